@@ -1,0 +1,15 @@
+// check(): stops the program when one of our own invariants does not hold.
+//
+// For bugs in ddprun only, also in release builds. Bad input and failures of the world have their own
+// ways (see error.hpp). Callable from any thread; never returns if the condition is false.
+#pragma once
+
+#include <boost/assert/source_location.hpp>
+#include <string_view>
+
+namespace ddprun {
+
+// Prints the place and `what` to stderr and aborts unless `condition` holds.
+void check(bool condition, std::string_view what, const boost::source_location& where = BOOST_CURRENT_LOCATION);
+
+}  // namespace ddprun

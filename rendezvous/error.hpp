@@ -1,0 +1,37 @@
+// The error category of ddprun: what can go wrong in the world outside.
+//
+// Thrown as boost::system::system_error whose what() says what failed, where, and which flag controls it.
+// Pure cores never throw these; they return values. Our own bugs go through check().
+#pragma once
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+#include <string>
+
+namespace ddprun {
+
+enum class Errc {
+    closed = 1,          // the other side ended the conversation in order
+    connection_lost,     // the connection broke, or its other end died
+    timed_out,           // a bounded wait ended
+    protocol_violation,  // the other side sent what no correct program sends
+    limit_exceeded,      // a named limit was passed
+    refused,             // the other side understood and said no
+    unreachable,         // name not resolved, no route, connection refused
+    address_in_use,      // the requested port is taken
+    malformed,           // a text or file does not have the stated form
+};
+
+const boost::system::error_category& error_category() noexcept;
+boost::system::error_code make_error_code(Errc code) noexcept;
+
+// Throws boost::system::system_error with our category. `what` is a whole sentence without final stop.
+[[noreturn]] void fail(Errc code, const std::string& what);
+
+// Throws with the operating system's error number (an errno value).
+[[noreturn]] void fail_errno(int error_number, const std::string& what);
+
+}  // namespace ddprun
+
+template <>
+struct boost::system::is_error_code_enum<ddprun::Errc> : std::true_type {};

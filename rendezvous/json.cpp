@@ -1,0 +1,2 @@
+// Boost.JSON, compiled here once; everything else includes only its declarations.
+#include <boost/json/src.hpp>

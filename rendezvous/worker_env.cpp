@@ -1,0 +1,1 @@
+#include "rendezvous/worker_env.hpp"

@@ -1,0 +1,66 @@
+// The worker environment: the variables a worker starts with, written by the launcher and read by the
+// collectives library. Pure: the environment comes in and goes out as values.
+//
+// Written (torchrun's names and texts, so that its programs run unchanged):
+//   RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE
+//   MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID
+//   TORCHELASTIC_USE_AGENT_STORE=True TORCH_NCCL_ASYNC_ERROR_HANDLING (kept if set, else 1) and
+//   NCCL_ASYNC_ERROR_HANDLING (likewise, for PyTorch before 2.2)
+// and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// Name -> value. Ordered, so that what is printed and tested has one order.
+using Environment = std::map<std::string, std::string>;
+
+// The calling process's environment.
+Environment current_environment();
+
+// What makes one worker of one round different from the others.
+struct WorkerIdentity {
+    int rank = 0;
+    int local_rank = 0;
+    int world_size = 1;
+    int local_world_size = 1;
+    int group_rank = 0;        // the node's number in the round
+    int group_world_size = 1;  // nodes in the round
+    std::string role = "default";
+    std::string master_addr = "127.0.0.1";
+    std::uint16_t master_port = 0;
+    std::string run_id = "none";  // what the user gave as --rdzv-id
+    std::string job_id;           // unique for each launch
+    int round = 0;
+    int restart_count = 0;
+    int max_restarts = 0;
+};
+
+// The parent's environment with the identity written over it.
+Environment worker_environment(const Environment& parent, const WorkerIdentity& identity);
+
+// Where a worker finds the others, as read from the environment of torchrun's kind, Open MPI or Slurm.
+struct WorkerPlace {
+    int rank = 0;
+    int world_size = 1;
+    int local_rank = 0;
+    int local_world_size = 1;
+    std::string master_addr;
+    std::uint16_t master_port = 0;
+    bool agent_hosts_store = false;  // the launcher serves the store; else rank 0 must host it at master_addr:master_port
+    std::string run_id = "none";     // TORCHELASTIC_RUN_ID
+    int generation = 0;              // restart count: keeps a stale worker out of a newer round
+};
+
+// Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (mpirun),
+// SLURM_PROCID and SLURM_NTASKS (srun). Without any of them: one rank alone. Throws system_error with
+// Errc::malformed that names the variable which is missing or wrong (for example MASTER_ADDR with two ranks).
+WorkerPlace read_worker_place(const Environment& environment);
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+# Finds what ddprun builds with. Everything comes from Debian packages; a missing one ends the
+# configuration with the name of the package that has it.
+
+function(ddprun_require_header header package out_dir)
+  find_path(${out_dir} ${header})
+  mark_as_advanced(${out_dir})
+  if(NOT ${out_dir})
+    message(FATAL_ERROR "ddprun needs <${header}>: install the Debian package ${package} "
+                        "(scripts/setup.sh installs everything)")
+  endif()
+endfunction()
+
+find_package(Threads REQUIRED)
+
+ddprun_require_header(boost/process/v2.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
+ddprun_require_header(boost/json.hpp libboost1.81-dev DDPRUN_BOOST_JSON_INCLUDE)
+ddprun_require_header(CLI/CLI.hpp libcli11-dev DDPRUN_CLI11_INCLUDE)
+ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
+ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)
+if(DDPRUN_BUILD_TESTS)
+  ddprun_require_header(catch2/catch.hpp catch2 DDPRUN_CATCH2_INCLUDE)
+endif()
+
+set(DDPRUN_HAVE_NCCL OFF)
+if(NOT DDPRUN_WITH_NCCL STREQUAL "OFF")
+  find_path(DDPRUN_NCCL_INCLUDE nccl.h HINTS /usr/local/cuda/include $ENV{CUDA_HOME}/include)
+  find_path(DDPRUN_CUDA_INCLUDE cuda.h HINTS /usr/local/cuda/include $ENV{CUDA_HOME}/include)
+  mark_as_advanced(DDPRUN_NCCL_INCLUDE DDPRUN_CUDA_INCLUDE)
+  if(DDPRUN_NCCL_INCLUDE AND DDPRUN_CUDA_INCLUDE)
+    set(DDPRUN_HAVE_NCCL ON)
+  elseif(DDPRUN_WITH_NCCL STREQUAL "ON")
+    message(FATAL_ERROR "DDPRUN_WITH_NCCL=ON needs <nccl.h> and <cuda.h>: install the packages "
+                        "libnccl-dev and nvidia-cuda-toolkit, or configure with DDPRUN_WITH_NCCL=OFF")
+  endif()
+endif()
+message(STATUS "NCCL headers: ${DDPRUN_HAVE_NCCL} (DDPRUN_WITH_NCCL=${DDPRUN_WITH_NCCL})")

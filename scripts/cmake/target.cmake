@@ -1,0 +1,43 @@
+# The one place where compiler and linker switches are chosen.
+
+add_library(ddprun_options INTERFACE)
+target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+                                                -Wswitch-enum -Wno-missing-field-initializers)
+target_include_directories(ddprun_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>)
+target_compile_definitions(ddprun_options INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}")
+target_link_libraries(ddprun_options INTERFACE Threads::Threads)
+
+if(DDPRUN_SANITIZE)
+  target_compile_options(ddprun_options INTERFACE -fsanitize=${DDPRUN_SANITIZE}
+                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(ddprun_options INTERFACE -fsanitize=${DDPRUN_SANITIZE})
+  # g++ warns that ThreadSanitizer does not model fences; Asio has some, and no fence of ours relies on it.
+  if(DDPRUN_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(ddprun_options INTERFACE -Wno-tsan)
+  endif()
+else()
+  # One file installs a program: only libc stays dynamic (names are resolved by its NSS modules).
+  target_link_options(ddprun_options INTERFACE -static-libstdc++ -static-libgcc)
+endif()
+
+# ddprun_library(NAME SOURCES... ): a room's static library, lib<NAME>.a
+function(ddprun_library name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC ddprun_options)
+endfunction()
+
+# ddprun_program(NAME SOURCES...): a program in bin/
+function(ddprun_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE ddprun_options)
+endfunction()
+
+# ddprun_test(NAME SOURCES...): a Catch2 program in bin/; every test case becomes one ctest run of the file.
+function(ddprun_test name)
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} SYSTEM PRIVATE ${DDPRUN_CATCH2_INCLUDE})
+  target_link_libraries(${name} PRIVATE ddprun_options ddprun_catch_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
