@@ -1,1 +1,170 @@
 #include "rendezvous/socket.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "rendezvous/error.hpp"
+#include "rendezvous/port_owner.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
+
+// With every descriptor in use, accept fails at once and forever; no event says when one is free again.
+constexpr std::chrono::milliseconds kDescriptorShortageWait{50};
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd) : fd_(fd) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (fd_ >= 0) ::close(fd_);
+    }
+    int get() const { return fd_; }
+    int release() { return std::exchange(fd_, -1); }
+
+  private:
+    int fd_;
+};
+
+[[noreturn]] void fail_listen(int error_number, const std::string& host, std::uint16_t port) {
+    std::string where = to_string(Endpoint{host, port});
+    if (error_number != EADDRINUSE) fail_errno(error_number, "cannot listen on " + where);
+    std::string holder;
+    if (auto owner = find_port_owner(port)) {
+        holder = ", held by pid " + std::to_string(owner->pid) + " (" + owner->command + ")";
+    }
+    fail(Errc::address_in_use,
+         "cannot listen on " + where + holder + "; choose another port with --master-port, or leave it out on one node");
+}
+
+// A bound and listening descriptor, or -errno.
+int open_listener(const sockaddr* address, socklen_t length) {
+    Descriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    if (fd.get() < 0) return -errno;
+    int on = 1, off = 0;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->sa_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (::bind(fd.get(), address, length) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) return -errno;
+    return fd.release();
+}
+
+struct AddressListDeleter {
+    void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+
+// 0 and the connected descriptor, or the errno.
+int connect_one(const addrinfo& address, Clock::time_point deadline, Descriptor& fd) {
+    if (fd.get() < 0) return errno;
+    if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+    if (errno != EINPROGRESS) return errno;
+    for (;;) {
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        if (left <= 0) return ETIMEDOUT;
+        pollfd event{fd.get(), POLLOUT, 0};
+        int ready = ::poll(&event, 1, static_cast<int>(left));
+        if (ready < 0 && errno != EINTR) return errno;
+        if (ready <= 0) continue;
+        int error = 0;
+        socklen_t size = sizeof error;
+        ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+        return error;
+    }
+}
+
+void set_no_delay(int fd) {
+    int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+}  // namespace
+
+tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scope, std::uint16_t port) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    v4.sin_addr.s_addr = htonl(scope == ListenScope::loopback ? INADDR_LOOPBACK : INADDR_ANY);
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    v6.sin6_addr = in6addr_any;
+
+    if (scope == ListenScope::any) {
+        int fd = open_listener(reinterpret_cast<sockaddr*>(&v6), sizeof v6);
+        if (fd >= 0) return tcp::acceptor(executor, tcp::v6(), fd);
+        if (fd == -EADDRINUSE || fd == -EACCES) fail_listen(-fd, "::", port);
+        // Any other error means that IPv6 is off here.
+    }
+    int fd = open_listener(reinterpret_cast<sockaddr*>(&v4), sizeof v4);
+    if (fd < 0) fail_listen(-fd, scope == ListenScope::loopback ? "127.0.0.1" : "0.0.0.0", port);
+    return tcp::acceptor(executor, tcp::v4(), fd);
+}
+
+asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
+    for (;;) {
+        int fd = ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            set_no_delay(fd);
+            co_return tcp::socket(acceptor.get_executor(), acceptor.local_endpoint().protocol(), fd);
+        }
+        switch (errno) {
+            case EAGAIN: co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable); break;
+            case EMFILE:
+            case ENFILE:
+            case ENOBUFS:
+            case ENOMEM: {
+                asio::steady_timer timer(acceptor.get_executor(), kDescriptorShortageWait);
+                co_await timer.async_wait(asio::use_awaitable);
+                break;
+            }
+            case EBADF:
+            case EINVAL:
+            case ENOTSOCK: fail_errno(errno, "cannot accept connections");
+            default: break;  // That connection broke before it was taken; the next one may be fine.
+        }
+    }
+}
+
+int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const std::string port = std::to_string(endpoint.port);
+    if (int error = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found); error != 0) {
+        const char* text = error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
+        fail(Errc::unreachable, "cannot resolve " + endpoint.host + ": " + text);
+    }
+    std::unique_ptr<addrinfo, AddressListDeleter> list(found);
+
+    int last_error = EHOSTUNREACH;
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+        Descriptor fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+        last_error = connect_one(*address, deadline, fd);
+        if (last_error != 0) continue;
+        set_no_delay(fd.get());
+        int flags = ::fcntl(fd.get(), F_GETFL);
+        ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+        return fd.release();
+    }
+    Errc code = last_error == ETIMEDOUT ? Errc::timed_out : Errc::unreachable;
+    fail(code, "cannot connect to " + to_string(endpoint) + ": " + std::strerror(last_error));
+}
+
+}  // namespace ddprun
