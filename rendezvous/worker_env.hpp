@@ -33,6 +33,8 @@ struct WorkerIdentity {
     int group_rank = 0;        // the node's number in the round
     int group_world_size = 1;  // nodes in the round
     std::string role = "default";
+    int role_rank = 0;        // number among the workers of the same role
+    int role_world_size = 1;  // workers of the same role
     std::string master_addr = "127.0.0.1";
     std::uint16_t master_port = 0;
     std::string run_id = "none";  // what the user gave as --rdzv-id
