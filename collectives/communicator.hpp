@@ -1,0 +1,150 @@
+// Communicator: a fixed set of ranks that run collectives together. Public; standard library only.
+//
+// Every rank makes one, then all ranks call the same collectives in the same order with matching arguments,
+// as with NCCL or MPI. Calls block until this rank's part is done, and never without limit: a rank that dies,
+// leaves, or does not come within the deadline becomes a CollectiveError that names it, on every rank.
+//
+//   auto comm = ddprun::Communicator::from_env();           // under ddprun, torchrun, mpirun or srun
+//   std::vector<float> gradients = …;
+//   comm.all_reduce(std::span(gradients), ddprun::ReduceOp::avg);
+//
+// Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements.
+//
+// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() may
+// be called from any thread. Distinct communicators are independent. Each has one thread of its own, which
+// only watches for failures; it blocks all signals.
+//
+// Buffers belong to the caller and must stay valid during the call. Counts are elements, not bytes. A count
+// of 0 is allowed everywhere and still synchronises as the operation does. Input and output may be the same
+// memory where stated ("in place"); any other overlap is an invalid_argument.
+//
+// All members throw CollectiveError (see error.hpp): invalid_argument for a wrong call, which leaves the
+// communicator usable, and other codes, after which every later call fails at once.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "collectives/error.hpp"
+#include "collectives/types.hpp"
+
+namespace ddprun {
+
+struct CommunicatorOptions {
+    // One operation, from its call to its return.
+    std::chrono::milliseconds operation_timeout = std::chrono::minutes(5);
+    // Making the communicator: finding the store, waiting for all ranks, connecting.
+    std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
+    // How long rank 0 waits in its destructor for the others to leave, where it hosts the store (mpirun,
+    // srun, tcp://).
+    std::chrono::milliseconds leave_timeout = std::chrono::seconds(10);
+};
+
+class Communicator {
+  public:
+    // Joins the job this process was started in. Reads, in this order, RANK and WORLD_SIZE (ddprun, torchrun,
+    // by hand), OMPI_COMM_WORLD_* (mpirun), SLURM_* (srun); meets at MASTER_ADDR:MASTER_PORT, where rank 0
+    // hosts the store unless the launcher does. Without any of them: one rank alone.
+    static Communicator from_env(const CommunicatorOptions& options = {});
+
+    // Joins by a place all ranks know: `tcp://host:port` (rank 0 hosts the store there) or `file:///path` (a
+    // file that does not exist yet, on a disk all ranks share). 0 <= rank < world_size.
+    static Communicator connect(const std::string& url, int rank, int world_size,
+                                const CommunicatorOptions& options = {});
+
+    Communicator(Communicator&&) noexcept;
+    Communicator& operator=(Communicator&&) noexcept;
+    // Leaves in order; the others see this rank as left, not dead. Waits only as leave_timeout says.
+    ~Communicator();
+
+    int rank() const;
+    int world_size() const;
+    // Among the ranks on this host. They are counted by host when the environment does not say.
+    int local_rank() const;
+    int local_world_size() const;
+
+    // data[i] of every rank becomes the reduction over all ranks' data[i].
+    template <Element T, std::size_t N>
+    void all_reduce(std::span<T, N> data, ReduceOp op) {
+        all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op);
+    }
+
+    // The same from `in` to `out`, of equal sizes.
+    template <Element T, std::size_t N>
+    void all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, ReduceOp op) {
+        require_equal("all_reduce", in.size(), out.size());
+        all_reduce(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+    }
+
+    // data of every rank becomes the root's.
+    template <Element T, std::size_t N>
+    void broadcast(std::span<T, N> data, int root) {
+        broadcast(data.data(), data.size(), data_type_of<T>(), root);
+    }
+
+    // out, world_size() times as long as `in`, becomes all ranks' `in` in rank order. In place when `in` is
+    // this rank's part of `out`.
+    template <Element T, std::size_t N>
+    void all_gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
+        require_world_multiple("all_gather", out.size(), in.size());
+        all_gather(in.data(), out.data(), in.size(), data_type_of<T>());
+    }
+
+    // `in`, world_size() times as long as `out`, is reduced over all ranks; out becomes this rank's part of
+    // the result. In place when `out` is this rank's part of `in`.
+    template <Element T, std::size_t N>
+    void reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, ReduceOp op) {
+        require_world_multiple("reduce_scatter", in.size(), out.size());
+        reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+    }
+
+    // Returns when all ranks have called it.
+    void barrier();
+
+    // To one other rank, which must call recv with the same type and size. Returns when `data` may be changed
+    // again, which can be before or after the peer's recv: two ranks that both send first may wait for each
+    // other.
+    template <class T, std::size_t N>
+    requires Element<std::remove_const_t<T>>
+    void send(std::span<T, N> data, int peer) {
+        send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>(), peer);
+    }
+
+    template <Element T, std::size_t N>
+    void recv(std::span<T, N> data, int peer) {
+        recv(data.data(), data.size(), data_type_of<T>(), peer);
+    }
+
+    // The untyped core beneath. `count` is elements: of each rank's share for all_gather (`in`) and
+    // reduce_scatter
+    // (`out`), of the whole buffer otherwise. Pointers may be null only when count is 0, and are aligned for
+    // the type.
+    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+    void broadcast(void* data, std::size_t count, DataType type, int root);
+    void all_gather(const void* in, void* out, std::size_t count, DataType type);
+    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+    void send(const void* data, std::size_t count, DataType type, int peer);
+    void recv(void* data, std::size_t count, DataType type, int peer);
+
+    // Ends the communicator on all ranks: their running and later calls fail with code `aborted`, this rank
+    // as the culprit, and `reason` in the text. From any thread, but not during construction, move or
+    // destruction.
+    void abort(const std::string& reason);
+
+    // How the library itself, its tests, and later split() hand over what they have put together.
+    struct Session;
+    explicit Communicator(std::unique_ptr<Session> session);
+
+  private:
+    Session& session() const;
+    void require_equal(const char* operation, std::size_t in, std::size_t out) const;
+    void require_world_multiple(const char* operation, std::size_t whole, std::size_t part) const;
+
+    std::unique_ptr<Session> session_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,51 @@
+// CollectiveError: the one exception of the collectives library. Public.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+enum class CollectiveErrorCode {
+    invalid_argument,  // this call is wrong; nothing was sent, the communicator stays usable
+    timed_out,         // a deadline passed; culprits are the ranks that did not come
+    peer_died,         // a rank's process ended, or its machine is gone, without leaving in order
+    peer_left,         // a rank destroyed its communicator while others still needed it
+    aborted,           // a rank called abort(); culprits names it
+    mismatch,          // ranks called different operations, or the same with different arguments
+    system,            // the operating system or the store refused; the text says what
+};
+
+// "timed_out" and so on.
+std::string_view name_of(CollectiveErrorCode code) noexcept;
+
+// Everything but invalid_argument ends the communicator on all ranks: data of the call is undefined, every
+// later call fails at once with the same error, and all ranks that can still be told get the same code and
+// culprits.
+class CollectiveError : public std::runtime_error {
+  public:
+    CollectiveError(CollectiveErrorCode code, const std::string& what, std::vector<int> culprits = {},
+                    std::string operation = {}, std::uint64_t sequence = 0);
+
+    CollectiveErrorCode code() const noexcept;
+
+    // The ranks the error is about: dead, gone, late, or in disagreement. Ascending; empty when no rank is to
+    // blame.
+    const std::vector<int>& culprits() const noexcept;
+
+    // The call of this rank that failed ("all_reduce"; "join" while the communicator is made), and its
+    // number: the collectives of a communicator are counted from 1, send and recv carry the number of the
+    // collective before them.
+    const std::string& operation() const noexcept;
+    std::uint64_t sequence() const noexcept;
+
+  private:
+    struct Details;
+    std::shared_ptr<const Details> details_;  // shared, so that copying the exception never throws
+};
+
+}  // namespace ddprun
