@@ -10,6 +10,7 @@
 namespace ddprun {
 
 // Prints the place and `what` to stderr and aborts unless `condition` holds.
-void check(bool condition, std::string_view what, const boost::source_location& where = BOOST_CURRENT_LOCATION);
+void check(bool condition, std::string_view what,
+           const boost::source_location& where = BOOST_CURRENT_LOCATION);
 
 }  // namespace ddprun

@@ -23,8 +23,8 @@ bool is_valid_host(std::string_view host);
 // A port 0..65535 written as one to five digits, else nothing.
 std::optional<std::uint16_t> parse_port(std::string_view text);
 
-// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; without a port `default_port` is taken.
-// Nothing if the text has another form.
+// Reads `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address; without a port `default_port` is
+// taken. Nothing if the text has another form.
 std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port);
 
 // `host:port`, with brackets around IPv6 addresses.

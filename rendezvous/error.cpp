@@ -9,15 +9,24 @@ class Category final : public boost::system::error_category {
 
     std::string message(int value) const override {
         switch (static_cast<Errc>(value)) {
-            case Errc::closed: return "closed by the other side";
-            case Errc::connection_lost: return "connection lost";
-            case Errc::timed_out: return "timed out";
-            case Errc::protocol_violation: return "protocol violation";
-            case Errc::limit_exceeded: return "limit exceeded";
-            case Errc::refused: return "refused";
-            case Errc::unreachable: return "unreachable";
-            case Errc::address_in_use: return "address in use";
-            case Errc::malformed: return "malformed";
+            case Errc::closed:
+                return "closed by the other side";
+            case Errc::connection_lost:
+                return "connection lost";
+            case Errc::timed_out:
+                return "timed out";
+            case Errc::protocol_violation:
+                return "protocol violation";
+            case Errc::limit_exceeded:
+                return "limit exceeded";
+            case Errc::refused:
+                return "refused";
+            case Errc::unreachable:
+                return "unreachable";
+            case Errc::address_in_use:
+                return "address in use";
+            case Errc::malformed:
+                return "malformed";
         }
         return "unknown error " + std::to_string(value);
     }

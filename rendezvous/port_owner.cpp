@@ -25,7 +25,8 @@ std::vector<std::string> words(const std::string& line) {
 std::string command_line(const std::filesystem::path& process) {
     std::string text = read_text(process / "cmdline");
     while (!text.empty() && text.back() == '\0') text.pop_back();
-    std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
     if (text.size() > kMaxCommandText) text = text.substr(0, kMaxCommandText) + "…";
     return text;
 }
@@ -72,7 +73,8 @@ std::optional<PortOwner> find_port_owner(std::uint16_t port) {
     if (inodes.empty()) return std::nullopt;
 
     std::error_code error;
-    for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
+         entry.increment(error)) {
         std::string name = entry->path().filename().string();
         pid_t pid = 0;
         auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), pid);

@@ -1,7 +1,7 @@
 // Who holds a TCP port: the process behind a listening socket, as /proc shows it.
 //
-// For messages only. A process of another user, or of another namespace, cannot be seen without privilege; then
-// nothing is returned. Callable from any thread; reads files, takes milliseconds.
+// For messages only. A process of another user, or of another namespace, cannot be seen without privilege;
+// then nothing is returned. Callable from any thread; reads files, takes milliseconds.
 #pragma once
 
 #include <sys/types.h>

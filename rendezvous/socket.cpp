@@ -7,12 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "rendezvous/error.hpp"
 #include "rendezvous/port_owner.hpp"
@@ -49,8 +51,8 @@ class Descriptor {
     if (auto owner = find_port_owner(port)) {
         holder = ", held by pid " + std::to_string(owner->pid) + " (" + owner->command + ")";
     }
-    fail(Errc::address_in_use,
-         "cannot listen on " + where + holder + "; choose another port with --master-port, or leave it out on one node");
+    fail(Errc::address_in_use, "cannot listen on " + where + holder +
+                                   "; choose another port with --master-port, or leave it out on one node");
 }
 
 // A bound and listening descriptor, or -errno.
@@ -92,6 +94,42 @@ void set_no_delay(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint) {
+    boost::system::error_code error;
+    std::vector<tcp::endpoint> found;
+    auto address = asio::ip::make_address(endpoint.host, error);
+    if (!error) {
+        found.emplace_back(address, endpoint.port);
+        co_return found;
+    }
+    tcp::resolver resolver(co_await asio::this_coro::executor);
+    auto entries = co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
+                                                   asio::redirect_error(asio::use_awaitable, error));
+    if (error) fail(Errc::unreachable, "cannot resolve " + endpoint.host + ": " + error.message());
+    for (const auto& entry : entries) found.push_back(entry.endpoint());
+    co_return found;
+}
+
+asio::awaitable<tcp::socket> connect_to_any(const Endpoint& endpoint) {
+    auto executor = co_await asio::this_coro::executor;
+    boost::system::error_code error = asio::error::host_unreachable;
+    for (const tcp::endpoint& address : co_await resolve(endpoint)) {
+        tcp::socket socket(executor);
+        int fd =
+            ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+        if (fd < 0) {
+            error.assign(errno, boost::system::system_category());
+            continue;
+        }
+        socket.assign(address.protocol(), fd);
+        co_await socket.async_connect(address, asio::redirect_error(asio::use_awaitable, error));
+        if (error) continue;
+        set_no_delay(fd);
+        co_return std::move(socket);
+    }
+    fail(Errc::unreachable, "cannot connect to " + to_string(endpoint) + ": " + error.message());
+}
+
 }  // namespace
 
 tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scope, std::uint16_t port) {
@@ -123,7 +161,9 @@ asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
             co_return tcp::socket(acceptor.get_executor(), acceptor.local_endpoint().protocol(), fd);
         }
         switch (errno) {
-            case EAGAIN: co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable); break;
+            case EAGAIN:
+                co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable);
+                break;
             case EMFILE:
             case ENFILE:
             case ENOBUFS:
@@ -134,8 +174,10 @@ asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
             }
             case EBADF:
             case EINVAL:
-            case ENOTSOCK: fail_errno(errno, "cannot accept connections");
-            default: break;  // That connection broke before it was taken; the next one may be fine.
+            case ENOTSOCK:
+                fail_errno(errno, "cannot accept connections");
+            default:
+                break;  // That connection broke before it was taken; the next one may be fine.
         }
     }
 }
@@ -165,6 +207,16 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
     }
     Errc code = last_error == ETIMEDOUT ? Errc::timed_out : Errc::unreachable;
     fail(code, "cannot connect to " + to_string(endpoint) + ": " + std::strerror(last_error));
+}
+
+asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::milliseconds timeout) {
+    using namespace asio::experimental::awaitable_operators;
+    auto executor = co_await asio::this_coro::executor;
+    asio::steady_timer limit(executor, timeout);
+    auto attempt = co_await (connect_to_any(endpoint) || limit.async_wait(asio::use_awaitable));
+    if (attempt.index() == 1)
+        fail(Errc::timed_out, "cannot connect to " + to_string(endpoint) + ": timed out");
+    co_return std::move(std::get<0>(attempt));
 }
 
 }  // namespace ddprun

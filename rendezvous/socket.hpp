@@ -1,15 +1,14 @@
 // TCP sockets as ddprun wants them: close-on-exec from birth, no delay, every wait bounded.
 //
 // Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
-// descriptor; therefore sockets are made here and then handed to Asio. Free functions, callable from any thread.
+// descriptor; therefore sockets are made here and then handed to Asio. Free functions, callable from any
+// thread.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "rendezvous/endpoint.hpp"
 
@@ -23,14 +22,18 @@ enum class ListenScope { loopback, any };
 boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& executor, ListenScope scope,
                                           std::uint16_t port);
 
-// Waits for the next connection and takes it: close-on-exec, non-blocking, no delay. Throws what accept4 says when
-// the listener itself is broken; a peer that is gone already is passed over. When descriptors have run out it waits a
-// moment and goes on.
+// Waits for the next connection and takes it: close-on-exec, non-blocking, no delay. Throws what accept4 says
+// when the listener itself is broken; a peer that is gone already is passed over. When descriptors have run
+// out it waits a moment and goes on.
 boost::asio::awaitable<boost::asio::ip::tcp::socket> accept_tcp(boost::asio::ip::tcp::acceptor& acceptor);
 
 // Connects to the first address of `endpoint` that answers; blocking, `timeout` in all. Returns a connected
-// descriptor (close-on-exec, no delay, blocking). Throws Errc::unreachable whose message gives the cause: name not
-// resolved, refused, no route; or Errc::timed_out.
+// descriptor (close-on-exec, no delay, blocking). Throws Errc::unreachable whose message gives the cause:
+// name not resolved, refused, no route; or Errc::timed_out.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
+
+// The same without blocking: for the agent, which must hear signals while it connects.
+boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
+                                                                       std::chrono::milliseconds timeout);
 
 }  // namespace ddprun

@@ -5,7 +5,9 @@ target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshado
                                                 -Wswitch-enum -Wno-missing-field-initializers)
 target_include_directories(ddprun_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>)
-target_compile_definitions(ddprun_options INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}")
+# Asio's aligned_alloc makes g++ 12 warn, wrongly, of mismatched allocation functions in coroutines.
+target_compile_definitions(ddprun_options INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}"
+                                                    BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC)
 target_link_libraries(ddprun_options INTERFACE Threads::Threads)
 
 if(DDPRUN_SANITIZE)

@@ -1,0 +1,35 @@
+// LaunchOptions: everything an agent needs to know, decided before it starts (by apps/ddprun from the command
+// line). Plain values; validated by whoever fills them in.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "rendezvous/endpoint.hpp"
+#include "rendezvous/worker_env.hpp"
+
+namespace ddprun {
+
+// What one worker runs, before its place in the round is known.
+struct WorkerPlan {
+    std::vector<std::string> argv;
+    Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
+};
+
+struct LaunchOptions {
+    int nnodes = 1;
+    int node_rank = 0;
+    // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
+    Endpoint master{"127.0.0.1", 0};
+    std::string run_id = "none";
+    std::string role = "default";
+    std::chrono::milliseconds join_timeout{900'000};
+    std::chrono::milliseconds shutdown_timeout{30'000};
+    std::string entry_name;           // what reports call the program
+    std::vector<WorkerPlan> workers;  // one for each local rank
+    Environment environment;          // what workers inherit
+    bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so
+};
+
+}  // namespace ddprun
