@@ -1,0 +1,108 @@
+#include "launcher/exit_status.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <csignal>
+
+#include "rendezvous/check.hpp"
+
+namespace ddprun {
+namespace {
+
+struct NamedSignal {
+    std::string_view name;
+    int number;
+};
+
+// The first name of a number is the one that is shown; the later ones are only understood.
+constexpr NamedSignal kSignals[] = {
+    {"HUP", SIGHUP},       {"INT", SIGINT},     {"QUIT", SIGQUIT}, {"ILL", SIGILL},   {"TRAP", SIGTRAP},
+    {"ABRT", SIGABRT},     {"BUS", SIGBUS},     {"FPE", SIGFPE},   {"KILL", SIGKILL}, {"USR1", SIGUSR1},
+    {"SEGV", SIGSEGV},     {"USR2", SIGUSR2},   {"PIPE", SIGPIPE}, {"ALRM", SIGALRM}, {"TERM", SIGTERM},
+    {"CHLD", SIGCHLD},     {"CONT", SIGCONT},   {"STOP", SIGSTOP}, {"TSTP", SIGTSTP}, {"TTIN", SIGTTIN},
+    {"TTOU", SIGTTOU},     {"URG", SIGURG},     {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM},
+    {"PROF", SIGPROF},     {"WINCH", SIGWINCH}, {"IO", SIGIO},     {"PWR", SIGPWR},   {"SYS", SIGSYS},
+#ifdef SIGSTKFLT
+    {"STKFLT", SIGSTKFLT},
+#endif
+    {"IOT", SIGABRT},      {"POLL", SIGIO},     {"CLD", SIGCHLD},
+};
+
+constexpr std::string_view kRealTime = "RTMIN";
+
+bool is_real_time(int signal) {
+    return signal >= SIGRTMIN && signal <= SIGRTMAX;
+}
+
+std::optional<int> parse_number(std::string_view text) {
+    int number = 0;
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (text.empty() || error != std::errc{} || stop != end) return std::nullopt;
+    return number;
+}
+
+std::optional<int> parse_real_time(std::string_view rest) {
+    if (rest.empty()) return SIGRTMIN;
+    if (rest.front() != '+') return std::nullopt;
+    auto offset = parse_number(rest.substr(1));
+    if (!offset || *offset < 0 || *offset > SIGRTMAX - SIGRTMIN) return std::nullopt;
+    return SIGRTMIN + *offset;
+}
+
+}  // namespace
+
+ExitStatus decode_wait_status(int wait_status) {
+    if (WIFEXITED(wait_status)) return Exited{WEXITSTATUS(wait_status)};
+    check(WIFSIGNALED(wait_status), "a wait status that is no end of a process");
+    return Signaled{WTERMSIG(wait_status), WCOREDUMP(wait_status) != 0};
+}
+
+bool succeeded(const ExitStatus& status) {
+    return status == ExitStatus(Exited{0});
+}
+
+int shell_code(const ExitStatus& status) {
+    if (auto* exited = std::get_if<Exited>(&status)) return exited->code;
+    return 128 + std::get<Signaled>(status).signal;
+}
+
+std::string to_string(const ExitStatus& status) {
+    if (auto* exited = std::get_if<Exited>(&status)) return "exit code " + std::to_string(exited->code);
+    const auto& signaled = std::get<Signaled>(status);
+    std::string details = signal_name(signaled.signal).value_or("");
+    if (signaled.core_dumped) details += details.empty() ? "core dumped" : ", core dumped";
+    return "signal " + std::to_string(signaled.signal) + (details.empty() ? "" : " (" + details + ")");
+}
+
+std::optional<std::string> signal_name(int signal) {
+    for (const NamedSignal& known : kSignals) {
+        if (known.number == signal) return "SIG" + std::string(known.name);
+    }
+    if (!is_real_time(signal)) return std::nullopt;
+    if (signal == SIGRTMIN) return "SIGRTMIN";
+    return "SIGRTMIN+" + std::to_string(signal - SIGRTMIN);
+}
+
+std::string signal_text(int signal) {
+    return signal_name(signal).value_or("signal " + std::to_string(signal));
+}
+
+std::optional<int> parse_signal(std::string_view text) {
+    if (auto number = parse_number(text)) return signal_name(*number) ? number : std::nullopt;
+    std::string upper(text);
+    std::transform(upper.begin(), upper.end(), upper.begin(),
+                   [](unsigned char c) { return std::toupper(c); });
+    std::string_view name = upper;
+    if (name.starts_with("SIG")) name.remove_prefix(3);
+    for (const NamedSignal& known : kSignals) {
+        if (known.name == name) return known.number;
+    }
+    if (name.starts_with(kRealTime)) return parse_real_time(name.substr(kRealTime.size()));
+    return std::nullopt;
+}
+
+}  // namespace ddprun

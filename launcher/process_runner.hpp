@@ -1,0 +1,62 @@
+// ProcessRunner: starts worker processes and says how they end. The seam between WorkerGroup and whoever
+// forks: LocalRunner (this process), a guardian, or a fake in tests.
+//
+// Driven by one thread, the one that runs the executor on which the events arrive. The creator owns it, and
+// it outlives the WorkerGroups that use it. It never decides: no restarts, no grace, no escalation.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "launcher/exit_status.hpp"
+#include "launcher/worker_spec.hpp"
+
+namespace ddprun {
+
+// A worker runs: its program was executed. `pid` is also the number of its session and of its process group.
+struct Started {
+    pid_t pid = 0;
+};
+
+// The exit codes of a launcher that could not start a program, as shells have them.
+inline constexpr int kExitNotFound = 127;
+inline constexpr int kExitNotExecutable = 126;
+inline constexpr int kExitSystemRefused = 71;
+
+// A worker could not be started, and no process of it is left.
+struct StartFailure {
+    int error_number = 0;  // errno
+    std::string text;      // a whole sentence without final stop that names argv[0] and the reason
+    int exit_code = kExitSystemRefused;
+};
+
+// What a runner reports of a started worker. Both come once, in this order, from the executor and never from
+// inside a call of the runner's own functions; calling the runner from inside them is allowed.
+struct WorkerEvents {
+    // The worker itself ended and was reaped. Other processes of its process group may still be there.
+    std::function<void(const ExitStatus&)> on_exit;
+    // No process of its process group is left.
+    std::function<void()> on_group_gone;
+};
+
+class ProcessRunner {
+  public:
+    ProcessRunner() = default;
+    ProcessRunner(const ProcessRunner&) = delete;
+    ProcessRunner& operator=(const ProcessRunner&) = delete;
+    virtual ~ProcessRunner() = default;
+
+    virtual std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) = 0;
+
+    // Sends the signal to every process of the worker's process group, also when the worker itself has ended.
+    // After on_group_gone, and where nothing is left to receive it, nothing happens.
+    virtual void signal_group(pid_t worker, int signal) = 0;
+
+    // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
+    virtual void forget(pid_t worker) = 0;
+};
+
+}  // namespace ddprun

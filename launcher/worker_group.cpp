@@ -1,0 +1,191 @@
+#include "launcher/worker_group.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <csignal>
+
+#include "rendezvous/check.hpp"
+
+namespace ddprun {
+
+using Clock = std::chrono::steady_clock;
+
+struct WorkerGroup::Worker {
+    enum class Phase { running, ended, gone };
+
+    int rank = 0;
+    int local_rank = 0;
+    pid_t pid = 0;
+    Clock::time_point started;
+    Phase phase = Phase::running;
+};
+
+// Shared, so that events which are still under way when the group is destroyed find out.
+class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::State> {
+  public:
+    State(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
+          Duration kill_patience)
+        : runner_(runner),
+          events_(std::move(events)),
+          grace_timer_(executor),
+          kill_timer_(executor),
+          kill_patience_(kill_patience) {}
+
+    std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs) {
+        check(workers_.empty() && !finished_, "a worker group is started once");
+        workers_.reserve(specs.size());
+        std::optional<WorkerStartFailure> failure;
+        for (const WorkerSpec& spec : specs) {
+            auto result = runner_.start(spec, events_of(workers_.size()));
+            if (auto* refused = std::get_if<StartFailure>(&result)) {
+                failure = WorkerStartFailure{spec.rank, spec.local_rank, std::move(*refused)};
+                break;
+            }
+            workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(result).pid, Clock::now()});
+        }
+        if (workers_.empty()) {
+            boost::asio::post(grace_timer_.get_executor(),
+                              [state = shared_from_this()] { state->finish({}); });
+        } else if (failure) {
+            kill_now();
+        }
+        return failure;
+    }
+
+    void signal_all(int signal) {
+        for (const Worker& worker : workers_) {
+            if (worker.phase != Worker::Phase::gone) runner_.signal_group(worker.pid, signal);
+        }
+    }
+
+    void stop(int signal, Duration grace) {
+        if (killing_ || all_gone()) return;
+        signal_all(signal);
+        signal_all(SIGCONT);
+        const auto deadline = Clock::now() + grace;
+        if (stopping_ && grace_timer_.expiry() <= deadline) return;
+        stopping_ = true;
+        grace_timer_.expires_at(deadline);
+        grace_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+            auto state = weak.lock();
+            if (!error && state) state->kill_now();
+        });
+    }
+
+    void kill_now() {
+        if (killing_ || all_gone()) return;
+        killing_ = true;
+        grace_timer_.cancel();
+        signal_all(SIGKILL);
+        kill_timer_.expires_after(kill_patience_);
+        kill_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+            auto state = weak.lock();
+            if (!error && state) state->give_up();
+        });
+    }
+
+    std::size_t running() const {
+        return std::count_if(workers_.begin(), workers_.end(),
+                             [](const Worker& worker) { return worker.phase == Worker::Phase::running; });
+    }
+
+    // The group is being destroyed: the runner still reaps what is killed here.
+    void abandon() {
+        if (!killing_) signal_all(SIGKILL);
+        events_ = {};
+        finished_ = true;
+        grace_timer_.cancel();
+        kill_timer_.cancel();
+    }
+
+  private:
+    WorkerEvents events_of(std::size_t index) {
+        return {[weak = weak_from_this(), index](const ExitStatus& status) {
+                    if (auto state = weak.lock()) state->on_exit(index, status);
+                },
+                [weak = weak_from_this(), index] {
+                    if (auto state = weak.lock()) state->on_group_gone(index);
+                }};
+    }
+
+    void on_exit(std::size_t index, const ExitStatus& status) {
+        Worker& worker = workers_[index];
+        worker.phase = Worker::Phase::ended;
+        const bool stopped_by_us = stopping_ || killing_;
+        // In a stop with grace left, the leftovers have been asked to end and may take their time.
+        if (!stopped_by_us || killing_) runner_.signal_group(worker.pid, SIGKILL);
+        WorkerEnd end{worker.rank, worker.local_rank, worker.pid,
+                      status,      stopped_by_us,     Clock::now() - worker.started};
+        // Copied, because the callback may destroy the group and with it the events.
+        if (auto on_end = events_.on_end) on_end(end);
+    }
+
+    void on_group_gone(std::size_t index) {
+        workers_[index].phase = Worker::Phase::gone;
+        if (all_gone()) finish({});
+    }
+
+    void give_up() {
+        std::vector<UnkillableWorker> unkillable;
+        for (Worker& worker : workers_) {
+            if (worker.phase == Worker::Phase::gone) continue;
+            unkillable.push_back({worker.rank, worker.local_rank, worker.pid});
+            runner_.forget(worker.pid);
+            worker.phase = Worker::Phase::gone;
+        }
+        finish(unkillable);
+    }
+
+    void finish(const std::vector<UnkillableWorker>& unkillable) {
+        if (finished_) return;
+        finished_ = true;
+        grace_timer_.cancel();
+        kill_timer_.cancel();
+        if (auto on_all_gone = events_.on_all_gone) on_all_gone(unkillable);
+    }
+
+    bool all_gone() const {
+        return std::all_of(workers_.begin(), workers_.end(),
+                           [](const Worker& worker) { return worker.phase == Worker::Phase::gone; });
+    }
+
+    ProcessRunner& runner_;
+    WorkerGroupEvents events_;
+    boost::asio::steady_timer grace_timer_;
+    boost::asio::steady_timer kill_timer_;
+    const Duration kill_patience_;
+    std::vector<Worker> workers_;
+    bool stopping_ = false;
+    bool killing_ = false;
+    bool finished_ = false;
+};
+
+WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+                         WorkerGroupEvents events, Duration kill_patience)
+    : state_(std::make_shared<State>(executor, runner, std::move(events), kill_patience)) {}
+
+WorkerGroup::~WorkerGroup() {
+    state_->abandon();
+}
+
+std::optional<WorkerStartFailure> WorkerGroup::start_all(const std::vector<WorkerSpec>& specs) {
+    return state_->start_all(specs);
+}
+
+void WorkerGroup::signal_all(int signal) {
+    state_->signal_all(signal);
+}
+
+void WorkerGroup::stop(int signal, Duration grace) {
+    state_->stop(signal, grace);
+}
+
+void WorkerGroup::kill_now() {
+    state_->kill_now();
+}
+
+std::size_t WorkerGroup::running() const {
+    return state_->running();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,98 @@
+// WorkerGroup: the workers of this node in one round, started and stopped as a unit.
+//
+// Reports what happened and carries out what it is told; it never decides to stop or to restart (the agent
+// does). Driven by one thread, the one that runs `executor`; every callback comes from there and never from
+// inside a call of the group's own functions. Calling the group from a callback is allowed, destroying it as
+// well. The agent owns it and makes a new one for every round. Destroyed early, it kills what is left and
+// reports nothing more.
+//
+// Life: start_all once; then worker ends, each reported once; then all gone, reported once. The start of a
+// stop is the signal to every process group (with SIGCONT behind it, since a stopped process acts on nothing
+// else), after the grace SIGKILL, and kKillPatience later even an unkillable worker is given up, by name.
+//
+// What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
+// stop it has the rest of the grace, since a wrapper script often dies before the program it wraps has saved
+// its state.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "launcher/process_runner.hpp"
+
+namespace ddprun {
+
+// How one worker ended.
+struct WorkerEnd {
+    int rank = 0;
+    int local_rank = 0;
+    pid_t pid = 0;
+    ExitStatus status;
+    bool stopped_by_us = false;  // it ended after stop() or kill_now(), so it is no failure of its own
+    std::chrono::nanoseconds wall_time{0};
+};
+
+// The worker that could not be started.
+struct WorkerStartFailure {
+    int rank = 0;
+    int local_rank = 0;
+    StartFailure failure;
+};
+
+// A worker of which something is still there kKillPatience after SIGKILL.
+struct UnkillableWorker {
+    int rank = 0;
+    int local_rank = 0;
+    pid_t pid = 0;
+};
+
+struct WorkerGroupEvents {
+    std::function<void(const WorkerEnd&)> on_end;
+    // Nothing of the group is left but these; normally none.
+    std::function<void(const std::vector<UnkillableWorker>&)> on_all_gone;
+};
+
+class WorkerGroup {
+  public:
+    using Duration = std::chrono::milliseconds;
+
+    // How long a killed worker may take to vanish (it may hang in the kernel, for example on a dead file
+    // server).
+    static constexpr Duration kKillPatience = std::chrono::seconds(15);
+
+    WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
+                Duration kill_patience = kKillPatience);
+    WorkerGroup(const WorkerGroup&) = delete;
+    WorkerGroup& operator=(const WorkerGroup&) = delete;
+    ~WorkerGroup();
+
+    // Starts all workers, or says which one could not be started; the ones before it are then killed at once.
+    // In both cases on_all_gone comes later, also if nothing was started at all.
+    std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
+
+    // Passes a signal on to every process group that is left. No stop begins.
+    void signal_all(int signal);
+
+    // Asks every worker to end with `signal`, and after `grace` kills what is left. Called again, it sends
+    // the new signal and the earlier end of grace counts.
+    void stop(int signal, Duration grace);
+
+    // Kills everything now.
+    void kill_now();
+
+    // Workers that have not ended.
+    std::size_t running() const;
+
+  private:
+    struct Worker;
+    class State;
+
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,273 @@
+// worker_stub: the one helper program of the tests; it behaves as the mode on its command line says.
+//
+//   worker_stub [--only-rank R MODE... else] MODE...
+//
+// With --only-rank, the process whose RANK is R takes the modes before `else`, every other one those behind
+// it. Modes are carried out in order, and when they are used up the program exits 0. What is printed is whole
+// lines, flushed at once, on stdout.
+//
+//   exit N              exits with code N, without running anything further
+//   signal N            kills itself with signal N (its disposition reset to default first)
+//   abort               calls abort()
+//   say TEXT            prints TEXT
+//   complain TEXT       prints TEXT on stderr
+//   touch PATH          creates the file PATH
+//   ready-then-wait     prints "ready", then waits for a signal; all dispositions stay as they are
+//   ignore-term         prints "ready" and waits; SIGTERM has no effect
+//   exit-zero-on-term   prints "ready" and waits; SIGTERM ends it with code 0 ("got SIGTERM" is printed)
+//   print-signals       prints "ready", then the name of every signal that arrives (all that can be caught);
+//                       goes on until it is killed
+//   stop-itself         prints "ready", then stops itself (SIGSTOP) and waits
+//   print-env           prints the environment, one NAME=VALUE a line, sorted; a newline in a value as \n
+//   print-args ARGS...  prints every remaining argument as LENGTH:BYTES, one a line; takes all that follow
+//   print-stdin         prints what stdin holds up to its end, then "eof"
+//   fds                 prints the open descriptors, one number a line, in order
+//   dispositions        prints "ignored NAME" and "blocked NAME" for every such signal, then "end"
+//   session             prints "pid P ppid P pgid P sid P"
+//   grandchild          forks a child into the same process group, which waits for a signal with default
+//                       dispositions; prints "pid CHILD" once it waits, then goes on with the next mode
+//   stubborn-grandchild the same, but the child ignores SIGTERM
+//   fail-when-file PATH prints "ready", waits until PATH exists (looking every millisecond) and exits with 7
+//   wait-for-file PATH  waits until PATH exists, then goes on with the next mode
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kUsage = 64;
+constexpr int kFailWhenFileCode = 7;
+
+using Arguments = std::vector<std::string>;
+
+[[noreturn]] void refuse(const std::string& why) {
+    std::fprintf(stderr, "worker_stub: %s\n", why.c_str());
+    std::exit(kUsage);
+}
+
+void say(const std::string& line) {
+    std::fwrite(line.data(), 1, line.size(), stdout);
+    std::fputc('\n', stdout);
+    std::fflush(stdout);
+}
+
+[[noreturn]] void wait_for_ever() {
+    for (;;) ::pause();
+}
+
+std::string name_of(int signal) {
+    if (const char* name = ::sigabbrev_np(signal)) return std::string("SIG") + name;
+    return "signal " + std::to_string(signal);
+}
+
+int to_number(const std::string& text) {
+    char* end = nullptr;
+    const long number = std::strtol(text.c_str(), &end, 10);
+    if (text.empty() || *end != '\0') refuse("'" + text + "' is no number");
+    return static_cast<int>(number);
+}
+
+[[noreturn]] void kill_itself(int signal) {
+    std::signal(signal, SIG_DFL);
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, signal);
+    ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+    ::kill(::getpid(), signal);
+    wait_for_ever();
+}
+
+[[noreturn]] void exit_zero_on_term() {
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &term, nullptr);
+    say("ready");
+    int received = 0;
+    ::sigwait(&term, &received);
+    say("got SIGTERM");
+    std::exit(0);
+}
+
+[[noreturn]] void print_signals() {
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, nullptr);
+    say("ready");
+    for (;;) {
+        int received = 0;
+        if (::sigwait(&all, &received) == 0) say(name_of(received));
+    }
+}
+
+void print_environment() {
+    Arguments lines;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        std::string line;
+        for (const char* c = *entry; *c != '\0'; ++c) line += *c == '\n' ? "\\n" : std::string(1, *c);
+        lines.push_back(line);
+    }
+    std::sort(lines.begin(), lines.end());
+    for (const std::string& line : lines) say(line);
+}
+
+void print_stdin() {
+    char buffer[4096];
+    ssize_t count = 0;
+    while ((count = ::read(STDIN_FILENO, buffer, sizeof buffer)) > 0) {
+        say(std::string(buffer, static_cast<std::size_t>(count)));
+    }
+    say(count == 0 ? "eof" : std::string("error ") + std::strerror(errno));
+}
+
+void print_descriptors() {
+    std::vector<int> open;
+    DIR* directory = ::opendir("/proc/self/fd");
+    if (directory == nullptr) refuse("cannot list /proc/self/fd");
+    while (const dirent* entry = ::readdir(directory)) {
+        if (entry->d_name[0] == '.') continue;
+        const int fd = to_number(entry->d_name);
+        if (fd != ::dirfd(directory)) open.push_back(fd);
+    }
+    ::closedir(directory);
+    std::sort(open.begin(), open.end());
+    for (int fd : open) say(std::to_string(fd));
+}
+
+void print_dispositions() {
+    sigset_t blocked;
+    ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
+    for (int signal = 1; signal < NSIG; ++signal) {
+        struct sigaction action = {};
+        if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+            say("ignored " + name_of(signal));
+        if (sigismember(&blocked, signal) == 1) say("blocked " + name_of(signal));
+    }
+    say("end");
+}
+
+void print_session() {
+    say("pid " + std::to_string(::getpid()) + " ppid " + std::to_string(::getppid()) + " pgid " +
+        std::to_string(::getpgrp()) + " sid " + std::to_string(::getsid(0)));
+}
+
+void start_grandchild(bool ignore_term) {
+    int ready[2];
+    if (::pipe2(ready, O_CLOEXEC) != 0) refuse("cannot make a pipe");
+    const pid_t pid = ::fork();
+    if (pid < 0) refuse("cannot fork");
+    if (pid == 0) {
+        if (ignore_term) std::signal(SIGTERM, SIG_IGN);
+        ::close(ready[0]);
+        ::close(ready[1]);
+        wait_for_ever();
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    while (::read(ready[0], &byte, 1) < 0 && errno == EINTR) {
+    }
+    ::close(ready[0]);
+    say("pid " + std::to_string(pid));
+}
+
+// A file is the one thing that a test and any process on any "node" can share; it has no event here.
+void wait_for_file(const std::string& path) {
+    while (::access(path.c_str(), F_OK) != 0) ::usleep(1000);
+}
+
+void touch(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) refuse("cannot create " + path);
+    ::close(fd);
+}
+
+// The arguments of the mode at `at`; moves `at` behind them.
+std::string take(const Arguments& arguments, std::size_t& at) {
+    if (at >= arguments.size()) refuse("an argument is missing behind '" + arguments.back() + "'");
+    return arguments[at++];
+}
+
+bool print_something(const std::string& mode, const Arguments& arguments, std::size_t& at) {
+    if (mode == "say") {
+        say(take(arguments, at));
+    } else if (mode == "complain") {
+        std::fprintf(stderr, "%s\n", take(arguments, at).c_str());
+    } else if (mode == "print-env") {
+        print_environment();
+    } else if (mode == "print-args") {
+        for (; at < arguments.size(); ++at) say(std::to_string(arguments[at].size()) + ":" + arguments[at]);
+    } else if (mode == "print-stdin") {
+        print_stdin();
+    } else if (mode == "fds") {
+        print_descriptors();
+    } else if (mode == "dispositions") {
+        print_dispositions();
+    } else if (mode == "session") {
+        print_session();
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
+    if (mode == "exit") ::_exit(to_number(take(arguments, at)));
+    if (mode == "signal") kill_itself(to_number(take(arguments, at)));
+    if (mode == "abort") std::abort();
+    if (mode == "exit-zero-on-term") exit_zero_on_term();
+    if (mode == "print-signals") print_signals();
+    if (mode == "ready-then-wait" || mode == "ignore-term" || mode == "stop-itself") {
+        if (mode == "ignore-term") std::signal(SIGTERM, SIG_IGN);
+        say("ready");
+        if (mode == "stop-itself") ::raise(SIGSTOP);
+        wait_for_ever();
+    }
+    if (mode == "touch") {
+        touch(take(arguments, at));
+    } else if (mode == "grandchild" || mode == "stubborn-grandchild") {
+        start_grandchild(mode == "stubborn-grandchild");
+    } else if (mode == "wait-for-file") {
+        wait_for_file(take(arguments, at));
+    } else if (mode == "fail-when-file") {
+        say("ready");
+        wait_for_file(take(arguments, at));
+        ::_exit(kFailWhenFileCode);
+    } else if (!print_something(mode, arguments, at)) {
+        refuse("unknown mode '" + mode + "'");
+    }
+}
+
+// Leaves the modes that this process has to carry out.
+Arguments choose_by_rank(Arguments arguments) {
+    if (arguments.empty() || arguments[0] != "--only-rank") return arguments;
+    if (arguments.size() < 2) refuse("--only-rank needs a number");
+    const int wanted = to_number(arguments[1]);
+    const char* rank = std::getenv("RANK");
+    const bool chosen = rank != nullptr && to_number(rank) == wanted;
+    auto divider = std::find(arguments.begin() + 2, arguments.end(), "else");
+    if (chosen) return Arguments(arguments.begin() + 2, divider);
+    if (divider == arguments.end()) refuse("--only-rank needs 'else'");
+    return choose_by_rank(Arguments(divider + 1, arguments.end()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const Arguments arguments = choose_by_rank(Arguments(argv + 1, argv + argc));
+    for (std::size_t at = 0; at < arguments.size();) {
+        const std::string mode = arguments[at++];
+        act(mode, arguments, at);
+    }
+    return 0;
+}
