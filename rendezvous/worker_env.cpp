@@ -116,8 +116,8 @@ Environment worker_environment(const Environment& parent, const WorkerIdentity& 
     set("GROUP_RANK", std::to_string(identity.group_rank));
     set("GROUP_WORLD_SIZE", std::to_string(identity.group_world_size));
     set("ROLE_NAME", identity.role);
-    set("ROLE_RANK", std::to_string(identity.rank));
-    set("ROLE_WORLD_SIZE", std::to_string(identity.world_size));
+    set("ROLE_RANK", std::to_string(identity.role_rank));
+    set("ROLE_WORLD_SIZE", std::to_string(identity.role_world_size));
     set("MASTER_ADDR", identity.master_addr);
     set("MASTER_PORT", std::to_string(identity.master_port));
     set("TORCHELASTIC_RESTART_COUNT", std::to_string(identity.restart_count));

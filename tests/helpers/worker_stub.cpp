@@ -27,10 +27,11 @@
 //   grandchild          forks a child into the same process group, which waits for a signal with default
 //                       dispositions; prints "pid CHILD" once it waits, then goes on with the next mode
 //   stubborn-grandchild the same, but the child ignores SIGTERM
-//   fail-when-file PATH prints "ready", waits until PATH exists (looking every millisecond) and exits with 7
+//   fail-when-file PATH prints "ready", waits until PATH exists (in a folder that is there) and exits with 7
 //   wait-for-file PATH  waits until PATH exists, then goes on with the next mode
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -181,9 +182,19 @@ void start_grandchild(bool ignore_term) {
     say("pid " + std::to_string(pid));
 }
 
-// A file is the one thing that a test and any process on any "node" can share; it has no event here.
+// Returns once the file exists; its folder must exist before.
 void wait_for_file(const std::string& path) {
-    while (::access(path.c_str(), F_OK) != 0) ::usleep(1000);
+    const auto slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const int watch = ::inotify_init1(IN_CLOEXEC);
+    if (watch < 0 || ::inotify_add_watch(watch, folder.c_str(), IN_CREATE | IN_MOVED_TO) < 0) {
+        refuse("cannot watch " + folder);
+    }
+    char events[4096];
+    while (::access(path.c_str(), F_OK) != 0 &&
+           (::read(watch, events, sizeof events) > 0 || errno == EINTR)) {
+    }
+    ::close(watch);
 }
 
 void touch(const std::string& path) {

@@ -1,0 +1,40 @@
+// Which program a worker runs: the user's words on the command line -> the argv of each worker. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+// The command line's part of it.
+struct ProgramRequest {
+    std::string program;                     // script, module or executable, as the user wrote it
+    std::vector<std::string> arguments;      // everything behind it, untouched
+    bool module = false;                     // -m: a Python module
+    bool no_python = false;                  // --no-python: executed as it is, whatever its name
+    bool python = false;                     // --python: a Python script, whatever its name
+    std::optional<std::string> python_exec;  // $PYTHON_EXEC
+};
+
+struct Program {
+    std::vector<std::string> argv;  // with the macros of the arguments still in it
+    bool is_python = false;
+    std::string entry_name;  // what reports call it: the script, the module, or the executable
+};
+
+// The program, or one line that says which flags contradict each other.
+//   -m MODULE                  python -u -m MODULE ...
+//   --no-python                PROGRAM ...
+//   a name in .py, or --python python -u PROGRAM ...
+//   anything else              PROGRAM ...
+// where python is $PYTHON_EXEC, or else python3 as found on PATH.
+std::variant<Program, std::string> choose_program(const ProgramRequest& request);
+
+// The argv of one worker: in everything behind argv[0], `${local_rank}` and `$local_rank` become the number
+// and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
+// string.Template.safe_substitute, which torchrun applies).
+std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
+
+}  // namespace ddprun
