@@ -19,6 +19,14 @@ ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
 ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)
 if(DDPRUN_BUILD_TESTS)
   ddprun_require_header(catch2/catch.hpp catch2 DDPRUN_CATCH2_INCLUDE)
+  # Debian's own Python first: PyTorch's client is installed for that one.
+  find_program(DDPRUN_PYTHON python3 HINTS /usr/bin)
+  mark_as_advanced(DDPRUN_PYTHON)
+  if(NOT DDPRUN_PYTHON)
+    message(FATAL_ERROR "ddprun's tests need python3: install the Debian package python3 "
+                        "(scripts/setup.sh --for test installs everything), or configure with "
+                        "DDPRUN_BUILD_TESTS=OFF")
+  endif()
 endif()
 
 set(DDPRUN_HAVE_NCCL OFF)

@@ -3,6 +3,9 @@
 add_library(ddprun_options INTERFACE)
 target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                                                 -Wswitch-enum -Wno-missing-field-initializers)
+if(DDPRUN_WERROR)
+  target_compile_options(ddprun_options INTERFACE -Werror)
+endif()
 target_include_directories(ddprun_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>)
 # Asio's aligned_alloc makes g++ 12 warn, wrongly, of mismatched allocation functions in coroutines.
@@ -35,11 +38,24 @@ function(ddprun_program name)
   target_link_libraries(${name} PRIVATE ddprun_options)
 endfunction()
 
-# ddprun_test(NAME SOURCES...): a Catch2 program in bin/; every test case becomes one ctest run of the file.
+# ddprun_test(NAME SOURCES...): a Catch2 program in bin/, run by ctest as one test.
 function(ddprun_test name)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} SYSTEM PRIVATE ${DDPRUN_CATCH2_INCLUDE})
   target_link_libraries(${name} PRIVATE ddprun_options ddprun_catch_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# ddprun_script_test(NAME SCRIPT ARGS...): a test written in Python or bash; exit code 77 means skipped, and the
+# script prints the reason on a line that begins with "skipped:".
+function(ddprun_script_test name script)
+  get_filename_component(path ${script} ABSOLUTE)
+  if(script MATCHES "\\.py$")
+    set(interpreter ${DDPRUN_PYTHON} -B)
+  else()
+    set(interpreter bash)
+  endif()
+  add_test(NAME ${name} COMMAND ${interpreter} ${path} ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 endfunction()

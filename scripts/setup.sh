@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Installs what ddprun is built and tested with, from Debian's packages, and only what is missing:
+# a second call does nothing and needs no network.
+set -euo pipefail
+
+usage() {
+    cat <<'USAGE'
+usage: scripts/setup.sh [--for build|test|bench|ci] [--list]
+  --for build   what the programs are built with (default)
+  --for test    also what the tests need: Catch2, PyTorch's own store client, Open MPI, network namespaces
+  --for bench   also the launchers and tools that ddprun is measured against
+  --for ci      all of it, and the second compiler and the formatter
+  --list        only print the packages, one a line, with the reason
+USAGE
+}
+
+# package:what it is for, one a line.
+build_packages="\
+g++:the C++20 compiler
+cmake:the build
+ninja-build:the build
+libboost1.81-dev:Asio, Process, JSON (headers)
+libcli11-dev:command lines
+libspdlog-dev:the launcher's log
+libfmt-dev:what spdlog formats with"
+test_packages="\
+catch2:the unit tests
+python3:the tests that are scripts
+python3-torch:PyTorch's own store client and torchrun
+openmpi-bin:the tests under mpirun
+iproute2:the tests with a network namespace per node
+util-linux:the same"
+bench_packages="\
+findutils:xargs, which ddprun is measured against"
+ci_packages="\
+clang:the second compiler
+clang-format:the layout of the sources"
+
+purpose=build
+list_only=no
+while [[ $# -gt 0 ]]; do
+    case "$1" in
+        --for) purpose="${2:-}"; shift; [[ $# -eq 0 ]] || shift ;;
+        --for=*) purpose="${1#*=}"; shift ;;
+        --list) list_only=yes; shift ;;
+        -h | --help) usage; exit 0 ;;
+        *) echo "setup.sh: unknown argument '$1' (see --help)" >&2; exit 2 ;;
+    esac
+done
+case "$purpose" in
+    build) wanted="$build_packages" ;;
+    test) wanted="$build_packages"$'\n'"$test_packages" ;;
+    bench) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages" ;;
+    ci) wanted="$build_packages"$'\n'"$test_packages"$'\n'"$bench_packages"$'\n'"$ci_packages" ;;
+    *) echo "setup.sh: --for '$purpose' is none of build, test, bench, ci" >&2; exit 2 ;;
+esac
+
+if [[ "$list_only" == yes ]]; then
+    echo "${wanted//:/: }"
+    exit 0
+fi
+
+names="$(cut -d: -f1 <<<"$wanted" | tr '\n' ' ')"
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "setup.sh: this is no Debian system; install what matches Debian 12's packages: $names" >&2
+    exit 1
+fi
+
+missing=()
+while IFS=: read -r package reason; do
+    status="$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null || true)"
+    if [[ " $status" != *" installed "* ]]; then
+        missing+=("$package")
+        echo "setup.sh: $package is missing ($reason)"
+    fi
+done <<<"$wanted"
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+as_root=()
+if [[ "$(id -u)" -ne 0 ]]; then
+    if ! command -v sudo >/dev/null; then
+        echo "setup.sh: neither root nor sudo; as root run: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@" </dev/null
+}
+
+echo "setup.sh: installing ${missing[*]}"
+# The lists are refreshed first: on a fresh machine they are empty, on an old one they name packages that are gone.
+if ! apt update >/dev/null; then
+    echo "setup.sh: apt-get update failed; trying with the package lists as they are" >&2
+fi
+if ! apt install --no-install-recommends "${missing[@]}" >/dev/null; then
+    echo "setup.sh: apt-get could not install ${missing[*]} (ddprun wants the packages of Debian 12)" >&2
+    exit 1
+fi

@@ -1,0 +1,132 @@
+"""A rough reading of C++ for tidy.py: code without comments and strings, functions, variables outside functions.
+
+It knows no grammar; it follows braces. Good enough for sources that clang-format has laid out, and it says nothing
+rather than something wrong where it cannot tell.
+"""
+
+import re
+
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/                      # comments
+      | R"(?P<tag>[^(\s\\]{0,16})\(.*?\)(?P=tag)"   # raw strings
+      | "(?:\\.|[^"\\\n])*"                     # strings
+      | (?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'     # characters, but not the ' in 1'000
+    """, re.S | re.X)
+
+
+def code_only(text):
+    """The text with comments and preprocessor lines blanked and strings emptied; every line keeps its number."""
+    def blank(match):
+        found = match.group(0)
+        kept = "" if found.startswith("/") else '""'
+        return kept + "\n" * found.count("\n")
+    text = TOKEN.sub(blank, text)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.M)
+
+
+def includes(text):
+    """Every include as (line, '<' or '"', name)."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def without_templates(text):
+    """`a<b<c>> d` -> `a d`."""
+    while True:
+        text, count = re.subn(r"<[^<>()]*>", "", text)
+        if not count:
+            return text
+
+
+def block_kind(head, outer):
+    """What the brace after `head` opens, inside a block of kind `outer`."""
+    if outer in ("function", "init"):
+        return outer
+    if re.match(r'(inline\s+)?namespace\b|extern\s*""\s*$', head):
+        return "namespace"
+    if re.match(r"(template\s*<.*>\s*)?(typedef\s+)?(class|struct|union|enum)\b(?!.*\)\s*$)", head, re.S):
+        return "class"
+    before_call = without_templates(head).split("(", 1)[0]
+    if ")" not in head or ("=" in before_call and "operator" not in before_call):
+        return "init"
+    # `Name(int a) : a_` and `Name(int a) : a_{a}, b_`: the brace initialises a member.
+    members = re.search(r"\)\s*(?:noexcept(?:\([^()]*\))?\s*)?:(?!:)(.*)$", head, re.S)
+    if members and re.search(r"(^|,)\s*[\w:<>]+\s*$", members.group(1)):
+        return "init"
+    return "function"
+
+
+def name_of(head):
+    match = re.search(r"([\w:~]+|operator\s*\S+)\s*\(", head)
+    return match.group(1) if match else head.strip()[:40]
+
+
+class Scan:
+    """One walk over code_only text; fills `functions` and `variables`."""
+
+    def __init__(self, code):
+        self.functions, self.variables = [], []
+        stack, head, head_line, line, parens = [("namespace", "", 1, 0)], "", 1, 1, 0
+        for char in code:
+            kind = stack[-1][0]
+            line += char == "\n"
+            if char == "{":
+                opened = "init" if parens else block_kind(head.strip(), kind)
+                stack.append((opened, head, head_line, parens))
+                parens = 0
+                if opened != "init":
+                    head = ""
+                continue
+            if char == "}" and len(stack) > 1:
+                opened, opening, first, parens = stack.pop()
+                if opened == "init" and stack[-1][0] != "function":
+                    head = opening + "{}"
+                    head_line = first
+                else:
+                    head = ""
+                if opened == "function" and stack[-1][0] != "function":
+                    self.functions.append((name_of(opening), first, line))
+                continue
+            parens += (char == "(") - (char == ")")
+            if char == ";" and parens <= 0:
+                if kind == "namespace":
+                    self.variables.append((head_line, head.strip()))
+                head, parens = "", 0
+            else:
+                if not head.strip() and not char.isspace():
+                    head, head_line = "", line
+                head += char
+                if head.strip() in ("public:", "private:", "protected:"):
+                    head = ""
+
+
+def functions(code):
+    """Every function body as (name, first line, last line)."""
+    return Scan(code).functions
+
+
+NOT_A_VARIABLE = re.compile(
+    r"(using|typedef|template|class|struct|union|enum|static_assert|extern|friend|namespace|return|goto)\b|\[\[")
+
+
+def namespace_variables(code):
+    """Variables outside functions and classes that can change, as (line, text)."""
+    for line, statement in Scan(code).variables:
+        declared = re.split(r"=|\{", statement, 1)[0]
+        plain = without_templates(declared)
+        if NOT_A_VARIABLE.match(statement) or "(" in plain or re.search(r"\b(const|constexpr|sig_atomic_t)\b", declared):
+            continue
+        if re.fullmatch(r"[\w:*&\s\[\].]+\s[*&]*[\w:]+(\s*\[.*\])*\s*", plain):
+            yield line, " ".join(statement.split())
+
+
+def static_locals(code):
+    """`static` variables inside functions that can change, as (line, text)."""
+    lines = code.splitlines()
+    for _, first, last in functions(code):
+        for number in range(first, last):
+            match = re.match(r"\s*static\s+(?!const\b|constexpr\b|thread_local const\b).*", lines[number])
+            if match:
+                yield number + 1, match.group(0).strip()

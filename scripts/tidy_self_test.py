@@ -1,0 +1,121 @@
+"""Tests of tidy.py: for every rule trees that break it, each with the words the complaint must have, and trees that do not."""
+
+import tidy
+from tidy_cpp import code_only, functions, namespace_variables
+
+LONG_BODY = "    work();\n" * 70
+IN_NAMESPACE = "namespace ddprun {\n%s\n}  // namespace ddprun\n"
+MARK = "TO" + "DO"
+
+# (rule, tree, words of its complaint or None when the tree is in order)
+CASES = (
+    (tidy.file_length, {"launcher/agent.cpp": "\n" * 501}, "501 lines"),
+    (tidy.file_length, {"launcher/agent.cpp": "\n" * 500, "README.md": "\n" * 900}, None),
+    (tidy.function_length, {"launcher/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY + "}")}, "Agent::run: 72 lines"),
+    (tidy.function_length, {"launcher/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY[12 * 2:] + "}")}, None),
+    (tidy.function_length, {"scripts/x.py": "def main():\n" + "    work()\n" * 71}, "main: 72 lines"),
+    (tidy.include_direction, {"launcher/a.cpp": '#include "collectives/b.hpp"\n', "collectives/b.hpp": ""}, "launcher/ must not include"),
+    (tidy.include_direction, {"collectives/a.cpp": '#include "launcher/b.hpp"\n', "launcher/b.hpp": ""}, "collectives/ must not include"),
+    (tidy.include_direction, {"rendezvous/a.cpp": '#include "apps/b.hpp"\n', "apps/b.hpp": ""}, "rendezvous/ must not include"),
+    (tidy.include_direction, {"rendezvous/a.cpp": '#include "b.hpp"\n', "rendezvous/b.hpp": ""}, "from the repo root"),
+    (tidy.include_direction, {"launcher/a.cpp": '#include "rendezvous/b.hpp"\n', "rendezvous/b.hpp": ""}, None),
+    (tidy.library_home, {"launcher/a.cpp": "#include <CLI/CLI.hpp>\n"}, "<CLI/CLI.hpp> may only"),
+    (tidy.library_home, {"launcher/a.hpp": "#include <spdlog/spdlog.h>\n"}, "<spdlog/spdlog.h> may only"),
+    (tidy.library_home, {"rendezvous/a.cpp": "#include <boost/process/v2.hpp>\n"}, "may only"),
+    (tidy.library_home, {"tests/launcher/a_test.cpp": "#include <catch2/catch.hpp>\n"}, "may only"),
+    (tidy.library_home, {"apps/a.cpp": "#include <CLI/CLI.hpp>\n", "launcher/a.cpp": "#include <spdlog/spdlog.h>\n"}, None),
+    (tidy.public_headers, {"collectives/CMakeLists.txt": "install(FILES communicator.hpp DESTINATION x)",
+                           "collectives/communicator.hpp": "#include <boost/asio.hpp>\n"}, "not boost/asio.hpp"),
+    (tidy.public_headers, {"collectives/CMakeLists.txt": "target_sources(a PUBLIC FILE_SET HEADERS FILES communicator.hpp)",
+                           "collectives/communicator.hpp": '#include "rendezvous/store.hpp"\n'}, "not rendezvous/store.hpp"),
+    (tidy.public_headers, {"collectives/CMakeLists.txt": "install(FILES gone.hpp DESTINATION x)"}, "does not exist"),
+    (tidy.public_headers, {"collectives/CMakeLists.txt": "install(FILES a.hpp b.h DESTINATION x)", "collectives/b.h": "#include <stddef.h>\n",
+                           "collectives/a.hpp": '#include <span>\n#include "collectives/b.h"\n'}, None),
+    (tidy.pragma_once, {"launcher/a.hpp": "// #pragma once\n"}, "no #pragma once"),
+    (tidy.pragma_once, {"launcher/a.hpp": "#pragma once\n", "launcher/a.cpp": ""}, None),
+    (tidy.using_in_header, {"launcher/a.hpp": "using namespace std;\n"}, "using namespace"),
+    (tidy.using_in_header, {"launcher/a.hpp": "using std::string;\n", "launcher/a.cpp": "using namespace std;\n"}, None),
+    (tidy.left_over_marks, {"launcher/a.cpp": f"// {MARK}: later\n"}, MARK),
+    (tidy.left_over_marks, {"scripts/a.sh": "mktemp -d /tmp/" + "X" * 6 + "\n"}, None),
+    (tidy.machine_names, {"README.md": "cd /ro" + "ot/ddprun\n"}, "names a machine's path"),
+    (tidy.machine_names, {"scripts/a.sh": "curl https://pyp" + "i.org/simple\n"}, "names a machine's path"),
+    (tidy.machine_names, {"README.md": "see network/root/x, ${HOME}/work/y and /tmp/job\n"}, None),
+    (tidy.layout, {"docs/a.md": ""}, "top level"),
+    (tidy.layout, {"launcher/util/a.hpp": ""}, "a util/ folder"),
+    (tidy.layout, {"launcher/a.hpp": "", ".ci/run": "", "LICENSE": "", "tests/helpers/stub.cpp": ""}, None),
+    (tidy.registered, {"tests/launcher/a_test.cpp": "", "tests/launcher/CMakeLists.txt": "# a_test.cpp\n"}, "in no CMake target"),
+    (tidy.registered, {"tests/launcher/a_test.py": "", "tests/launcher/CMakeLists.txt": "extra_a_test.py\n"}, "in no CMake target"),
+    (tidy.registered, {"launcher/a.cpp": "", "launcher/CMakeLists.txt": "b.cpp\n"}, "in no CMake target"),
+    (tidy.registered, {"tests/launcher/a_test.cpp": "", "tests/CMakeLists.txt": "x(launcher/a_test.cpp)\n", "scripts/b.py": ""}, None),
+    (tidy.hidden_tests, {"tests/launcher/a_test.cpp": 'TEST_CASE("a", "[.]") {}\n'}, "hidden test case"),
+    (tidy.hidden_tests, {"tests/launcher/a_test.cpp": '// TEST_CASE("a", "[b]") {}\n'}, "commented out"),
+    (tidy.hidden_tests, {"tests/launcher/a_test.cpp": 'TEST_CASE("a.", "[b]") {}\n'}, None),
+    (tidy.reasoned_sleeps, {"tests/a_test.cpp": "\nstd::this_thread::sleep_for(1s);\n"}, "a sleep without"),
+    (tidy.reasoned_sleeps, {"tests/a_test.py": "x = 1\ntime.sleep(1)\n"}, "a sleep without"),
+    (tidy.reasoned_sleeps, {"tests/a_test.sh": "true\n  sleep 1\n"}, "a sleep without"),
+    (tidy.reasoned_sleeps, {"tests/a_test.cpp": "// The kernel tells nobody.\nsleep(1);\nusleep(2);  // Nor here.\n"}, None),
+    (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "std::atomic<bool> stop{false};"}, "stop"),
+    (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "static int count = 0;"}, "static int count"),
+    (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "int next() {\n    static int last = 0;\n    return ++last;\n}"}, "static int last"),
+    (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "constexpr int kMax = 3;\nconst std::map<int, int> kMap = {{1, 2}};\nint f(int a = 3);"
+                         "\nclass A {\n    int a_ = 0;\n    static int b();\n};\nvoid g() { static const int one = 1; }"}, None),
+    (tidy.environment_reads, {"launcher/a.cpp": 'auto x = std::getenv("X");\n'}, "getenv belongs"),
+    (tidy.environment_reads, {"apps/a.cpp": 'auto x = std::getenv("X");\n', "launcher/a.cpp": "// getenv() is for apps.\n"}, None),
+    (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/a.cpp": "#include <boost/asio.hpp>\n"}, "says it is pure"),
+    (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\nauto x = std::chrono::steady_clock::now();\n"}, "uses steady_clock::now"),
+    (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/b.cpp": "#include <boost/asio.hpp>\n"}, None),
+    (tidy.listed_sources, {"launcher/CMakeLists.txt": "file(GLOB sources *.cpp)\n"}, "by hand"),
+    (tidy.listed_sources, {"launcher/CMakeLists.txt": "add_library(a a.cpp)  # no file(GLOB\n"}, None),
+    (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -e\n"}, "pipefail"),
+    (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -euo pipefail\n"}, None),
+)
+
+SCANNED = """namespace ddprun {
+namespace {
+const int kTable[] = {1, 2};
+enum class Kind { one, two };
+template <typename T = std::vector<int>>
+struct Row {
+    int value_ = 0;
+    int get() const { return value_; }
+};
+}  // namespace
+Agent::Agent(int a) : a_(a), b_{a}, c_{[] { return 1'000; }()} {
+    char brace = '}';
+    const char* text = "}";  // }
+}
+bool operator==(const Row& a, const Row& b) { return a.get() == b.get(); }
+auto run(int a) -> boost::asio::awaitable<void> {
+    for (int i = 0; i < a; ++i) {
+        post([i] { use(i); });
+    }
+}
+int loose;
+}  // namespace ddprun
+"""
+
+
+def scanner_problems():
+    found = [(name, first, last) for name, first, last in functions(code_only(SCANNED))]
+    expected = [("get", 8, 8), ("Agent::Agent", 11, 14), ("operator==", 15, 15), ("run", 16, 20)]
+    if found != expected:
+        yield f"functions: {found}, expected {expected}"
+    variables = list(namespace_variables(code_only(SCANNED)))
+    if variables != [(21, "int loose")]:
+        yield f"variables: {variables}"
+
+
+def run():
+    problems = list(scanner_problems())
+    for rule, tree, words in CASES:
+        found = [text for _, _, text in rule(tree)]
+        if words is None and found:
+            problems.append(f"{rule.__name__} complains about a tree in order: {found}")
+        if words is not None and not any(words in text for text in found):
+            problems.append(f"{rule.__name__} misses {words!r} in {list(tree)}; it said {found}")
+    for rule in tidy.RULES:
+        kinds = {words is None for tested, _, words in CASES if tested is rule}
+        if kinds != {True, False}:
+            problems.append(f"{rule.__name__} lacks a case that breaks it or one in order")
+    print("\n".join(problems + [f"tidy self-test: {len(CASES)} cases, {len(problems)} problems"]))
+    return 1 if problems else 0
