@@ -1,7 +1,7 @@
 # The one place where compiler and linker switches are chosen.
 
 add_library(ddprun_options INTERFACE)
-target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                                                 -Wswitch-enum -Wno-missing-field-initializers)
 if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The launch figures: start-up, memory and time to a clean end of ddprun beside xargs, mpirun and torchrun.
+# Exits with 1 when a figure misses its goal. `--rounds N` sets how often the fast programs run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh --for bench
+[[ -f build/build.ninja ]] || cmake --preset release -DDDPRUN_BUILD_TESTS=OFF
+cmake --build build --target ddprun
+exec python3 -B scripts/bench_launch.py "$@"
