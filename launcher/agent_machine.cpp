@@ -80,48 +80,30 @@ AgentAction AgentMachine::handle(AgentEvent event) {
 
 std::string_view to_text(AgentState state) {
     switch (state) {
-        case AgentState::joining:
-            return "joining";
-        case AgentState::running:
-            return "running";
-        case AgentState::draining:
-            return "draining";
-        case AgentState::stopping:
-            return "stopping";
-        case AgentState::stopping_alone:
-            return "stopping_alone";
-        case AgentState::leaving:
-            return "leaving";
-        case AgentState::done:
-            return "done";
+        case AgentState::joining: return "joining";
+        case AgentState::running: return "running";
+        case AgentState::draining: return "draining";
+        case AgentState::stopping: return "stopping";
+        case AgentState::stopping_alone: return "stopping_alone";
+        case AgentState::leaving: return "leaving";
+        case AgentState::done: return "done";
     }
     return "?";
 }
 
 std::string_view to_text(AgentEvent event) {
     switch (event) {
-        case AgentEvent::round_ready:
-            return "round_ready";
-        case AgentEvent::refused:
-            return "refused";
-        case AgentEvent::connection_lost:
-            return "connection_lost";
-        case AgentEvent::workers_succeeded:
-            return "workers_succeeded";
-        case AgentEvent::worker_failed:
-            return "worker_failed";
-        case AgentEvent::workers_gone:
-            return "workers_gone";
-        case AgentEvent::stop_ordered:
-            return "stop_ordered";
-        case AgentEvent::finish_ordered:
-            return "finish_ordered";
-        case AgentEvent::signal_received:
-            return "signal_received";
-        case AgentEvent::interrupted_again:
-            return "interrupted_again";
-        case AgentEvent::finish_timed_out:
-            return "finish_timed_out";
+        case AgentEvent::round_ready: return "round_ready";
+        case AgentEvent::refused: return "refused";
+        case AgentEvent::connection_lost: return "connection_lost";
+        case AgentEvent::workers_succeeded: return "workers_succeeded";
+        case AgentEvent::worker_failed: return "worker_failed";
+        case AgentEvent::workers_gone: return "workers_gone";
+        case AgentEvent::stop_ordered: return "stop_ordered";
+        case AgentEvent::finish_ordered: return "finish_ordered";
+        case AgentEvent::signal_received: return "signal_received";
+        case AgentEvent::interrupted_again: return "interrupted_again";
+        case AgentEvent::finish_timed_out: return "finish_timed_out";
     }
     return "?";
 }

@@ -1,0 +1,100 @@
+#include "apps/ddprun/launch_plan.hpp"
+
+#include <signal.h>
+
+#include "launcher/node_resources.hpp"
+#include "launcher/program.hpp"
+#include "rendezvous/check.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's
+
+std::optional<std::string> find(const Environment& environment, const std::string& name) {
+    auto entry = environment.find(name);
+    if (entry == environment.end()) return std::nullopt;
+    return entry->second;
+}
+
+int local_world_size(const CommandLine& line, const NodeFacts& facts) {
+    if (line.nproc_per_node == "gpu" && facts.devices.count == 0) {
+        throw UsageError("--nproc-per-node gpu: this node has no GPU (" + facts.devices.source + ")");
+    }
+    if (line.nproc_per_node == "gpu") return facts.devices.count;
+    if (line.nproc_per_node == "cpu") return facts.usable_cpus;
+    if (line.nproc_per_node == "auto")
+        return facts.devices.count > 0 ? facts.devices.count : facts.usable_cpus;
+    return std::stoi(line.nproc_per_node);
+}
+
+Program program_of(const CommandLine& line, const NodeFacts& facts) {
+    ProgramRequest request{.program = line.program.front(),
+                           .arguments = {line.program.begin() + 1, line.program.end()},
+                           .module = line.module,
+                           .no_python = line.no_python,
+                           .python = line.python,
+                           .python_exec = find(facts.environment, "PYTHON_EXEC")};
+    auto chosen = choose_program(request);
+    if (const auto* contradiction = std::get_if<std::string>(&chosen)) throw UsageError(*contradiction);
+    return std::get<Program>(chosen);
+}
+
+std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts& facts,
+                                       const Program& program, int workers) {
+    auto bind = parse_gpu_bind(line.gpu_bind);
+    check(bind.has_value(), "--gpu-bind was checked before");
+    auto bound = bind_devices({.bind = *bind,
+                               .share_gpus = line.share_gpus,
+                               .is_python = program.is_python,
+                               .local_workers = workers,
+                               .workers_source = "--nproc-per-node " + line.nproc_per_node,
+                               .devices = facts.devices});
+    if (const auto* refusal = std::get_if<std::string>(&bound)) throw UsageError(*refusal);
+    return std::get<std::vector<DeviceBinding>>(bound);
+}
+
+}  // namespace
+
+NodeFacts find_node_facts() {
+    NodeFacts facts;
+    facts.environment = current_environment();
+    facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
+    facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
+    struct sigaction hangup {};
+    facts.hangup_ignored = ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    return facts;
+}
+
+LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
+    const int workers = local_world_size(line, facts);
+    const Program program = program_of(line, facts);
+    const auto bindings = bindings_of(line, facts, program, workers);
+
+    LaunchOptions options;
+    options.nnodes = line.nnodes;
+    options.node_rank = line.node_rank;
+    options.master.host = line.master_addr.value_or("127.0.0.1");
+    options.master.port = line.master_port.value_or(line.nnodes == 1 ? 0 : kDefaultMasterPort);
+    options.run_id = line.run_id;
+    options.role = line.role;
+    options.join_timeout = std::chrono::seconds(line.join_timeout_s);
+    options.shutdown_timeout = std::chrono::seconds(line.shutdown_timeout_s);
+    options.entry_name = program.entry_name;
+    options.environment = facts.environment;
+    options.hangup_ignored = facts.hangup_ignored;
+    for (int local_rank = 0; local_rank < workers; ++local_rank) {
+        const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));
+        WorkerPlan plan{.argv = argv_for_worker(program, local_rank), .additions = {}};
+        if (binding.cuda_visible_devices)
+            plan.additions["CUDA_VISIBLE_DEVICES"] = *binding.cuda_visible_devices;
+        if (binding.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+        if (!facts.environment.contains("OMP_NUM_THREADS")) {
+            plan.additions["OMP_NUM_THREADS"] = std::to_string(omp_threads(facts.usable_cpus, workers));
+        }
+        options.workers.push_back(std::move(plan));
+    }
+    return options;
+}
+
+}  // namespace ddprun
