@@ -165,24 +165,20 @@ def layout(tree):
                 yield path, 1, f"a {folder}/ folder: a helper lives with its first user"
 
 
-def cmake_text(tree, folder):
-    """What the CMakeLists.txt of `folder` and of the folders above say, without comments."""
-    said = []
-    while True:
-        said.append(tree.get(os.path.join(folder, "CMakeLists.txt"), ""))
-        if not folder:
-            return re.sub(r"#.*", "", "\n".join(said))
-        folder = os.path.dirname(folder)
+def names_file(cmake, folder, path):
+    """Does the CMakeLists.txt of `folder` name the file: from there, or from the repo root?"""
+    told = re.sub(r"#.*", "", cmake)
+    from_root = r"SOURCE_DIR}/" + re.escape(path) + r"(?![\w.])"
+    from_there = r"(?<![\w./-])" + re.escape(os.path.relpath(path, folder or ".")) + r"(?![\w.])"
+    return re.search(from_root, told) or re.search(from_there, told)
 
 
 def registered(tree):
+    lists = {os.path.dirname(path): text for path, text in tree.items() if os.path.basename(path) == "CMakeLists.txt"}
     for path in tree:
         is_test = path.startswith("tests/") and re.search(r"_test\.(cpp|py|sh)$", path)
         is_source = path.endswith((".cpp", ".cu")) and room_of(path) in (*ROOMS, "tests")
-        if not is_test and not is_source:
-            continue
-        name = re.escape(os.path.basename(path))
-        if not re.search(r"(?<![\w.-])" + name + r"(?![\w.])", cmake_text(tree, os.path.dirname(path))):
+        if (is_test or is_source) and not any(names_file(text, folder, path) for folder, text in lists.items()):
             yield path, 1, "is in no CMake target: it is dead, or a test that silently does not run"
 
 

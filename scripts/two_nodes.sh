@@ -84,9 +84,9 @@ case "${1:-}" in -h | --help) usage; exit 0 ;; esac
 for tool in unshare nsenter ip; do
     command -v "$tool" >/dev/null || not_permitted "the program $tool is missing (Debian packages util-linux, iproute2)"
 done
-"${isolated[@]}" true 2>/dev/null || not_permitted "the kernel or the container refuses unshare(2)"
-"${isolated[@]}" ip link add probe0 type veth peer name probe1 2>/dev/null ||
-    not_permitted "the kernel or the container refuses virtual network cables (veth)"
+if ! refused="$("${isolated[@]}" ip link add probe0 type veth peer name probe1 2>&1)"; then
+    not_permitted "${refused//$'\n'/; }"
+fi
 
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
