@@ -44,11 +44,12 @@ boost::system::error_code make_error_code(Errc code) noexcept {
 }
 
 void fail(Errc code, const std::string& what) {
-    throw boost::system::system_error(make_error_code(code), what);
+    throw Error(make_error_code(code), what);
 }
 
 void fail_errno(int error_number, const std::string& what) {
-    throw boost::system::system_error(error_number, boost::system::system_category(), what);
+    const boost::system::error_code code(error_number, boost::system::system_category());
+    throw Error(code, what + ": " + code.message());
 }
 
 }  // namespace ddprun

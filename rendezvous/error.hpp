@@ -1,12 +1,13 @@
 // The error category of ddprun: what can go wrong in the world outside.
 //
-// Thrown as boost::system::system_error whose what() says what failed, where, and which flag controls it.
-// Pure cores never throw these; they return values. Our own bugs go through check().
+// Thrown as Error, a boost::system::system_error whose what() says what failed, where, and which flag
+// controls it. Pure cores never throw these; they return values. Our own bugs go through check().
 #pragma once
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 #include <string>
+#include <utility>
 
 namespace ddprun {
 
@@ -25,10 +26,20 @@ enum class Errc {
 const boost::system::error_category& error_category() noexcept;
 boost::system::error_code make_error_code(Errc code) noexcept;
 
-// Throws boost::system::system_error with our category. `what` is a whole sentence without final stop.
+// A system_error whose what() is the sentence alone, fit to be shown to a user.
+class Error : public boost::system::system_error {
+  public:
+    Error(boost::system::error_code code, std::string text) : system_error(code), text_(std::move(text)) {}
+    const char* what() const noexcept override { return text_.c_str(); }
+
+  private:
+    std::string text_;
+};
+
+// Throws an Error with our category. `what` is a whole sentence without final stop.
 [[noreturn]] void fail(Errc code, const std::string& what);
 
-// Throws with the operating system's error number (an errno value).
+// Throws an Error with the operating system's error number (an errno value), whose text is put behind `what`.
 [[noreturn]] void fail_errno(int error_number, const std::string& what);
 
 }  // namespace ddprun

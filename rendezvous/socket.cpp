@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "rendezvous/error.hpp"
@@ -94,8 +95,15 @@ void set_no_delay(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint) {
-    boost::system::error_code error;
+// The outcome of an attempt to connect: a connected socket, or what went wrong. Not thrown, because an
+// attempt that throws would not end a race against a timer.
+struct Attempt {
+    std::optional<tcp::socket> socket;
+    std::string cause;
+};
+
+asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint,
+                                                    boost::system::error_code& error) {
     std::vector<tcp::endpoint> found;
     auto address = asio::ip::make_address(endpoint.host, error);
     if (!error) {
@@ -105,15 +113,17 @@ asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint) {
     tcp::resolver resolver(co_await asio::this_coro::executor);
     auto entries = co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
                                                    asio::redirect_error(asio::use_awaitable, error));
-    if (error) fail(Errc::unreachable, "cannot resolve " + endpoint.host + ": " + error.message());
     for (const auto& entry : entries) found.push_back(entry.endpoint());
     co_return found;
 }
 
-asio::awaitable<tcp::socket> connect_to_any(const Endpoint& endpoint) {
+asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
     auto executor = co_await asio::this_coro::executor;
-    boost::system::error_code error = asio::error::host_unreachable;
-    for (const tcp::endpoint& address : co_await resolve(endpoint)) {
+    boost::system::error_code error;
+    auto addresses = co_await resolve(endpoint, error);
+    if (error) co_return Attempt{std::nullopt, "cannot resolve " + endpoint.host + ": " + error.message()};
+    error = asio::error::host_unreachable;
+    for (const tcp::endpoint& address : addresses) {
         tcp::socket socket(executor);
         int fd =
             ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
@@ -125,9 +135,9 @@ asio::awaitable<tcp::socket> connect_to_any(const Endpoint& endpoint) {
         co_await socket.async_connect(address, asio::redirect_error(asio::use_awaitable, error));
         if (error) continue;
         set_no_delay(fd);
-        co_return std::move(socket);
+        co_return Attempt{std::move(socket), {}};
     }
-    fail(Errc::unreachable, "cannot connect to " + to_string(endpoint) + ": " + error.message());
+    co_return Attempt{std::nullopt, "cannot connect to " + to_string(endpoint) + ": " + error.message()};
 }
 
 }  // namespace
@@ -161,9 +171,7 @@ asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
             co_return tcp::socket(acceptor.get_executor(), acceptor.local_endpoint().protocol(), fd);
         }
         switch (errno) {
-            case EAGAIN:
-                co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable);
-                break;
+            case EAGAIN: co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable); break;
             case EMFILE:
             case ENFILE:
             case ENOBUFS:
@@ -174,10 +182,8 @@ asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
             }
             case EBADF:
             case EINVAL:
-            case ENOTSOCK:
-                fail_errno(errno, "cannot accept connections");
-            default:
-                break;  // That connection broke before it was taken; the next one may be fine.
+            case ENOTSOCK: fail_errno(errno, "cannot accept connections");
+            default: break;  // That connection broke before it was taken; the next one may be fine.
         }
     }
 }
@@ -213,10 +219,11 @@ asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::m
     using namespace asio::experimental::awaitable_operators;
     auto executor = co_await asio::this_coro::executor;
     asio::steady_timer limit(executor, timeout);
-    auto attempt = co_await (connect_to_any(endpoint) || limit.async_wait(asio::use_awaitable));
-    if (attempt.index() == 1)
-        fail(Errc::timed_out, "cannot connect to " + to_string(endpoint) + ": timed out");
-    co_return std::move(std::get<0>(attempt));
+    auto first = co_await (connect_to_any(endpoint) || limit.async_wait(asio::use_awaitable));
+    if (first.index() == 1) fail(Errc::timed_out, "cannot connect to " + to_string(endpoint) + ": timed out");
+    Attempt attempt = std::move(std::get<0>(first));
+    if (!attempt.socket) fail(Errc::unreachable, attempt.cause);
+    co_return std::move(*attempt.socket);
 }
 
 }  // namespace ddprun
