@@ -58,10 +58,21 @@ int redirect(int stream, Stdio choice) noexcept {
     return 0;
 }
 
+// A binary of another machine: the shell would take it for a script and complain of its syntax.
+bool is_binary(const char* path) noexcept {
+    const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    char magic[] = {0, 0, 0, 0};
+    const ssize_t count = ::read(fd, magic, sizeof magic);
+    ::close(fd);
+    return count == 4 && magic[0] == 0x7f && magic[1] == 'E' && magic[2] == 'L' && magic[3] == 'F';
+}
+
 // A file without "#!" is a script for the shell, as execvp has it.
 int execute(const ChildPlan& plan, const char* path) noexcept {
     ::execve(path, plan.argv, plan.environment);
     if (errno != ENOEXEC) return errno;
+    if (is_binary(path)) return ENOEXEC;
     plan.shell_argv[1] = const_cast<char*>(path);
     ::execve(plan.shell_argv[0], plan.shell_argv, plan.environment);
     return errno;
@@ -75,10 +86,8 @@ bool try_next_directory(int error_number) noexcept {
         case ENAMETOOLONG:
         case ESTALE:
         case ENODEV:
-        case ETIMEDOUT:
-            return true;
-        default:
-            return false;
+        case ETIMEDOUT: return true;
+        default: return false;
     }
 }
 

@@ -153,24 +153,19 @@ StartFailure exec_failure(const WorkerSpec& spec, const std::vector<std::string>
             if (is_directory(name)) return {error_number, start + "it is a directory", kExitNotExecutable};
             return {error_number, start + "permission denied (is it executable?)", kExitNotExecutable};
         case ENOEXEC:
-            return {error_number, start + "not a program this machine can run", kExitNotExecutable};
-        default:
-            return {error_number, start + std::strerror(error_number), kExitNotExecutable};
+            return {error_number, start + "it is a binary, but not for this kind of machine",
+                    kExitNotExecutable};
+        default: return {error_number, start + std::strerror(error_number), kExitNotExecutable};
     }
 }
 
 StartFailure child_failure(const WorkerSpec& spec, const PreparedExec& prepared, const ChildReport& report) {
     switch (report.step) {
-        case ChildStep::session:
-            return system_failure(spec, "setsid", report.error_number);
-        case ChildStep::parent_death_signal:
-            return system_failure(spec, "prctl", report.error_number);
-        case ChildStep::standard_streams:
-            return system_failure(spec, "/dev/null", report.error_number);
-        case ChildStep::descriptors:
-            return system_failure(spec, "close_range", report.error_number);
-        case ChildStep::exec:
-            return exec_failure(spec, prepared.candidates(), report.error_number);
+        case ChildStep::session: return system_failure(spec, "setsid", report.error_number);
+        case ChildStep::parent_death_signal: return system_failure(spec, "prctl", report.error_number);
+        case ChildStep::standard_streams: return system_failure(spec, "/dev/null", report.error_number);
+        case ChildStep::descriptors: return system_failure(spec, "close_range", report.error_number);
+        case ChildStep::exec: return exec_failure(spec, prepared.candidates(), report.error_number);
     }
     check(false, "a step of the child that does not exist");
     return {};

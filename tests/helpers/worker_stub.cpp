@@ -26,7 +26,10 @@
 //   session             prints "pid P ppid P pgid P sid P"
 //   grandchild          forks a child into the same process group, which waits for a signal with default
 //                       dispositions; prints "pid CHILD" once it waits, then goes on with the next mode
-//   stubborn-grandchild the same, but the child ignores SIGTERM
+//   fork MODE... end    forks a child into the same process group that carries out the modes and then exits
+//   0;
+//                       prints nothing itself, goes on with the mode behind `end`
+//   save-on-term PATH   prints "ready"; on SIGTERM waits until PATH exists, prints "saved" and exits 0
 //   fail-when-file PATH prints "ready", waits until PATH exists (in a folder that is there) and exits with 7
 //   wait-for-file PATH  waits until PATH exists, then goes on with the next mode
 #include <dirent.h>
@@ -89,7 +92,8 @@ int to_number(const std::string& text) {
     wait_for_ever();
 }
 
-[[noreturn]] void exit_zero_on_term() {
+// Prints "ready" and returns once SIGTERM has come.
+void await_term() {
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -97,8 +101,12 @@ int to_number(const std::string& text) {
     say("ready");
     int received = 0;
     ::sigwait(&term, &received);
+}
+
+[[noreturn]] void exit_zero_on_term() {
+    await_term();
     say("got SIGTERM");
-    std::exit(0);
+    ::_exit(0);
 }
 
 [[noreturn]] void print_signals() {
@@ -163,13 +171,12 @@ void print_session() {
         std::to_string(::getpgrp()) + " sid " + std::to_string(::getsid(0)));
 }
 
-void start_grandchild(bool ignore_term) {
+void start_grandchild() {
     int ready[2];
     if (::pipe2(ready, O_CLOEXEC) != 0) refuse("cannot make a pipe");
     const pid_t pid = ::fork();
     if (pid < 0) refuse("cannot fork");
     if (pid == 0) {
-        if (ignore_term) std::signal(SIGTERM, SIG_IGN);
         ::close(ready[0]);
         ::close(ready[1]);
         wait_for_ever();
@@ -197,6 +204,13 @@ void wait_for_file(const std::string& path) {
     ::close(watch);
 }
 
+[[noreturn]] void save_on_term(const std::string& path) {
+    await_term();
+    wait_for_file(path);
+    say("saved");
+    ::_exit(0);
+}
+
 void touch(const std::string& path) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) refuse("cannot create " + path);
@@ -208,6 +222,8 @@ std::string take(const Arguments& arguments, std::size_t& at) {
     if (at >= arguments.size()) refuse("an argument is missing behind '" + arguments.back() + "'");
     return arguments[at++];
 }
+
+void start_child(const Arguments& arguments, std::size_t& at);
 
 bool print_something(const std::string& mode, const Arguments& arguments, std::size_t& at) {
     if (mode == "say") {
@@ -246,8 +262,12 @@ void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
     }
     if (mode == "touch") {
         touch(take(arguments, at));
-    } else if (mode == "grandchild" || mode == "stubborn-grandchild") {
-        start_grandchild(mode == "stubborn-grandchild");
+    } else if (mode == "grandchild") {
+        start_grandchild();
+    } else if (mode == "fork") {
+        start_child(arguments, at);
+    } else if (mode == "save-on-term") {
+        save_on_term(take(arguments, at));
     } else if (mode == "wait-for-file") {
         wait_for_file(take(arguments, at));
     } else if (mode == "fail-when-file") {
@@ -257,6 +277,26 @@ void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
     } else if (!print_something(mode, arguments, at)) {
         refuse("unknown mode '" + mode + "'");
     }
+}
+
+void carry_out(const Arguments& arguments) {
+    for (std::size_t at = 0; at < arguments.size();) {
+        const std::string mode = arguments[at++];
+        act(mode, arguments, at);
+    }
+}
+
+void start_child(const Arguments& arguments, std::size_t& at) {
+    const auto first = arguments.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end = std::find(first, arguments.end(), "end");
+    if (end == arguments.end()) refuse("fork needs 'end'");
+    const pid_t pid = ::fork();
+    if (pid < 0) refuse("cannot fork");
+    if (pid == 0) {
+        carry_out(Arguments(first, end));
+        ::_exit(0);
+    }
+    at = static_cast<std::size_t>(end - arguments.begin()) + 1;
 }
 
 // Leaves the modes that this process has to carry out.
@@ -275,10 +315,6 @@ Arguments choose_by_rank(Arguments arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const Arguments arguments = choose_by_rank(Arguments(argv + 1, argv + argc));
-    for (std::size_t at = 0; at < arguments.size();) {
-        const std::string mode = arguments[at++];
-        act(mode, arguments, at);
-    }
+    carry_out(choose_by_rank(Arguments(argv + 1, argv + argc)));
     return 0;
 }
