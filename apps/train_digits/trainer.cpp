@@ -1,0 +1,95 @@
+#include "apps/train_digits/trainer.hpp"
+
+#include <cmath>
+#include <ostream>
+#include <stdexcept>
+
+#include "apps/train_digits/agreement.hpp"
+#include "apps/train_digits/fingerprint.hpp"
+
+namespace ddprun {
+
+namespace {
+
+std::uint64_t fingerprint_of(std::span<const float> parameters) {
+    Fingerprint fingerprint;
+    fingerprint.add_values(parameters);
+    return fingerprint.value();
+}
+
+template <class T>
+void add_value(Fingerprint& fingerprint, const T& value) {
+    fingerprint.add_values(std::span(&value, 1));
+}
+
+void require_finite(const EpochResult& result, int epoch, const TrainingPlan& plan) {
+    if (std::isfinite(result.loss)) return;
+    throw std::runtime_error("the loss is no longer a number in epoch " + std::to_string(epoch + 1) +
+                             ": try a smaller --lr than " + std::to_string(plan.learning_rate));
+}
+
+}  // namespace
+
+void require_agreement(Communicator& communicator, std::uint64_t value, const std::string& what) {
+    const auto mine = static_cast<std::int64_t>(value);
+    std::vector<std::int64_t> all(static_cast<std::size_t>(communicator.world_size()));
+    communicator.all_gather(std::span(&mine, 1), std::span(all));
+    const std::vector<int> dissenting = dissenting_ranks(all);
+    if (dissenting.empty()) return;
+    throw std::runtime_error(what + " not equal on all ranks: " + name_ranks(dissenting) +
+                             (dissenting.size() == 1 ? " differs" : " differ") + " from the rest");
+}
+
+std::uint64_t fingerprint_of(const TrainingPlan& plan) {
+    Fingerprint fingerprint;
+    add_value(fingerprint, plan.hidden);
+    add_value(fingerprint, plan.batch_size);
+    add_value(fingerprint, plan.epochs);
+    add_value(fingerprint, plan.learning_rate);
+    add_value(fingerprint, plan.momentum);
+    add_value(fingerprint, plan.seed);
+    return fingerprint.value();
+}
+
+std::uint64_t fingerprint_of(const DigitsSplit& digits) {
+    Fingerprint fingerprint;
+    for (const Digits* part : {&digits.train, &digits.test}) {
+        fingerprint.add_values(std::span(part->pixels));
+        fingerprint.add_values(std::span(part->labels));
+    }
+    return fingerprint.value();
+}
+
+TrainedModel train(Communicator& communicator, const Digits& digits, const TrainingPlan& plan,
+                   std::ostream& out, ProgressStyle style) {
+    Replica replica(digits, plan, communicator.rank(), communicator.world_size());
+    communicator.broadcast(replica.parameters(), 0);
+
+    const std::size_t steps = replica.steps_per_epoch();
+    Progress progress(out, communicator.rank() == 0 ? style : ProgressStyle::none, plan.epochs, steps);
+    for (int epoch = 0; epoch < plan.epochs; ++epoch) {
+        replica.begin_epoch(epoch);
+        for (std::size_t step = 0; step < steps; ++step) {
+            communicator.all_reduce(replica.compute(step), ReduceOp::sum);
+            replica.apply(step);
+            progress.step_done(epoch, step);
+        }
+        progress.epoch_done(epoch, replica.epoch_result());
+        require_finite(replica.epoch_result(), epoch, plan);
+    }
+
+    const std::span<const float> parameters = replica.parameters();
+    const std::uint64_t fingerprint = fingerprint_of(parameters);
+    require_agreement(communicator, fingerprint, "the trained parameters are");
+    return {.parameters = {parameters.begin(), parameters.end()}, .fingerprint = fingerprint};
+}
+
+std::int64_t count_correct_together(Communicator& communicator, const MlpShape& shape,
+                                    std::span<const float> parameters, const Digits& digits) {
+    auto correct = static_cast<std::int64_t>(
+        count_correct(shape, parameters, digits, communicator.rank(), communicator.world_size()));
+    communicator.all_reduce(std::span(&correct, 1), ReduceOp::sum);
+    return correct;
+}
+
+}  // namespace ddprun

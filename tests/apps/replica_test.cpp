@@ -1,0 +1,187 @@
+#include "apps/train_digits/replica.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "apps/train_digits/augmentation.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+struct Run {
+    std::vector<EpochResult> epochs;
+    std::vector<float> parameters;
+    std::size_t correct = 0;
+};
+
+// Trains `replicas` ranks in this one process: the sum over ranks that a communicator would make is made
+// here.
+Run train_together(const DigitsSplit& digits, const TrainingPlan& plan, int replicas) {
+    std::vector<Replica> ranks;
+    for (int rank = 0; rank < replicas; ++rank) ranks.emplace_back(digits.train, plan, rank, replicas);
+    Run run;
+    for (int epoch = 0; epoch < plan.epochs; ++epoch) {
+        for (Replica& rank : ranks) rank.begin_epoch(epoch);
+        for (std::size_t step = 0; step < ranks.front().steps_per_epoch(); ++step) {
+            std::vector<std::span<double>> parts;
+            for (Replica& rank : ranks) parts.push_back(rank.compute(step));
+            for (std::size_t i = 0; i < parts.front().size(); ++i) {
+                double sum = 0;
+                for (const std::span<double> part : parts) sum += part[i];
+                for (const std::span<double> part : parts) part[i] = sum;
+            }
+            for (Replica& rank : ranks) rank.apply(step);
+        }
+        run.epochs.push_back(ranks.front().epoch_result());
+    }
+    const std::span<const float> parameters = ranks.front().parameters();
+    run.parameters.assign(parameters.begin(), parameters.end());
+    for (const Replica& rank : ranks) {
+        REQUIRE(std::memcmp(rank.parameters().data(), run.parameters.data(), parameters.size_bytes()) == 0);
+    }
+    for (int rank = 0; rank < replicas; ++rank) {
+        run.correct += count_correct(shape_of(plan), parameters, digits.test, rank, replicas);
+    }
+    return run;
+}
+
+const DigitsSplit& real_digits() {
+    static const DigitsSplit digits = split_digits(read_digits(DDPRUN_DIGITS_CSV));
+    return digits;
+}
+
+TEST_CASE("any number of replicas with the same global batch has the same losses", "[replica]") {
+    // 1438 images: batches of 48 leave an uneven last one, of 46, for every number of replicas here.
+    const TrainingPlan plan{.hidden = 32, .batch_size = 48, .epochs = 6, .seed = 3};
+    const Run alone = train_together(real_digits(), plan, 1);
+    REQUIRE(alone.epochs.front().loss > 1.0);
+    REQUIRE(alone.epochs.back().loss < 0.8);
+    for (const int replicas : {2, 3, 4, 7, 64}) {
+        CAPTURE(replicas);
+        const Run run = train_together(real_digits(), plan, replicas);
+        for (std::size_t epoch = 0; epoch < run.epochs.size(); ++epoch) {
+            CAPTURE(epoch);
+            CHECK(run.epochs[epoch].loss == Approx(alone.epochs[epoch].loss).epsilon(1e-6));
+            CHECK(run.epochs[epoch].accuracy == Approx(alone.epochs[epoch].accuracy).margin(1e-3));
+        }
+        CHECK(run.correct == alone.correct);
+    }
+}
+
+TEST_CASE("each step takes its images of the global batch, each exactly once", "[replica]") {
+    struct Row {
+        std::size_t images;
+        std::size_t batch_size;
+        int replicas;
+        std::vector<std::size_t> steps;  // images in each
+    };
+    const std::vector<Row> rows = {
+        {10, 4, 1, {4, 4, 2}},
+        {10, 4, 4, {4, 4, 2}},
+        {10, 4, 3, {4, 4, 2}},
+        {10, 3, 4, {3, 3, 3, 1}},
+        {10, 1, 4, std::vector<std::size_t>(10, 1)},
+        {10, 100, 4, {10}},
+        {3, 2, 8, {2, 1}},
+        {8, 4, 4, {4, 4}},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.images, row.batch_size, row.replicas);
+        Digits digits;
+        digits.pixels.assign(row.images * kImagePixels, 0.5f);
+        digits.labels.assign(row.images, 0);
+        // A network without any weight is right about class 0 each time: right answers count images.
+        const TrainingPlan plan{.hidden = 1, .batch_size = row.batch_size, .seed = 9};
+        std::vector<std::size_t> counted(row.steps.size(), 0);
+        for (int rank = 0; rank < row.replicas; ++rank) {
+            Replica replica(digits, plan, rank, row.replicas);
+            REQUIRE(replica.steps_per_epoch() == row.steps.size());
+            std::fill(replica.parameters().begin(), replica.parameters().end(), 0.0f);
+            replica.begin_epoch(2);
+            for (std::size_t step = 0; step < row.steps.size(); ++step) {
+                counted[step] += static_cast<std::size_t>(replica.compute(step).back());
+            }
+        }
+        CHECK(counted == row.steps);
+    }
+}
+
+TEST_CASE("a training is repeatable, and the seed matters", "[replica]") {
+    const TrainingPlan plan{.hidden = 16, .batch_size = 64, .epochs = 2, .seed = 5};
+    const Run one = train_together(real_digits(), plan, 2);
+    CHECK(one.parameters == train_together(real_digits(), plan, 2).parameters);
+    TrainingPlan other = plan;
+    other.seed = 6;
+    CHECK(one.parameters != train_together(real_digits(), other, 2).parameters);
+}
+
+TEST_CASE("an update is the momentum step on the mean over the global batch", "[replica]") {
+    Digits digits;
+    digits.pixels.assign(4 * kImagePixels, 0.25f);
+    digits.labels = {1, 2, 3, 4};
+    const TrainingPlan plan{.hidden = 1, .batch_size = 3, .learning_rate = 0.5f, .momentum = 0.5f};
+    Replica replica(digits, plan, 0, 1);
+    const std::vector<float> before(replica.parameters().begin(), replica.parameters().end());
+    replica.begin_epoch(0);
+    CHECK(replica.epoch_result().loss == 0.0);
+
+    std::span<double> sums = replica.compute(0);
+    std::fill(sums.begin(), sums.end(), 6.0);
+    replica.apply(0);  // 3 images: mean 2, velocity 2
+    CHECK(replica.parameters()[0] == before[0] - 1.0f);
+    CHECK(replica.epoch_result().loss == 2.0);
+    CHECK(replica.epoch_result().accuracy == 2.0);
+
+    sums = replica.compute(1);
+    std::fill(sums.begin(), sums.end(), 6.0);
+    replica.apply(1);  // 1 image: mean 6, velocity 0.5 · 2 + 6 = 7
+    CHECK(replica.parameters()[0] == before[0] - 1.0f - 3.5f);
+    CHECK(replica.epoch_result().loss == 3.0);
+
+    replica.begin_epoch(1);
+    CHECK(replica.epoch_result().loss == 0.0);
+}
+
+TEST_CASE("augmentation moves some images by up to a pixel, the same on every call", "[replica]") {
+    std::vector<float> pixels(kImagePixels, 0.0f);
+    pixels[3 * kImageSide + 4] = 1.0f;
+    const std::span<const float, kImagePixels> image(pixels.data(), kImagePixels);
+    std::vector<int> at(kImagePixels, 0);
+    for (int epoch = 0; epoch < 400; ++epoch) {
+        std::array<float, kImagePixels> seen{};
+        std::array<float, kImagePixels> again{};
+        augment(image, 7, epoch, 11, seen);
+        augment(image, 7, epoch, 11, again);
+        REQUIRE(seen == again);
+        REQUIRE(std::count(seen.begin(), seen.end(), 1.0f) == 1);
+        REQUIRE(std::count(seen.begin(), seen.end(), 0.0f) == 63);
+        ++at[static_cast<std::size_t>(std::find(seen.begin(), seen.end(), 1.0f) - seen.begin())];
+    }
+    CHECK(at[3 * kImageSide + 4] > 150);
+    for (const int row : {2, 3, 4}) {
+        for (const int column : {3, 4, 5}) {
+            CAPTURE(row, column);
+            CHECK(at[static_cast<std::size_t>(row * kImageSide + column)] > 5);
+        }
+    }
+
+    SECTION("what is moved over the edge is gone, and does not come in on the other side") {
+        std::fill(pixels.begin(), pixels.end(), 0.0f);
+        pixels[kImageSide - 1] = 1.0f;  // top right
+        bool gone = false;
+        for (int epoch = 0; epoch < 400; ++epoch) {
+            std::array<float, kImagePixels> seen{};
+            augment(image, 7, epoch, 11, seen);
+            gone = gone || std::count(seen.begin(), seen.end(), 0.0f) == 64;
+            for (int row = 0; row < kImageSide; ++row) {
+                REQUIRE(seen[static_cast<std::size_t>(row * kImageSide)] == 0.0f);
+            }
+        }
+        CHECK(gone);
+    }
+}
+
+}  // namespace
+}  // namespace ddprun
