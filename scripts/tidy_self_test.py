@@ -69,7 +69,8 @@ CASES = (
     (tidy.listed_sources, {"launcher/CMakeLists.txt": "file(GLOB sources *.cpp)\n"}, "by hand"),
     (tidy.listed_sources, {"launcher/CMakeLists.txt": "add_library(a a.cpp)  # no file(GLOB\n"}, None),
     (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -e\n"}, "pipefail"),
-    (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -euo pipefail\n"}, None),
+    (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -eu\n"}, "pipefail"),
+    (tidy.strict_shell, {"scripts/a.sh": "#!/bin/bash\nset -euo pipefail\n", "scripts/b.sh": "#!/bin/sh\nset -eu\n"}, None),
 )
 
 SCANNED = """namespace ddprun {
