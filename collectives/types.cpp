@@ -1,0 +1,49 @@
+#include "collectives/types.hpp"
+
+namespace ddprun {
+
+bool is_known(DataType type) noexcept { return size_of(type) != 0; }
+
+bool is_known(ReduceOp op) noexcept {
+    switch (op) {
+        case ReduceOp::sum:
+        case ReduceOp::prod:
+        case ReduceOp::min:
+        case ReduceOp::max:
+        case ReduceOp::avg: return true;
+    }
+    return false;
+}
+
+std::size_t size_of(DataType type) noexcept {
+    switch (type) {
+        case DataType::f32:
+        case DataType::i32: return 4;
+        case DataType::f64:
+        case DataType::i64: return 8;
+    }
+    return 0;
+}
+
+std::string_view name_of(DataType type) noexcept {
+    switch (type) {
+        case DataType::f32: return "f32";
+        case DataType::f64: return "f64";
+        case DataType::i32: return "i32";
+        case DataType::i64: return "i64";
+    }
+    return "unknown";
+}
+
+std::string_view name_of(ReduceOp op) noexcept {
+    switch (op) {
+        case ReduceOp::sum: return "sum";
+        case ReduceOp::prod: return "prod";
+        case ReduceOp::min: return "min";
+        case ReduceOp::max: return "max";
+        case ReduceOp::avg: return "avg";
+    }
+    return "unknown";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,37 @@
+// Backend: one way to carry out the operations of a communicator: alone, over TCP; later in shared memory, by
+// NCCL.
+//
+// Driven by Communicator, which has checked every argument: known enumerators, ranks in range, aligned and
+// non-null pointers (where count > 0), buffers that overlap not at all or exactly as documented there. One
+// thread at a time, but abort() from any. Throws CollectiveError. The destructor leaves in order and never
+// throws.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "collectives/types.hpp"
+
+namespace ddprun {
+
+class Backend {
+  public:
+    Backend() = default;
+    Backend(const Backend&) = delete;
+    Backend& operator=(const Backend&) = delete;
+    virtual ~Backend() = default;
+
+    virtual void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) = 0;
+    virtual void broadcast(void* data, std::size_t count, DataType type, int root) = 0;
+    virtual void all_gather(const void* in, void* out, std::size_t count, DataType type) = 0;
+    virtual void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) = 0;
+    virtual void barrier() = 0;
+    virtual void send(const void* data, std::size_t count, DataType type, int peer) = 0;
+    virtual void recv(void* data, std::size_t count, DataType type, int peer) = 0;
+
+    virtual void abort(const std::string& reason) = 0;
+    // True once the communicator has ended; its calls then only throw.
+    virtual bool ended() const = 0;
+};
+
+}  // namespace ddprun

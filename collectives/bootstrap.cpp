@@ -1,0 +1,221 @@
+#include "collectives/bootstrap.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "collectives/solo_backend.hpp"
+#include "collectives/tcp_backend.hpp"
+#include "rendezvous/error.hpp"
+#include "rendezvous/file_store.hpp"
+#include "rendezvous/store_host.hpp"
+#include "rendezvous/tcp_store.hpp"
+
+namespace ddprun {
+namespace {
+
+using Clock = PeerMesh::Clock;
+
+constexpr std::string_view kTcpScheme = "tcp://";
+constexpr std::string_view kFileScheme = "file://";
+// How long rank 0 tries to use a store that already listens where it wanted to host one.
+constexpr std::chrono::milliseconds kExistingStorePatience{5000};
+constexpr std::chrono::milliseconds kRejoinPause{50};
+// How long a rank that lost the store of rank 0 looks for a new one there.
+constexpr std::chrono::milliseconds kRejoinPatience{5000};
+// Longer ones would overflow the clock.
+constexpr std::chrono::hours kLongestTimeout{24 * 3650};
+
+[[noreturn]] void fail_argument(const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
+}
+
+// What the store and the sockets throw, in the library's own terms.
+CollectiveError translated(const boost::system::system_error& error) {
+    auto code = CollectiveErrorCode::system;
+    if (error.code() == make_error_code(Errc::timed_out)) code = CollectiveErrorCode::timed_out;
+    if (error.code() == make_error_code(Errc::malformed)) code = CollectiveErrorCode::invalid_argument;
+    return CollectiveError(code, std::string("join: ") + error.what(), {}, "join");
+}
+
+std::string host_identity() {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    std::string identity = std::string(name.data()) + '/' + boot;
+    std::replace_if(
+        identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
+    return identity;
+}
+
+std::string process_identity() { return "pid " + std::to_string(::getpid()) + " on " + host_identity(); }
+
+bool is_loopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
+
+// The address that carried the rendezvous. Debian maps a machine's own name to 127.0.1.1, which nobody else
+// can reach: then the address towards the outside is taken. A plain loopback address was meant as one.
+std::string listen_address(const TcpMeeting& meeting) {
+    const std::string address = source_address(meeting.endpoint.host);
+    const bool meant = address == "127.0.0.1" || address == "::1" || !is_loopback(address);
+    return meant ? address : default_source_address();
+}
+
+MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time_point deadline) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    MeetingRoom room;
+    if (!meeting.rank_0_hosts || place.rank != 0) {
+        room.store = std::make_shared<TcpStore>(meeting.endpoint, rest);
+        return room;
+    }
+    try {
+        const bool local = is_loopback(meeting.endpoint.host) || meeting.endpoint.host == "localhost";
+        room.host = std::make_unique<StoreHost>(local ? ListenScope::loopback : ListenScope::any,
+                                                meeting.endpoint.port);
+    } catch (const boost::system::system_error& taken) {
+        if (taken.code() != make_error_code(Errc::address_in_use)) throw;
+        // An earlier communicator of this process may host it. A store of another job refuses this rank in
+        // Join.
+        try {
+            room.store = std::make_shared<TcpStore>(meeting.endpoint, std::min(rest, kExistingStorePatience));
+        } catch (const boost::system::system_error&) {
+            throw taken;
+        }
+        return room;
+    }
+    room.store = std::make_shared<TcpStore>(meeting.endpoint, rest);
+    return room;
+}
+
+CollectiveError store_gone(const boost::system::system_error& lost) {
+    return CollectiveError(CollectiveErrorCode::peer_died,
+                           std::string("join: rank 0, which hosts the store, is gone: ") + lost.what(), {0},
+                           "join");
+}
+
+bool is_lost(const boost::system::system_error& error) {
+    return error.code() == make_error_code(Errc::connection_lost) ||
+           error.code() == make_error_code(Errc::closed);
+}
+
+std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,
+                                               const Place& place, const CommunicatorOptions& options,
+                                               Clock::time_point deadline) {
+    TcpListener listener(address);
+    room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
+                                       process_identity());
+    Membership membership = room.join->run({listener.endpoint(), host_identity()}, deadline);
+    auto session = std::make_unique<Communicator::Session>();
+    session->rank = place.rank;
+    session->world_size = place.world_size;
+    session->local_rank = place.local_rank >= 0 ? place.local_rank : membership.local_rank();
+    session->local_world_size =
+        place.local_world_size > 0 ? place.local_world_size : membership.local_world_size();
+    session->leave_timeout = options.leave_timeout;
+    session->room = std::move(room);
+    const PeerMesh::Operation joining{
+        {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    session->backend = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
+                                                    options.operation_timeout);
+    return session;
+}
+
+std::unique_ptr<Communicator::Session> open_alone(const Place& place) {
+    auto session = std::make_unique<Communicator::Session>();
+    session->local_rank = std::max(place.local_rank, 0);
+    session->local_world_size = std::max(place.local_world_size, 1);
+    session->backend = std::make_unique<SoloBackend>();
+    return session;
+}
+
+void require_valid(const Place& place, const CommunicatorOptions& options) {
+    if (place.world_size < 1) fail_argument("world_size " + std::to_string(place.world_size) + " is below 1");
+    if (place.rank < 0 || place.rank >= place.world_size) {
+        fail_argument("rank " + std::to_string(place.rank) + " is not below world_size " +
+                      std::to_string(place.world_size));
+    }
+    const auto require_limit = [](std::chrono::milliseconds limit, const char* name) {
+        if (limit.count() < 1 || limit > kLongestTimeout) {
+            fail_argument(std::string("CommunicatorOptions::") + name + " of " +
+                          std::to_string(limit.count()) + " ms is not between 1 ms and 10 years");
+        }
+    };
+    require_limit(options.operation_timeout, "operation_timeout");
+    require_limit(options.join_timeout, "join_timeout");
+    require_limit(options.leave_timeout, "leave_timeout");
+}
+
+}  // namespace
+
+Meeting parse_url(const std::string& url) {
+    if (url.rfind(kTcpScheme, 0) == 0) {
+        auto endpoint = parse_endpoint(std::string_view(url).substr(kTcpScheme.size()), 0);
+        if (endpoint && endpoint->port != 0) return TcpMeeting{std::move(*endpoint), true};
+    } else if (url.rfind(kFileScheme, 0) == 0 && url.size() > kFileScheme.size()) {
+        return FileMeeting{url.substr(kFileScheme.size())};
+    }
+    fail_argument("'" + url + "' is neither tcp://host:port nor file://path");
+}
+
+std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
+                                                    const Place& place, const CommunicatorOptions& options) {
+    require_valid(place, options);
+    MeetingRoom room;
+    room.store = std::move(store);
+    try {
+        return join_in(std::move(room), address, place, options, Clock::now() + options.join_timeout);
+    } catch (const boost::system::system_error& error) {
+        throw translated(error);
+    }
+}
+
+std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, const Place& place,
+                                                    const CommunicatorOptions& options) {
+    require_valid(place, options);
+    if (place.world_size == 1) return open_alone(place);
+    auto deadline = Clock::now() + options.join_timeout;
+    std::optional<boost::system::system_error> lost;
+    while (true) {
+        try {
+            if (const auto* file = std::get_if<FileMeeting>(&meeting)) {
+                MeetingRoom room;
+                room.store = std::make_shared<FileStore>(file->path);
+                return join_in(std::move(room), default_source_address(), place, options, deadline);
+            }
+            const auto& tcp = std::get<TcpMeeting>(meeting);
+            MeetingRoom room = enter_tcp(tcp, place, deadline);
+            return join_in(std::move(room), listen_address(tcp), place, options, deadline);
+        } catch (const boost::system::system_error& error) {
+            const auto now = Clock::now();
+            const bool hosted_by_0 = std::holds_alternative<TcpMeeting>(meeting) &&
+                                     std::get<TcpMeeting>(meeting).rank_0_hosts && place.rank != 0;
+            if (!hosted_by_0 || (!lost && !is_lost(error))) throw translated(error);
+            // This may have been the store of rank 0's previous communicator, just ending: the next one
+            // listens in a moment, and no event tells when.
+            if (!lost) deadline = std::min(deadline, now + kRejoinPatience);
+            if (!lost) lost = error;
+            if (now + kRejoinPause >= deadline) throw store_gone(*lost);
+            std::this_thread::sleep_for(kRejoinPause);
+        }
+    }
+}
+
+std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,
+                                                         const CommunicatorOptions& options) {
+    WorkerPlace found;
+    try {
+        found = read_worker_place(environment);
+    } catch (const boost::system::system_error& error) {
+        throw translated(error);
+    }
+    const Place place{found.rank, found.world_size, found.local_rank, found.local_world_size,
+                      static_cast<std::uint32_t>(found.generation)};
+    return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
+                        options);
+}
+
+}  // namespace ddprun

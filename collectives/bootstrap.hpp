@@ -1,0 +1,61 @@
+// Bootstrap: from an environment or a URL to the store in which the ranks meet, and to a communicator's
+// session.
+//
+// The layers below know neither environment nor URLs; the layers above know no stores. Blocking; called by
+// the thread that makes the communicator. Throws CollectiveError only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "collectives/communicator.hpp"
+#include "collectives/session.hpp"
+#include "rendezvous/endpoint.hpp"
+#include "rendezvous/store.hpp"
+#include "rendezvous/worker_env.hpp"
+
+namespace ddprun {
+
+struct TcpMeeting {
+    Endpoint endpoint;
+    bool rank_0_hosts = true;  // else somebody else does, and rank 0 only connects
+
+    bool operator==(const TcpMeeting&) const = default;
+};
+
+struct FileMeeting {
+    std::string path;
+
+    bool operator==(const FileMeeting&) const = default;
+};
+
+using Meeting = std::variant<TcpMeeting, FileMeeting>;
+
+// `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
+Meeting parse_url(const std::string& url);
+
+// What a rank is told about itself.
+struct Place {
+    int rank = 0;
+    int world_size = 1;
+    int local_rank = -1;  // -1: not told; found out by comparing hosts
+    int local_world_size = -1;
+    std::uint32_t generation = 0;
+};
+
+// A session over a store that somebody else has made; the listening address is given (numeric). The session
+// keeps the store. For two ranks or more.
+std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store,
+                                                    const std::string& listen_address, const Place& place,
+                                                    const CommunicatorOptions& options);
+
+// Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
+std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, const Place& place,
+                                                    const CommunicatorOptions& options);
+
+std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,
+                                                         const CommunicatorOptions& options);
+
+}  // namespace ddprun

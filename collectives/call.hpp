@@ -1,0 +1,51 @@
+// Call: what one rank asked for, as far as the other ranks must agree with it. Pure.
+//
+// Every message between ranks starts with the sender's Call, so a rank that receives another call than its
+// own knows at once that the program is wrong, instead of waiting for ever or reducing garbage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "collectives/types.hpp"
+
+namespace ddprun {
+
+// The values travel between ranks: add, never renumber.
+enum class Operation : std::uint8_t {
+    none = 0,  // nothing called so far
+    all_reduce = 1,
+    broadcast = 2,
+    all_gather = 3,
+    reduce_scatter = 4,
+    barrier = 5,
+    send = 6,
+    recv = 7,
+    join = 8,  // the making of the communicator; never in a message
+};
+
+std::string_view name_of(Operation operation) noexcept;
+bool is_known(Operation operation) noexcept;
+// True for send and recv, which concern two ranks only.
+bool is_point_to_point(Operation operation) noexcept;
+
+struct Call {
+    Operation operation = Operation::none;
+    DataType type = DataType::f32;
+    ReduceOp reduce = ReduceOp::sum;
+    std::int32_t root = -1;   // of broadcast; the peer of send and recv
+    std::uint64_t count = 0;  // elements, as the caller gave them
+    std::uint64_t sequence =
+        0;  // collectives count from 1; send and recv carry that of the collective before them
+
+    bool operator==(const Call&) const = default;
+};
+
+// The call as its messages carry it: what sender and receiver must have in common, which for recv is a send.
+Call on_wire(const Call& call) noexcept;
+
+// `all_reduce(sum, 1000 f32) as call 7`, `send(10 f32)`.
+std::string describe(const Call& call);
+
+}  // namespace ddprun

@@ -1,0 +1,188 @@
+#include "collectives/join.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "collectives/error.hpp"
+#include "rendezvous/error.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxRanksInText = 16;
+constexpr char kNoTable = '!';
+
+Nonce random_nonce() {
+    Nonce nonce;
+    if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+        fail_errno(errno, "cannot get random bytes");
+    }
+    return nonce;
+}
+
+std::chrono::milliseconds rest_until(Join::Clock::time_point deadline) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Join::Clock::now());
+    return std::max(rest, std::chrono::milliseconds(0));
+}
+
+std::string list(const std::vector<int>& ranks) {
+    std::string text;
+    for (std::size_t i = 0; i < ranks.size() && i < kMaxRanksInText; ++i) {
+        if (i > 0) text += ", ";
+        text += std::to_string(ranks[i]);
+    }
+    if (ranks.size() > kMaxRanksInText)
+        text += " and " + std::to_string(ranks.size() - kMaxRanksInText) + " more";
+    return text;
+}
+
+std::vector<int> parse_list(std::string_view text) {
+    std::vector<int> ranks;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t comma = std::min(text.find(',', at), text.size());
+        ranks.push_back(std::stoi(std::string(text.substr(at, comma - at))));
+        at = comma + 1;
+    }
+    return ranks;
+}
+
+bool is_timeout(const boost::system::system_error& error) {
+    return error.code() == make_error_code(Errc::timed_out);
+}
+
+}  // namespace
+
+Join::Join(Store& store, int rank, int world_size, std::uint32_t generation, std::string owner)
+    : store_(store),
+      rank_(rank),
+      world_size_(world_size),
+      generation_(generation),
+      owner_(std::move(owner)),
+      prefix_("ddprun/communicators/" + std::to_string(generation) + '/') {}
+
+Membership Join::run(const Member& self, Clock::time_point deadline) {
+    claim_rank();
+    instance_ = store_.add(own_key("instance"), 1);
+    store_.set(key("member", rank_), to_string(self));
+    Membership membership = rank_ == 0 ? make_table(deadline) : read_table(deadline);
+    membership.rank = rank_;
+    membership.generation = generation_;
+    membership.communicator = static_cast<std::uint32_t>(instance_);
+    return membership;
+}
+
+void Join::claim_rank() {
+    const std::string holder = store_.compare_set(own_key("owner"), "", owner_);
+    if (holder == owner_) return;
+    throw CollectiveError(
+        CollectiveErrorCode::system,
+        "join: rank " + std::to_string(rank_) + " is taken already, by " + holder + "; this is " + owner_ +
+            ". Two processes have the same rank, or the store is left over " + "from another job",
+        {rank_}, "join");
+}
+
+Membership Join::make_table(Clock::time_point deadline) {
+    std::vector<std::string> keys;
+    for (int i = 0; i < world_size_; ++i) keys.push_back(key("member", i));
+    try {
+        store_.wait(keys, rest_until(deadline));
+    } catch (const boost::system::system_error& error) {
+        if (!is_timeout(error)) throw;
+        fail_missing(missing_ranks(), true);
+    }
+    std::vector<Member> members;
+    for (const std::string& member_key : keys) {
+        auto member = parse_member(store_.get(member_key, rest_until(deadline)));
+        if (!member) fail(Errc::malformed, "what the store has under " + member_key + " is no member");
+        members.push_back(std::move(*member));
+    }
+    const std::string table = table_text(random_nonce(), members);
+    store_.set(table_key(), table);
+    return *parse_table(table, world_size_);
+}
+
+Membership Join::read_table(Clock::time_point deadline) {
+    std::string table;
+    try {
+        table = store_.get(table_key(), rest_until(deadline));
+    } catch (const boost::system::system_error& error) {
+        if (!is_timeout(error)) throw;
+        fail_missing(missing_ranks(), false);
+    }
+    if (!table.empty() && table.front() == kNoTable) {
+        say_gone();
+        fail_missing(parse_list(std::string_view(table).substr(1)), false);
+    }
+    if (auto membership = parse_table(table, world_size_)) return *membership;
+    throw CollectiveError(CollectiveErrorCode::mismatch,
+                          "join: rank 0 made a communicator of another size than the " +
+                              std::to_string(world_size_) + " ranks of rank " + std::to_string(rank_),
+                          {0, rank_}, "join");
+}
+
+std::vector<int> Join::missing_ranks() {
+    std::vector<int> missing;
+    for (int i = 0; i < world_size_; ++i) {
+        if (!store_.check_keys({key("member", i)})) missing.push_back(i);
+    }
+    return missing;
+}
+
+void Join::fail_missing(const std::vector<int>& missing, bool publish) {
+    if (publish) {
+        std::string reason(1, kNoTable);
+        for (const int rank : missing) {
+            if (reason.size() > 1) reason += ',';
+            reason += std::to_string(rank);
+        }
+        store_.set(table_key(), reason);
+        std::vector<int> present;
+        for (int i = 1; i < world_size_; ++i) {
+            if (std::find(missing.begin(), missing.end(), i) == missing.end()) present.push_back(i);
+        }
+        wait_gone(present, kFarewellPatience);
+    }
+    // Without a missing rank it was rank 0 that has not finished the table.
+    const std::vector<int> culprits = missing.empty() ? std::vector<int>{0} : missing;
+    throw CollectiveError(CollectiveErrorCode::timed_out,
+                          "join: of " + std::to_string(world_size_) + " ranks these have not come in time " +
+                              "(CommunicatorOptions::join_timeout): " + list(culprits),
+                          culprits, "join");
+}
+
+void Join::say_gone() { store_.set(key("gone", rank_), "1"); }
+
+bool Join::wait_for_others_gone(std::chrono::milliseconds patience) {
+    std::vector<int> others;
+    for (int i = 0; i < world_size_; ++i) {
+        if (i != rank_) others.push_back(i);
+    }
+    return wait_gone(others, patience);
+}
+
+bool Join::wait_gone(const std::vector<int>& ranks, std::chrono::milliseconds patience) {
+    std::vector<std::string> keys;
+    for (const int rank : ranks) keys.push_back(key("gone", rank));
+    if (keys.empty()) return true;
+    try {
+        store_.wait(keys, patience);
+    } catch (const boost::system::system_error& error) {
+        if (!is_timeout(error)) throw;
+        return false;
+    }
+    return true;
+}
+
+std::string Join::own_key(std::string_view name) const {
+    return prefix_ + std::string(name) + '/' + std::to_string(rank_);
+}
+
+std::string Join::key(std::string_view name, int rank) const {
+    return prefix_ + std::to_string(instance_) + '/' + std::string(name) + '/' + std::to_string(rank);
+}
+
+std::string Join::table_key() const { return prefix_ + std::to_string(instance_) + "/table"; }
+
+}  // namespace ddprun

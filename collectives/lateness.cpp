@@ -1,0 +1,68 @@
+#include "collectives/lateness.hpp"
+
+#include <string>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxRanksInText = 8;
+
+std::string seconds(std::chrono::milliseconds limit) {
+    std::string text = std::to_string(limit.count() / 1000);
+    if (const auto rest = limit.count() % 1000; rest != 0)
+        text += '.' + std::to_string(1000 + rest).substr(1);
+    return text + " s";
+}
+
+std::string whereabouts(const std::optional<Call>& call) {
+    if (!call) return "does not answer";
+    if (call->operation == Operation::none) return "has called nothing yet";
+    return "is at " + describe(*call);
+}
+
+std::string list(const std::vector<int>& ranks, const std::vector<std::optional<Call>>& progress) {
+    std::string text;
+    for (std::size_t i = 0; i < ranks.size() && i < kMaxRanksInText; ++i) {
+        if (i > 0) text += ", ";
+        text += "rank " + std::to_string(ranks[i]) + ' ' +
+                whereabouts(progress[static_cast<std::size_t>(ranks[i])]);
+    }
+    if (ranks.size() > kMaxRanksInText)
+        text += ", and " + std::to_string(ranks.size() - kMaxRanksInText) + " more";
+    return text;
+}
+
+}  // namespace
+
+Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
+                       int awaited, const TimeLimit& limit) {
+    std::vector<int> absent;
+    std::vector<int> elsewhere;
+    for (int other = 0; other < static_cast<int>(progress.size()); ++other) {
+        const auto& theirs = progress[static_cast<std::size_t>(other)];
+        if (other == rank) continue;
+        if (is_point_to_point(call.operation)) {
+            if (other == awaited) absent.push_back(other);
+        } else if (!theirs || theirs->sequence < call.sequence) {
+            absent.push_back(other);
+        } else if (theirs->sequence == call.sequence && !is_point_to_point(theirs->operation) &&
+                   !(on_wire(*theirs) == on_wire(call))) {
+            elsewhere.push_back(other);
+        }
+    }
+    const std::string prefix = "after " + seconds(limit.length) + " (" + std::string(limit.option) + ") ";
+    if (!elsewhere.empty()) {
+        std::vector<int> both = elsewhere;
+        both.push_back(rank);
+        return {CollectiveErrorCode::mismatch, both,
+                "the ranks disagree: rank " + std::to_string(rank) + " is at " + describe(call) + ", " +
+                    list(elsewhere, progress)};
+    }
+    if (!absent.empty()) return {CollectiveErrorCode::timed_out, absent, prefix + list(absent, progress)};
+    return {
+        CollectiveErrorCode::timed_out,
+        {awaited},
+        prefix + "all ranks have come, but no data from or to rank " + std::to_string(awaited) + " moves"};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,261 @@
+#include "collectives/lifeline.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "rendezvous/check.hpp"
+#include "rendezvous/error.hpp"
+
+namespace ddprun {
+namespace {
+
+FileDescriptor make_event() {
+    FileDescriptor event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!event) fail_errno(errno, "cannot make an event descriptor");
+    return event;
+}
+
+void signal_event(const FileDescriptor& event) {
+    const std::uint64_t one = 1;
+    // Fails only when the counter is full, and then the event is signalled already.
+    [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
+}
+
+void clear_event(const FileDescriptor& event) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t taken = ::read(event.get(), &count, sizeof(count));
+}
+
+// Signals are the program's: they must not be delivered to a thread it does not know of.
+std::thread start_without_signals(auto body) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread;
+    try {
+        thread = std::thread(std::move(body));
+    } catch (...) {
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        throw;
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
+    if (!limit) return -1;
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*limit - Gate::Clock::now());
+    return static_cast<int>(std::max<std::int64_t>(rest.count(), 0));
+}
+
+}  // namespace
+
+Lifeline::Lifeline(const Membership& membership, TcpListener listener)
+    : membership_(membership),
+      news_(make_event()),
+      wake_thread_(make_event()),
+      gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
+      state_(membership.rank, membership.world_size()),
+      data_came_(membership.members.size()) {
+    thread_ = start_without_signals([this] { run(); });
+}
+
+Lifeline::~Lifeline() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    signal_event(wake_thread_);
+    thread_.join();
+}
+
+void Lifeline::add_neighbour(TcpLink link) {
+    const std::lock_guard lock(mutex_);
+    greet(std::move(link));
+    signal_event(wake_thread_);
+}
+
+bool Lifeline::has_left_neighbour() const {
+    const std::lock_guard lock(mutex_);
+    return left_neighbour_came_;
+}
+
+std::optional<TcpLink> Lifeline::take_data(int peer) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(),
+                                    [&](const TcpLink& link) { return link.peer() == peer; });
+    if (found == arrived_data_.end()) return std::nullopt;
+    TcpLink link = std::move(*found);
+    arrived_data_.erase(found);
+    return link;
+}
+
+void Lifeline::take_news() { clear_event(news_); }
+
+void Lifeline::enter(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    state_.enter(call);
+}
+
+std::optional<Verdict> Lifeline::verdict() const {
+    const std::lock_guard lock(mutex_);
+    return state_.verdict();
+}
+
+std::optional<std::uint64_t> Lifeline::left_after(int rank) const {
+    const std::lock_guard lock(mutex_);
+    return state_.left_after(rank);
+}
+
+int Lifeline::left_before(std::uint64_t sequence) const {
+    const std::lock_guard lock(mutex_);
+    return state_.left_before(sequence);
+}
+
+void Lifeline::inquire() {
+    const std::lock_guard lock(mutex_);
+    send(state_.inquire());
+}
+
+std::vector<std::optional<Call>> Lifeline::progress() const {
+    const std::lock_guard lock(mutex_);
+    return state_.progress();
+}
+
+bool Lifeline::all_answered() const {
+    const std::lock_guard lock(mutex_);
+    return state_.all_answered();
+}
+
+Verdict Lifeline::declare(const Verdict& verdict) {
+    const std::lock_guard lock(mutex_);
+    send(state_.declare(verdict));
+    signal_event(news_);
+    return *state_.verdict();
+}
+
+void Lifeline::leave() {
+    const std::lock_guard lock(mutex_);
+    send(state_.leave());
+}
+
+void Lifeline::run() {
+    while (true) {
+        std::vector<pollfd> polled = descriptors();
+        const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(gate_.next_limit()));
+        check(ready >= 0 || errno == EINTR, "the lifeline can poll its own descriptors");
+        clear_event(wake_thread_);
+        {
+            const std::lock_guard lock(mutex_);
+            if (stopping_) return;
+        }
+        serve_gate();
+        serve_neighbours();
+    }
+}
+
+std::vector<pollfd> Lifeline::descriptors() const {
+    std::vector<pollfd> polled{{wake_thread_.get(), POLLIN, 0}};
+    gate_.add_descriptors(polled);
+    const std::lock_guard lock(mutex_);
+    for (const Neighbour& neighbour : neighbours_) polled.push_back({neighbour.link.descriptor(), POLLIN, 0});
+    return polled;
+}
+
+void Lifeline::serve_gate() {
+    for (Gate::Visitor& visitor : gate_.turn(Gate::Clock::now())) admit(std::move(visitor));
+}
+
+HelloAnswer Lifeline::judge(const Hello& hello) {
+    const std::lock_guard lock(mutex_);
+    if (hello.generation != membership_.generation) return HelloAnswer::other_generation;
+    if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
+    if (hello.nonce != membership_.nonce) return HelloAnswer::other_job;
+    const bool known =
+        hello.from >= 0 && hello.from < membership_.world_size() && hello.from != membership_.rank;
+    if (hello.to != membership_.rank || !known) return HelloAnswer::other_rank;
+    if (hello.channel == Channel::lifeline) {
+        if (hello.from != membership_.left()) return HelloAnswer::other_rank;
+        return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
+    }
+    return data_came_[static_cast<std::size_t>(hello.from)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+}
+
+void Lifeline::admit(Gate::Visitor visitor) {
+    const std::lock_guard lock(mutex_);
+    // Two of a kind can be judged in one turn of the gate; the second is dropped here.
+    if (visitor.hello.channel == Channel::lifeline) {
+        if (std::exchange(left_neighbour_came_, true)) return;
+        greet(std::move(visitor.link));
+    } else {
+        const auto from = static_cast<std::size_t>(visitor.hello.from);
+        if (data_came_[from]) return;
+        data_came_[from] = true;
+        arrived_data_.push_back(std::move(visitor.link));
+    }
+    signal_event(news_);
+}
+
+void Lifeline::greet(TcpLink link) {
+    neighbours_.push_back({std::move(link), {}});
+    for (const Notice& notice : state_.for_new_neighbour()) send(neighbours_.back(), notice);
+}
+
+void Lifeline::serve_neighbours() {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> lost;
+    std::erase_if(neighbours_, [&](Neighbour& neighbour) {
+        if (read_from(neighbour)) return false;
+        lost.push_back(neighbour.link.peer());
+        return true;
+    });
+    for (const int peer : lost) send(state_.lost(peer));
+    if (!lost.empty()) signal_event(news_);
+}
+
+bool Lifeline::read_from(Neighbour& neighbour) {
+    std::array<std::byte, 4096> buffer;
+    try {
+        iovec part{buffer.data(), buffer.size()};
+        while (const std::size_t count = neighbour.link.read_some({&part, 1})) {
+            neighbour.reader.add(std::span(buffer).first(count));
+            while (const auto notice = neighbour.reader.next()) {
+                send(state_.heard(*notice, neighbour.link.peer()));
+                signal_event(news_);
+            }
+            if (neighbour.reader.broken()) return false;
+        }
+    } catch (const LinkLost&) {
+        return false;
+    }
+    return true;
+}
+
+void Lifeline::send(const LifelineState::Sendings& sendings) {
+    for (const auto& sending : sendings) {
+        for (Neighbour& neighbour : neighbours_) {
+            if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);
+        }
+    }
+}
+
+void Lifeline::send(Neighbour& neighbour, const Notice& notice) {
+    std::string bytes = encode(notice);
+    try {
+        iovec part{bytes.data(), bytes.size()};
+        // Notices are few and short, and the other end always reads; one that does not fit would tear the
+        // stream.
+        if (neighbour.link.write_some({&part, 1}) != bytes.size()) neighbour.link.shut_down();
+    } catch (const LinkLost&) {
+        // The thread finds the same when it reads from this neighbour next.
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,98 @@
+// Lifeline: how a rank hears at once of what happens to the others, whatever it is doing. One per
+// communicator.
+//
+// The ranks form a ring of connections that carry only short notices (lifeline_frame.hpp), apart from the
+// data, so a notice never waits behind a full buffer. A thread of its own reads them and hands them on;
+// therefore a rank that computes, or is stuck in a call, still tells its neighbours who died. The same thread
+// keeps the gate, so that data connections are welcomed while this rank is busy.
+//
+// The order on every path is: hand the notice on first, then let this rank's own call fail. A rank that gives
+// up and exits has told the culprit's name before its own connections close, and is never taken for the
+// culprit.
+//
+// All public members may be called from any thread; wait() and take_data() from the one that runs the
+// operations. Blocks all signals in its thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "collectives/gate.hpp"
+#include "collectives/lifeline_frame.hpp"
+#include "collectives/lifeline_state.hpp"
+#include "collectives/membership.hpp"
+#include "collectives/tcp_link.hpp"
+
+namespace ddprun {
+
+class Lifeline {
+  public:
+    // Starts the thread. `membership` is borrowed.
+    Lifeline(const Membership& membership, TcpListener listener);
+    // Closes all connections; without leave() the others take this rank for dead.
+    ~Lifeline();
+    Lifeline(const Lifeline&) = delete;
+    Lifeline& operator=(const Lifeline&) = delete;
+
+    // The connection that this rank dialled to its right neighbour.
+    void add_neighbour(TcpLink link);
+    // True once the left neighbour has dialled this rank.
+    bool has_left_neighbour() const;
+
+    // The data connection that `peer` has dialled to this rank, given away once; none while it has not.
+    std::optional<TcpLink> take_data(int peer);
+
+    // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
+    int news_descriptor() const noexcept { return news_.get(); }
+    void take_news();
+
+    // See LifelineState.
+    void enter(const Call& call);
+    std::optional<Verdict> verdict() const;
+    std::optional<std::uint64_t> left_after(int rank) const;
+    int left_before(std::uint64_t sequence) const;
+    void inquire();
+    std::vector<std::optional<Call>> progress() const;
+    bool all_answered() const;
+
+    // Ends the communicator, telling everybody. Returns the verdict that holds: an earlier one, or this.
+    Verdict declare(const Verdict& verdict);
+    void leave();
+
+  private:
+    struct Neighbour {
+        TcpLink link;
+        NoticeReader reader;
+    };
+
+    void run();
+    std::vector<pollfd> descriptors() const;
+    void serve_gate();
+    void serve_neighbours();
+    // False when the connection is over.
+    bool read_from(Neighbour& neighbour);
+    void admit(Gate::Visitor visitor);
+    void greet(TcpLink link);
+    HelloAnswer judge(const Hello& hello);
+    void send(const LifelineState::Sendings& sendings);
+    static void send(Neighbour& neighbour, const Notice& notice);
+
+    const Membership& membership_;
+    FileDescriptor news_;
+    FileDescriptor wake_thread_;
+    mutable std::mutex mutex_;  // guards everything below but the thread itself
+    Gate gate_;                 // the thread's alone
+    LifelineState state_;
+    std::vector<Neighbour> neighbours_;
+    bool left_neighbour_came_ = false;
+    std::vector<bool> data_came_;
+    std::vector<TcpLink> arrived_data_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace ddprun

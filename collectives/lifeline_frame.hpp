@@ -1,0 +1,66 @@
+// Lifeline frames: the short notices that ranks hand round the lifeline ring (see lifeline.hpp). Pure.
+//
+// u8 kind, u8 0, u16 payload length, then the payload; integers little-endian. A notice is handed on
+// unchanged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "collectives/call.hpp"
+#include "collectives/verdict.hpp"
+
+namespace ddprun {
+
+inline constexpr std::size_t kMaxNoticePayload = 1024;
+inline constexpr std::size_t kMaxNoticeText = 512;     // longer texts are cut
+inline constexpr std::size_t kMaxNoticeCulprits = 64;  // further ones are left out
+
+// `rank` left in order, having finished all collectives up to `sequence`.
+struct LeftNotice {
+    std::int32_t rank = 0;
+    std::uint64_t sequence = 0;
+
+    bool operator==(const LeftNotice&) const = default;
+};
+
+// Somebody's deadline passed: every rank is asked to say where it is. `inquiry` counts such questions.
+struct InquiryNotice {
+    std::uint32_t inquiry = 0;
+
+    bool operator==(const InquiryNotice&) const = default;
+};
+
+// Where `rank` was when it heard of `inquiry`: the call it made last.
+struct ProgressNotice {
+    std::int32_t rank = 0;
+    std::uint32_t inquiry = 0;
+    Call call;
+
+    bool operator==(const ProgressNotice&) const = default;
+};
+
+using Notice = std::variant<Verdict, LeftNotice, InquiryNotice, ProgressNotice>;
+
+std::string encode(const Notice& notice);
+
+// Cuts the stream of one connection into notices. Holds one frame at most.
+class NoticeReader {
+  public:
+    void add(std::span<const std::byte> bytes);
+    // The next complete notice. Nothing while it is not there yet.
+    std::optional<Notice> next();
+    // True once the stream held what no rank sends; then it is of no use any more.
+    bool broken() const noexcept { return broken_; }
+
+  private:
+    std::string bytes_;
+    bool broken_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,97 @@
+#include "collectives/lifeline_state.hpp"
+
+#include <algorithm>
+
+namespace ddprun {
+
+LifelineState::LifelineState(int rank, int world_size)
+    : rank_(rank), peers_(static_cast<std::size_t>(world_size)) {}
+
+LifelineState::Sendings LifelineState::heard(const Notice& notice, int from) {
+    if (const auto* verdict = std::get_if<Verdict>(&notice)) return heard_verdict(*verdict, from);
+    if (const auto* left = std::get_if<LeftNotice>(&notice)) return heard_left(*left, from);
+    if (const auto* inquiry = std::get_if<InquiryNotice>(&notice)) return heard_inquiry(*inquiry, from);
+    return heard_progress(std::get<ProgressNotice>(notice), from);
+}
+
+LifelineState::Sendings LifelineState::heard_verdict(const Verdict& verdict, int from) {
+    if (verdict_) return {};
+    verdict_ = verdict;
+    return {{verdict, from}};
+}
+
+LifelineState::Sendings LifelineState::heard_left(const LeftNotice& left, int from) {
+    if (!is_rank(left.rank) || left.rank == rank_) return {};
+    auto& peer = peers_[static_cast<std::size_t>(left.rank)];
+    if (peer.left_after) return {};
+    peer.left_after = left.sequence;
+    return {{left, from}};
+}
+
+LifelineState::Sendings LifelineState::heard_inquiry(const InquiryNotice& inquiry, int from) {
+    if (inquiry.inquiry <= inquiry_) return {};
+    inquiry_ = inquiry.inquiry;
+    auto& self = peers_[static_cast<std::size_t>(rank_)];
+    self.answered = inquiry_;
+    self.call = call_;
+    return {{inquiry, from}, {ProgressNotice{rank_, inquiry_, call_}, -1}};
+}
+
+LifelineState::Sendings LifelineState::heard_progress(const ProgressNotice& progress, int from) {
+    if (!is_rank(progress.rank)) return {};
+    auto& peer = peers_[static_cast<std::size_t>(progress.rank)];
+    if (progress.inquiry <= peer.answered) return {};
+    peer.answered = progress.inquiry;
+    peer.call = progress.call;
+    return {{progress, from}};
+}
+
+LifelineState::Sendings LifelineState::lost(int neighbour) {
+    if (verdict_ || left_after(neighbour)) return {};
+    return declare({CollectiveErrorCode::peer_died,
+                    {neighbour},
+                    "rank " + std::to_string(neighbour) + " died: its connections closed without a goodbye"});
+}
+
+LifelineState::Sendings LifelineState::declare(const Verdict& verdict) { return heard_verdict(verdict, -1); }
+
+LifelineState::Sendings LifelineState::leave() { return {{LeftNotice{rank_, call_.sequence}, -1}}; }
+
+LifelineState::Sendings LifelineState::inquire() { return heard_inquiry(InquiryNotice{inquiry_ + 1}, -1); }
+
+std::vector<Notice> LifelineState::for_new_neighbour() const {
+    std::vector<Notice> notices;
+    if (verdict_) notices.emplace_back(*verdict_);
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+        if (peers_[i].left_after) {
+            notices.emplace_back(LeftNotice{static_cast<std::int32_t>(i), *peers_[i].left_after});
+        }
+    }
+    return notices;
+}
+
+std::optional<std::uint64_t> LifelineState::left_after(int rank) const {
+    return is_rank(rank) ? peers_[static_cast<std::size_t>(rank)].left_after : std::nullopt;
+}
+
+int LifelineState::left_before(std::uint64_t sequence) const {
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+        if (peers_[i].left_after && *peers_[i].left_after < sequence) return static_cast<int>(i);
+    }
+    return -1;
+}
+
+std::vector<std::optional<Call>> LifelineState::progress() const {
+    std::vector<std::optional<Call>> answers(peers_.size());
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+        if (peers_[i].answered == inquiry_) answers[i] = peers_[i].call;
+    }
+    return answers;
+}
+
+bool LifelineState::all_answered() const {
+    return std::all_of(peers_.begin(), peers_.end(),
+                       [&](const Peer& peer) { return peer.left_after || peer.answered == inquiry_; });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,76 @@
+// LifelineState: what a rank knows about the fate of its communicator, and what it must tell its neighbours.
+// Pure.
+//
+// Notices travel round a ring in both directions. Each is handed on by whoever hears it for the first time,
+// so it reaches all ranks unless the ring is broken in two places, and it stops by itself. Driven by
+// Lifeline, under its lock. The first verdict is final: later ones are dropped, so all calls of a rank fail
+// for one reason.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "collectives/lifeline_frame.hpp"
+
+namespace ddprun {
+
+class LifelineState {
+  public:
+    LifelineState(int rank, int world_size);
+
+    // What must be sent, and to whom: to all neighbours but `except` (-1: to all).
+    struct Sending {
+        Notice notice;
+        int except = -1;
+    };
+    using Sendings = std::vector<Sending>;
+
+    // A neighbour said this.
+    Sendings heard(const Notice& notice, int from);
+    // The connection to a neighbour is over. Unless the neighbour had left before, it died.
+    Sendings lost(int neighbour);
+    // This rank ended the communicator.
+    Sendings declare(const Verdict& verdict);
+    // This rank leaves in order.
+    Sendings leave();
+    // This rank's deadline passed: asks everybody where they are. See progress().
+    Sendings inquire();
+    // What a neighbour must hear whose connection has come about only now.
+    std::vector<Notice> for_new_neighbour() const;
+
+    // This rank begins a call.
+    void enter(const Call& call) { call_ = call; }
+
+    const std::optional<Verdict>& verdict() const noexcept { return verdict_; }
+
+    // The number of the last collective which the rank finished before it left; nothing if it has not left.
+    std::optional<std::uint64_t> left_after(int rank) const;
+    // The lowest rank that left before finishing collective `sequence`; -1 if there is none.
+    int left_before(std::uint64_t sequence) const;
+
+    // What the ranks answered to the last inquiry, by rank; nothing for those that have not answered.
+    std::vector<std::optional<Call>> progress() const;
+    bool all_answered() const;
+
+  private:
+    struct Peer {
+        std::optional<std::uint64_t> left_after;
+        std::uint32_t answered = 0;  // the last inquiry this rank answered
+        Call call;                   // its answer
+    };
+
+    Sendings heard_verdict(const Verdict& verdict, int from);
+    Sendings heard_left(const LeftNotice& left, int from);
+    Sendings heard_inquiry(const InquiryNotice& inquiry, int from);
+    Sendings heard_progress(const ProgressNotice& progress, int from);
+    bool is_rank(int rank) const noexcept { return rank >= 0 && rank < static_cast<int>(peers_.size()); }
+
+    int rank_;
+    std::vector<Peer> peers_;
+    Call call_;
+    std::uint32_t inquiry_ = 0;
+    std::optional<Verdict> verdict_;
+};
+
+}  // namespace ddprun

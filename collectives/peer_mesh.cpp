@@ -1,0 +1,186 @@
+#include "collectives/peer_mesh.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "rendezvous/check.hpp"
+#include "rendezvous/error.hpp"
+
+namespace ddprun {
+namespace {
+
+std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
+
+// Polls once; interruptions by signals look like nothing having happened.
+void poll_once(std::span<pollfd> polled, PeerMesh::Clock::time_point limit) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit - PeerMesh::Clock::now());
+    // Far limits are waited for in pieces, because poll takes an int.
+    const auto bounded = std::clamp<std::int64_t>(rest.count(), 0, 60'000);
+    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(bounded));
+    check(ready >= 0 || errno == EINTR, "a rank can poll its own descriptors");
+}
+
+}  // namespace
+
+PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining)
+    : membership_(std::move(membership)), lifeline_(membership_, std::move(listener)) {
+    try {
+        connect_ring(joining);
+    } catch (const LinkLost& lost) {
+        fail_lost(lost, joining);
+    }
+}
+
+void PeerMesh::connect_ring(const Operation& joining) {
+    lifeline_.add_neighbour(dial(membership_.right(), Channel::lifeline, joining));
+    while (!lifeline_.has_left_neighbour()) poll_until(nullptr, nullptr, membership_.left(), joining);
+}
+
+void PeerMesh::enter(const Operation& operation) {
+    throw_if_ended(operation);
+    lifeline_.enter(operation.call);
+}
+
+TcpLink& PeerMesh::outgoing(int peer, const Operation& operation) {
+    auto found = outgoing_.find(peer);
+    if (found == outgoing_.end()) {
+        found = outgoing_.emplace(peer, dial(peer, Channel::data, operation)).first;
+    }
+    return found->second;
+}
+
+TcpLink& PeerMesh::incoming(int peer, const Operation& operation) {
+    auto found = incoming_.find(peer);
+    while (found == incoming_.end()) {
+        // Asked before taking: a peer that has left dialled before it said goodbye.
+        const bool left = lifeline_.left_after(peer).has_value();
+        if (auto link = lifeline_.take_data(peer)) {
+            found = incoming_.emplace(peer, std::move(*link)).first;
+        } else if (left) {
+            fail_left(peer, operation);
+        } else {
+            poll_until(nullptr, nullptr, peer, operation);
+        }
+    }
+    return found->second;
+}
+
+void PeerMesh::wait(const TcpLink* in, const TcpLink* out, const Operation& operation) {
+    poll_until(in, out, in != nullptr ? in->peer() : out->peer(), operation);
+}
+
+void PeerMesh::poll_until(const TcpLink* in, const TcpLink* out, int awaited, const Operation& operation) {
+    std::array<pollfd, 3> polled{{{lifeline_.news_descriptor(), POLLIN, 0},
+                                  {in != nullptr ? in->descriptor() : -1, POLLIN, 0},
+                                  {out != nullptr ? out->descriptor() : -1, POLLOUT, 0}}};
+    while (true) {
+        poll_once(polled, operation.deadline);
+        if (polled[0].revents != 0) {
+            lifeline_.take_news();
+            throw_if_ended(operation);
+            return;
+        }
+        if (polled[1].revents != 0 || polled[2].revents != 0) return;
+        if (Clock::now() >= operation.deadline) fail_late(awaited, operation);
+    }
+}
+
+void PeerMesh::throw_if_ended(const Operation& operation) {
+    if (const auto verdict = lifeline_.verdict()) throw error_of(*verdict, operation.call);
+    if (is_point_to_point(operation.call.operation)) return;
+    if (const int peer = lifeline_.left_before(operation.call.sequence); peer >= 0)
+        fail_left(peer, operation);
+}
+
+TcpLink PeerMesh::dial(int peer, Channel channel, const Operation& operation) {
+    TcpLink link;
+    try {
+        link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));
+    } catch (const boost::system::system_error& error) {
+        fail({CollectiveErrorCode::system, {peer}, rank_text(peer) + " cannot be reached: " + error.what()},
+             operation);
+    }
+    poll_until(nullptr, &link, peer, operation);
+    if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
+    auto hello = encode(
+        Hello{channel, membership_.generation, membership_.communicator, rank(), peer, membership_.nonce});
+    iovec part{hello.data(), hello.size()};
+    // The first bytes on a fresh connection always fit into its buffer.
+    if (link.write_some({&part, 1}) != hello.size()) throw LinkLost{peer, EMSGSIZE};
+    read_answer(link, operation);
+    return link;
+}
+
+void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
+    std::array<std::byte, kHelloAnswerSize> bytes{};
+    std::size_t held = 0;
+    while (held < bytes.size()) {
+        iovec rest{bytes.data() + held, bytes.size() - held};
+        const std::size_t count = link.read_some({&rest, 1});
+        if (count == 0) poll_until(&link, nullptr, link.peer(), operation);
+        held += count;
+    }
+    const auto answer = decode_hello_answer(bytes);
+    if (answer == HelloAnswer::welcome) return;
+    const std::string at = to_string(membership_.member(link.peer()).endpoint);
+    if (!answer) {
+        fail({CollectiveErrorCode::system,
+              {link.peer()},
+              "what listens at " + at + " is not " + rank_text(link.peer())},
+             operation);
+    }
+    fail({CollectiveErrorCode::system,
+          {link.peer()},
+          rank_text(link.peer()) + " at " + at + " refused the connection of " + rank_text(rank()) + ": " +
+              std::string(reason_of(*answer))},
+         operation);
+}
+
+bool PeerMesh::wait_for_news(Clock::time_point limit) {
+    pollfd polled{lifeline_.news_descriptor(), POLLIN, 0};
+    poll_once({&polled, 1}, limit);
+    lifeline_.take_news();
+    return Clock::now() < limit;
+}
+
+void PeerMesh::fail(Verdict verdict, const Operation& operation) {
+    throw error_of(lifeline_.declare(verdict), operation.call);
+}
+
+void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
+    const auto limit = Clock::now() + kVerdictPatience;
+    do {
+        throw_if_ended(operation);
+        if (lifeline_.left_after(lost.peer)) fail_left(lost.peer, operation);
+    } while (wait_for_news(limit));
+    throw_if_ended(operation);
+    const std::string how =
+        lost.error_number == 0 ? "closed without a goodbye" : std::strerror(lost.error_number);
+    fail(
+        {CollectiveErrorCode::peer_died, {lost.peer}, rank_text(lost.peer) + " died: its connection: " + how},
+        operation);
+}
+
+void PeerMesh::fail_left(int peer, const Operation& operation) {
+    const auto sequence = lifeline_.left_after(peer).value_or(0);
+    fail({CollectiveErrorCode::peer_left,
+          {peer},
+          rank_text(peer) + " destroyed its communicator after " + std::to_string(sequence) + " collectives"},
+         operation);
+}
+
+void PeerMesh::fail_late(int awaited, const Operation& operation) {
+    lifeline_.inquire();
+    const auto limit = Clock::now() + kInquiryPatience;
+    while (!lifeline_.all_answered() && wait_for_news(limit)) throw_if_ended(operation);
+    throw_if_ended(operation);
+    fail(judge_lateness(lifeline_.progress(), operation.call, rank(), awaited, operation.limit), operation);
+}
+
+void PeerMesh::abort(const std::string& reason) { lifeline_.declare(abort_verdict(rank(), reason)); }
+
+}  // namespace ddprun

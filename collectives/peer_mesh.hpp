@@ -1,0 +1,87 @@
+// PeerMesh: the connections of one rank to the others, and the verdict when one of them fails.
+//
+// At the start only the lifeline ring is connected (two connections a rank). A data connection carries one
+// direction; it is dialled by the rank that sends, when it first does, so ranks that never talk are never
+// connected. The receiver's gate welcomes it even while that rank is busy.
+//
+// Used by the thread that runs the operations; only abort() may be called from any thread. Every wait ends by
+// the operation's deadline, with a verdict, or with a peer's goodbye; all of these throw CollectiveError.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "collectives/call.hpp"
+#include "collectives/lateness.hpp"
+#include "collectives/lifeline.hpp"
+#include "collectives/membership.hpp"
+#include "collectives/tcp_link.hpp"
+#include "collectives/verdict.hpp"
+
+namespace ddprun {
+
+// How long a rank whose peer's connection broke waits to hear why, before it calls the peer dead itself.
+inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
+// How long a rank whose deadline passed waits for the others to say where they are.
+inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
+
+class PeerMesh {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // One call in progress.
+    struct Operation {
+        Call call;
+        Clock::time_point deadline;
+        TimeLimit limit;  // from which the deadline was made; for the message
+    };
+
+    // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it.
+    PeerMesh(Membership membership, TcpListener listener, const Operation& joining);
+
+    const Membership& membership() const noexcept { return membership_; }
+    int rank() const noexcept { return membership_.rank; }
+    int world_size() const noexcept { return membership_.world_size(); }
+
+    // To be called first in each operation. Throws if the communicator has ended.
+    void enter(const Operation& operation);
+
+    // The connections for data to and from a peer, dialled or awaited when used first.
+    TcpLink& outgoing(int peer, const Operation& operation);
+    TcpLink& incoming(int peer, const Operation& operation);
+
+    // Waits until data can be read from `in` or written to `out` (either may be null), or news came that do
+    // not end the operation.
+    void wait(const TcpLink* in, const TcpLink* out, const Operation& operation);
+
+    // Ends the communicator for all, and the call with the verdict that holds.
+    [[noreturn]] void fail(Verdict verdict, const Operation& operation);
+    // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
+    // another.
+    [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
+
+    void abort(const std::string& reason);
+    bool ended() const { return lifeline_.verdict().has_value(); }
+    // Says goodbye. Nothing may be called afterwards.
+    void leave() { lifeline_.leave(); }
+
+  private:
+    void connect_ring(const Operation& joining);
+    TcpLink dial(int peer, Channel channel, const Operation& operation);
+    void read_answer(TcpLink& link, const Operation& operation);
+    // Polls for `events` on up to two descriptors and for news; throws at the deadline, blaming `awaited`.
+    void poll_until(const TcpLink* in, const TcpLink* out, int awaited, const Operation& operation);
+    void throw_if_ended(const Operation& operation);
+    // Waits for news until `limit`. False when the limit has passed.
+    bool wait_for_news(Clock::time_point limit);
+    [[noreturn]] void fail_left(int peer, const Operation& operation);
+    [[noreturn]] void fail_late(int awaited, const Operation& operation);
+
+    Membership membership_;
+    Lifeline lifeline_;
+    std::map<int, TcpLink> outgoing_;
+    std::map<int, TcpLink> incoming_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,129 @@
+#include "collectives/ring_run.hpp"
+
+#include <algorithm>
+
+#include "collectives/reduce.hpp"
+#include "collectives/transfer.hpp"
+
+namespace ddprun {
+
+RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation& operation)
+    : mesh_(mesh),
+      operation_(operation),
+      plan_(plan),
+      writer_(mesh.outgoing(mesh.membership().right(), operation), operation.call) {}
+
+void RingRun::run() {
+    skip_finished();
+    bool moved = push();
+    reader_.emplace(mesh_.incoming(mesh_.membership().left(), operation_));
+    while (!received() || !sent()) {
+        if (!moved)
+            mesh_.wait(can_receive() ? &reader_->link() : nullptr, can_send() ? &writer_.link() : nullptr,
+                       operation_);
+        moved = pull();
+        moved = push() || moved;
+    }
+}
+
+bool RingRun::received() const { return reader_->header_done() && in_.step == plan_.schedule.steps(); }
+
+bool RingRun::sent() const { return writer_.header_done() && out_.step == plan_.schedule.steps(); }
+
+bool RingRun::can_receive() const {
+    if (!reader_->header_done()) return true;
+    if (in_.step == plan_.schedule.steps()) return false;
+    return receivable(bytes_of(chunk(plan_.schedule.receives(in_.step)))) > in_.done;
+}
+
+bool RingRun::can_send() const {
+    if (!writer_.header_done()) return true;
+    if (out_.step == plan_.schedule.steps()) return false;
+    return sendable(bytes_of(chunk(plan_.schedule.sends(out_.step)))) > out_.done;
+}
+
+std::size_t RingRun::receivable(std::size_t size) const {
+    // What step s receives replaces in the shared place what step s-1 received, which is sent in step s.
+    const bool replaces = plan_.shared_keep && in_.step > 0 && in_.step + 1 < plan_.schedule.steps();
+    if (!replaces || out_.step > in_.step) return size;
+    return out_.step == in_.step ? std::min(size, out_.done) : 0;
+}
+
+std::size_t RingRun::sendable(std::size_t size) const {
+    // What step s sends is what step s-1 received; the first is this rank's own.
+    if (out_.step == 0 || in_.step >= out_.step) return size;
+    return in_.step + 1 == out_.step ? reduced_ : 0;
+}
+
+bool RingRun::pull() {
+    if (!can_receive()) return false;
+    const bool had_header = reader_->header_done();
+    bool moved = false;
+    if (in_.step == plan_.schedule.steps()) {
+        reader_->read(nullptr, 0);
+        moved = reader_->moved();
+    } else {
+        const RingChunk& current = chunk(plan_.schedule.receives(in_.step));
+        in_.done += receive(current, receivable(bytes_of(current)));
+        moved = reader_->moved();
+    }
+    if (!had_header && reader_->header_done()) require_same_call(mesh_, *reader_, operation_);
+    if (in_.step < plan_.schedule.steps()) reduce_arrived(chunk(plan_.schedule.receives(in_.step)));
+    skip_finished();
+    return moved;
+}
+
+std::size_t RingRun::receive(const RingChunk& current, std::size_t limit) {
+    const std::size_t open = limit - std::min(limit, in_.done);
+    if (!plan_.schedule.reduces(in_.step)) {
+        return reader_->read(current.kept + in_.done, std::min(open, kMaxMove));
+    }
+    const std::size_t offset = in_.done % kRingSegment;
+    return reader_->read(plan_.segment.data() + offset, std::min(open, kRingSegment - offset));
+}
+
+void RingRun::reduce_arrived(const RingChunk& current) {
+    if (!plan_.schedule.reduces(in_.step)) {
+        reduced_ = in_.done;
+        return;
+    }
+    const std::size_t element = size_of(plan_.type);
+    const std::size_t whole = in_.done / element * element;
+    if (whole == reduced_) return;
+    const std::size_t count = (whole - reduced_) / element;
+    std::byte* kept = current.kept + reduced_;
+    combine(plan_.op, plan_.type, kept, plan_.segment.data() + reduced_ % kRingSegment,
+            current.own + reduced_, count);
+    if (plan_.op == ReduceOp::avg && plan_.schedule.completes(in_.step)) {
+        finish_average(plan_.type, kept, count, mesh_.world_size());
+    }
+    reduced_ = whole;
+}
+
+bool RingRun::push() {
+    if (!can_send()) return false;
+    if (out_.step == plan_.schedule.steps()) {
+        writer_.write(nullptr, 0);
+        return writer_.moved();
+    }
+    const RingChunk& current = chunk(plan_.schedule.sends(out_.step));
+    const std::byte* source = out_.step == 0 ? current.own : current.kept;
+    const std::size_t open = sendable(bytes_of(current)) - out_.done;
+    out_.done += writer_.write(source + out_.done, std::min(open, kMaxMove));
+    const bool moved = writer_.moved();
+    skip_finished();
+    return moved;
+}
+
+void RingRun::skip_finished() {
+    const int steps = plan_.schedule.steps();
+    while (in_.step < steps && in_.done == bytes_of(chunk(plan_.schedule.receives(in_.step)))) {
+        in_ = {in_.step + 1, 0};
+        reduced_ = 0;
+    }
+    while (out_.step < steps && out_.done == bytes_of(chunk(plan_.schedule.sends(out_.step)))) {
+        out_ = {out_.step + 1, 0};
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,81 @@
+// RingRun: carries out one RingSchedule over a PeerMesh: sends and receives at the same time, reducing on the
+// way.
+//
+// All steps of a rank are one message to the right and one from the left. A byte of a chunk is sent on as
+// soon as it has been received and reduced, so the steps overlap as far as data allows, and no size can fill
+// the sockets' buffers into a standstill: a rank that cannot send still receives.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "collectives/message.hpp"
+#include "collectives/peer_mesh.hpp"
+#include "collectives/ring_schedule.hpp"
+#include "collectives/types.hpp"
+
+namespace ddprun {
+
+// Bytes received at most before they are reduced, so that they are still in the cache; a multiple of every
+// element.
+inline constexpr std::size_t kRingSegment = std::size_t{256} << 10;
+
+// Where one chunk lives on this rank.
+struct RingChunk {
+    const std::byte* own =
+        nullptr;                // this rank's values: what it sends first, or combines with what it receives
+    std::byte* kept = nullptr;  // where the chunk is put when received; may be `own`
+    std::size_t count = 0;      // elements
+};
+
+struct RingPlan {
+    RingSchedule schedule;
+    DataType type;
+    ReduceOp op;
+    std::span<const RingChunk> chunks;  // by number
+    std::span<std::byte> segment;       // kRingSegment bytes to receive into
+    // All chunks but the last received share one `kept`, which may be overwritten once it has been sent.
+    bool shared_keep = false;
+};
+
+class RingRun {
+  public:
+    // Borrows everything in the plan.
+    RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation& operation);
+
+    // Returns when this rank has sent and received all its chunks.
+    void run();
+
+  private:
+    struct Position {
+        int step = 0;
+        std::size_t done = 0;  // bytes of the step's chunk
+    };
+
+    bool pull();
+    bool push();
+    std::size_t receive(const RingChunk& chunk, std::size_t limit);
+    void reduce_arrived(const RingChunk& chunk);
+    // How many bytes of the chunk of the step can be received, or sent, as far as the other direction allows.
+    std::size_t receivable(std::size_t size) const;
+    std::size_t sendable(std::size_t size) const;
+    bool received() const;
+    bool sent() const;
+    bool can_receive() const;
+    bool can_send() const;
+    const RingChunk& chunk(int number) const { return plan_.chunks[static_cast<std::size_t>(number)]; }
+    std::size_t bytes_of(const RingChunk& chunk) const { return chunk.count * size_of(plan_.type); }
+    void skip_finished();
+
+    PeerMesh& mesh_;
+    const PeerMesh::Operation& operation_;
+    RingPlan plan_;
+    std::optional<MessageReader> reader_;
+    MessageWriter writer_;
+    Position in_;
+    std::size_t reduced_ = 0;  // bytes of the chunk being received that are ready to be sent on
+    Position out_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// Session: all that a Communicator owns, in the order in which it must end.
+//
+// Made by bootstrap; used by Communicator's thread, but for backend->abort().
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+#include "collectives/backend.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/join.hpp"
+#include "rendezvous/store.hpp"
+
+namespace ddprun {
+
+class StoreHost;
+
+// The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
+// store this process may host goes last.
+struct MeetingRoom {
+    std::unique_ptr<StoreHost> host;  // only on rank 0, and only where no launcher hosts
+    std::shared_ptr<Store> store;
+    std::unique_ptr<Join> join;
+
+    MeetingRoom();
+    MeetingRoom(MeetingRoom&&) noexcept;
+    MeetingRoom& operator=(MeetingRoom&&) noexcept;
+    ~MeetingRoom();
+};
+
+struct Communicator::Session {
+    int rank = 0;
+    int world_size = 1;
+    int local_rank = 0;
+    int local_world_size = 1;
+    std::chrono::milliseconds leave_timeout{0};
+    MeetingRoom room;
+    std::unique_ptr<Backend> backend;
+    std::atomic<bool> in_use{false};
+
+    Session();
+    // Leaves in order: first the ranks, then the store; waits, leave_timeout at most, for those who still
+    // need a store that lives here.
+    ~Session();
+};
+
+}  // namespace ddprun

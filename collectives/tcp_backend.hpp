@@ -1,0 +1,69 @@
+// TcpBackend: collectives between two or more ranks over TCP. The caller's thread does all the work.
+//
+// Small messages take few steps, large ones the least bytes:
+//   all_reduce, all_gather   dissemination up to kSmallGather bytes in all ranks' blocks together, else the
+//   ring broadcast                binomial tree up to kSmallBroadcast bytes, else a chain that hands on what
+//   arrives reduce_scatter           the ring barrier                  dissemination without payload
+// Which one runs depends only on the call and the number of ranks, and each fixes the order in which the
+// ranks' values are combined; so results are bitwise equal on all ranks and from run to run. Dissemination
+// combines in rank order 0, 1, …; the ring combines chunk c in the order c, c+1, … (mod n); one rank finishes
+// each element, the others copy it.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "collectives/backend.hpp"
+#include "collectives/peer_mesh.hpp"
+#include "collectives/ring_run.hpp"
+
+namespace ddprun {
+
+inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
+inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
+
+class TcpBackend final : public Backend {
+  public:
+    // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank.
+    TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
+               std::chrono::milliseconds operation_timeout);
+    ~TcpBackend() override;
+
+    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
+    void broadcast(void* data, std::size_t count, DataType type, int root) override;
+    void all_gather(const void* in, void* out, std::size_t count, DataType type) override;
+    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
+    void barrier() override;
+    void send(const void* data, std::size_t count, DataType type, int peer) override;
+    void recv(void* data, std::size_t count, DataType type, int peer) override;
+    void abort(const std::string& reason) override { mesh_.abort(reason); }
+    bool ended() const override { return mesh_.ended(); }
+
+    const Membership& membership() const noexcept { return mesh_.membership(); }
+
+  private:
+    // Runs body(operation) as the next call; a broken connection becomes the true error.
+    template <class Body>
+    void run(Call call, Body body);
+
+    // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of rank + 1, ….
+    void disseminate(const std::byte* block, std::size_t bytes, const PeerMesh::Operation& operation);
+    const std::byte* block_of(int rank, std::size_t bytes) const;
+    void reduce_blocks(std::byte* out, std::size_t count, DataType type, ReduceOp op);
+    void run_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,
+                  const PeerMesh::Operation& operation);
+    void make_room(std::vector<std::byte>& buffer, std::size_t bytes, const PeerMesh::Operation& operation);
+    int rank() const noexcept { return mesh_.rank(); }
+    int world_size() const noexcept { return mesh_.world_size(); }
+
+    PeerMesh mesh_;
+    std::chrono::milliseconds operation_timeout_;
+    std::uint64_t sequence_ = 0;
+    // Kept between calls, so that a call of a size seen before allocates nothing.
+    std::vector<std::byte> blocks_;
+    std::vector<std::byte> segment_;
+    std::vector<std::byte> partial_;
+    std::vector<RingChunk> chunks_;
+};
+
+}  // namespace ddprun

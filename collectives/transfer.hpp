@@ -1,0 +1,41 @@
+// Transfer: one message in and one message out at the same time, over a PeerMesh.
+//
+// Both directions move as far as they can and wait for neither in particular; so two ranks may send to each
+// other any amount without ever filling the sockets' buffers into a standstill.
+#pragma once
+
+#include <cstddef>
+
+#include "collectives/message.hpp"
+#include "collectives/peer_mesh.hpp"
+
+namespace ddprun {
+
+// The most that one system call moves, so that the other direction gets its turn.
+inline constexpr std::size_t kMaxMove = std::size_t{1} << 20;
+
+// To be called when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
+// unless the sender is in the same call.
+void require_same_call(PeerMesh& mesh, const MessageReader& reader, const PeerMesh::Operation& operation);
+
+// A rank to send to or receive from, and the payload's place. Rank -1: that direction is not used.
+struct Incoming {
+    int from = -1;
+    std::byte* data = nullptr;
+    std::size_t size = 0;
+};
+struct Outgoing {
+    int to = -1;
+    const std::byte* data = nullptr;
+    std::size_t size = 0;
+};
+
+// Returns when both messages are through.
+void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation);
+
+// Receives `size` bytes at `data` and hands them on as they come. from = -1: they are there already; to = -1:
+// this rank is the last.
+void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
+           const PeerMesh::Operation& operation);
+
+}  // namespace ddprun

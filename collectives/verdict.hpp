@@ -1,0 +1,34 @@
+// Verdict: why a communicator ended. One per communicator and rank, the first that arrives; all ranks are
+// told.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/call.hpp"
+#include "collectives/error.hpp"
+
+namespace ddprun {
+
+struct Verdict {
+    CollectiveErrorCode code = CollectiveErrorCode::system;
+    std::vector<int> culprits;
+    std::string text;  // a sentence without final stop
+
+    bool operator==(const Verdict&) const = default;
+};
+
+// The exception a call throws because of it.
+inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
+    return CollectiveError(verdict.code, describe(call) + ": " + verdict.text, verdict.culprits,
+                           std::string(name_of(call.operation)), call.sequence);
+}
+
+// What abort(reason) on `rank` means for all.
+inline Verdict abort_verdict(int rank, const std::string& reason) {
+    return {CollectiveErrorCode::aborted,
+            {rank},
+            "rank " + std::to_string(rank) + " aborted: " + (reason.empty() ? "no reason given" : reason)};
+}
+
+}  // namespace ddprun
