@@ -192,16 +192,16 @@ def hidden_tests(tree):
 
 
 def reasoned_sleeps(tree):
-    """A sleep needs a comment that says why there is no event to wait for: on its line or on the one above."""
+    """A sleep needs a comment that says why there is no event to wait for, in its loop: on its line or shortly above."""
+    reach = 12
     for path, text in tree.items():
         if not path.endswith((*CPP, ".py", ".sh")) or path.startswith("scripts/tidy"):
             continue
-        comment = "//" if is_cpp(path) else "#"
-        lines = text.splitlines()
-        for number, line in enumerate(lines, 1):
-            before = lines[number - 2].strip() if number > 1 else ""
-            code = line.split(comment, 1)[0]
-            if SLEEP.search(code) and comment not in line and not before.startswith(comment):
+        mark = "//" if is_cpp(path) else "#"
+        lines = [line.partition(mark) for line in text.splitlines()]
+        for number, (code, _, _) in enumerate(lines, 1):
+            comments = [comment for _, _, comment in lines[max(0, number - 1 - reach):number]]
+            if SLEEP.search(code) and not re.search(r"\bevents?\b", " ".join(comments)):
                 yield path, number, "a sleep without a comment that says why no event exists"
 
 

@@ -116,7 +116,7 @@ def namespace_variables(code):
     for line, statement in Scan(code).variables:
         declared = re.split(r"=|\{", statement, 1)[0]
         plain = without_templates(declared)
-        if NOT_A_VARIABLE.match(statement) or "(" in plain or re.search(r"\b(const|constexpr|sig_atomic_t)\b", declared):
+        if NOT_A_VARIABLE.match(statement) or "operator" in plain or "(" in plain or re.search(r"\b(const|constexpr|sig_atomic_t)\b", declared):
             continue
         if re.fullmatch(r"[\w:*&\s\[\].]+\s[*&]*[\w:]+(\s*\[.*\])*\s*", plain):
             yield line, " ".join(statement.split())
