@@ -87,7 +87,8 @@ void TcpStore::connect() {
             fail(code,
                  "no store at " + to_string(endpoint_) + " within " + text(connect_timeout_) + ": " + cause);
         }
-        // Half to one and a half of the pause, so that a thousand clients do not come back all at once.
+        // No event tells that a store begins to listen. Half to one and a half of the pause, so that a
+        // thousand clients do not come back all at once.
         std::uniform_int_distribution<Milliseconds::rep> jitter(pause.count() / 2, pause.count() * 3 / 2);
         std::this_thread::sleep_for(std::min(Milliseconds(jitter(random)), left));
         pause = std::min(pause * 2, kLongestPause);
