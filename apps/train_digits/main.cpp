@@ -74,7 +74,8 @@ int run_training(Communicator& communicator, const Options& options, const Digit
 
     const MlpShape shape = shape_of(options.plan);
     if (first && !options.quiet) {
-        std::cout << "train_digits: " << communicator.world_size() << " workers, " << digits.train.size()
+        std::cout << "train_digits: " << communicator.world_size()
+                  << (communicator.world_size() == 1 ? " worker, " : " workers, ") << digits.train.size()
                   << " images to train on, " << digits.test.size() << " to test, " << shape.parameter_count()
                   << " parameters\n"
                   << std::flush;
@@ -90,8 +91,9 @@ int run_training(Communicator& communicator, const Options& options, const Digit
 
     std::array<char, 64> seconds{};
     std::snprintf(seconds.data(), seconds.size(), "trained in %.2f s\n", took.count());
-    std::cout << seconds.data() << "parameters are bit-equal on all " << communicator.world_size()
-              << " ranks (fingerprint " << hexadecimal(model.fingerprint) << ")\n";
+    std::cout << seconds.data() << "parameters checked: bit-equal on " << communicator.world_size() << " of "
+              << communicator.world_size() << " ranks (fingerprint " << hexadecimal(model.fingerprint)
+              << ")\n";
     print_accuracy(correct, digits.test.size());
     if (!options.save.empty()) {
         write_file_atomically(options.save, encode_model(shape, model.parameters));

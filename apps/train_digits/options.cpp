@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kMaxEpochs = 100000;
 constexpr std::size_t kMaxBatchSize = 1000000;
-constexpr float kMaxLearningRate = 100.0f;
+constexpr float kMinLearningRate = 1e-30f;
+constexpr float kMaxLearningRate = 1e30f;
 
 template <class T>
 std::string text_of(T value) {
@@ -50,8 +51,7 @@ void describe(CLI::App& app, Options& options) {
     add_number(app, "--epochs", plan.epochs, 1, kMaxEpochs, "passes over the training images");
     add_number(app, "--batch-size", plan.batch_size, std::size_t{1}, kMaxBatchSize,
                "images in a step, over all workers");
-    add_number(app, "--lr", plan.learning_rate, std::numeric_limits<float>::min(), kMaxLearningRate,
-               "learning rate");
+    add_number(app, "--lr", plan.learning_rate, kMinLearningRate, kMaxLearningRate, "learning rate");
     add_number(app, "--momentum", plan.momentum, 0.0f, 1.0f, "momentum of the gradient descent");
     add_number(app, "--hidden", plan.hidden, std::size_t{1}, kMaxHidden, "units in the hidden layer");
     add_number(app, "--seed", plan.seed, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(),

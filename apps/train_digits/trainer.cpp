@@ -1,6 +1,8 @@
 #include "apps/train_digits/trainer.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <ostream>
 #include <stdexcept>
 
@@ -24,8 +26,10 @@ void add_value(Fingerprint& fingerprint, const T& value) {
 
 void require_finite(const EpochResult& result, int epoch, const TrainingPlan& plan) {
     if (std::isfinite(result.loss)) return;
+    std::array<char, 32> rate{};
+    std::snprintf(rate.data(), rate.size(), "%g", static_cast<double>(plan.learning_rate));
     throw std::runtime_error("the loss is no longer a number in epoch " + std::to_string(epoch + 1) +
-                             ": try a smaller --lr than " + std::to_string(plan.learning_rate));
+                             ": try a smaller --lr than " + rate.data());
 }
 
 }  // namespace

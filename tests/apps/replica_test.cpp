@@ -108,6 +108,27 @@ TEST_CASE("each step takes its images of the global batch, each exactly once", "
     }
 }
 
+TEST_CASE("the images come in the sampler's order of the epoch", "[replica]") {
+    constexpr std::size_t kMarked = 17;
+    Digits digits;
+    digits.pixels.assign(50 * kImagePixels, 0.5f);
+    digits.labels.assign(50, 1);
+    digits.labels[kMarked] = 0;  // the only image a network without any weight is right about
+    const TrainingPlan plan{.hidden = 1, .batch_size = 1, .seed = 4};
+    Replica replica(digits, plan, 0, 1);
+    std::fill(replica.parameters().begin(), replica.parameters().end(), 0.0f);
+    DistributedSampler sampler(digits.size(), 1, 0, {.seed = plan.seed});
+    for (const int epoch : {0, 1, 2}) {
+        replica.begin_epoch(epoch);
+        sampler.set_epoch(static_cast<std::uint64_t>(epoch));
+        const std::vector<std::size_t> order = sampler.indices();
+        for (std::size_t step = 0; step < order.size(); ++step) {
+            CAPTURE(epoch, step);
+            CHECK(replica.compute(step).back() == (order[step] == kMarked ? 1.0 : 0.0));
+        }
+    }
+}
+
 TEST_CASE("a training is repeatable, and the seed matters", "[replica]") {
     const TrainingPlan plan{.hidden = 16, .batch_size = 64, .epochs = 2, .seed = 5};
     const Run one = train_together(real_digits(), plan, 2);
