@@ -224,6 +224,13 @@ std::string TcpStore::compare_set(std::string_view key, std::string_view expecte
     return receive_string(doing);
 }
 
+bool TcpStore::erase(std::string_view key) {
+    const std::string full_key = wire_key(key);
+    const std::string doing = "erase of " + quoted(key);
+    send({.opcode = Opcode::delete_key, .key = full_key}, doing);
+    return receive_number(doing) != 0;
+}
+
 bool TcpStore::check_keys(const std::vector<std::string>& keys) {
     const std::string doing = "check of " + quoted(keys);
     std::vector<std::string> full_keys;
