@@ -258,8 +258,6 @@ void check_together(const CommandLine& line, const Texts& texts) {
         bounded("--max-restarts", texts.max_restarts, 0, kMaxTimeoutSeconds);
         throw UsageError("--max-restarts " + texts.max_restarts + ": restarts are not supported; use 0");
     }
-    if (line.module && line.no_python) throw UsageError("--no-python: contradicts --module");
-    if (line.python && line.no_python) throw UsageError("--no-python: contradicts --python");
 }
 
 }  // namespace

@@ -135,7 +135,8 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                 for (E d : events) {
                     Walker walker;
                     for (E event : {a, b, c, d}) walker.take(event);
-                    if (walker.machine.state() == S::stopping || walker.machine.state() == S::stopping_alone) {
+                    if (walker.machine.state() == S::stopping ||
+                        walker.machine.state() == S::stopping_alone) {
                         CHECK(walker.stopped);
                     }
                     if (walker.machine.state() == S::joining) CHECK_FALSE(walker.started);

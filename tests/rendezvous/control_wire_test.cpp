@@ -24,7 +24,8 @@ std::vector<ControlMessage> samples() {
     Hello hello{.version = "0.1.0", .run_id = "none", .node_rank = 1, .nnodes = 2, .local_world_size = 8};
     hello.host = "gpu01";
     hello.pid = 4711;
-    RoundReady ready{.round = 2, .job_id = "none-ab12", .group_rank = 1, .group_world_size = 2, .base_rank = 8};
+    RoundReady ready{
+        .round = 2, .job_id = "none-ab12", .group_rank = 1, .group_world_size = 2, .base_rank = 8};
     ready.world_size = 16;
     ready.role_base_rank = 8;
     ready.role_world_size = 16;
@@ -52,7 +53,7 @@ TEST_CASE("every control message survives its own bytes") {
     for (const ControlMessage& message : messages) {
         auto back = decode_control(json_of(encode_control(message)));
         INFO(encode_control(message));
-        REQUIRE(back);
+        REQUIRE(back.has_value());
         CHECK(*back == message);
     }
 }
@@ -66,12 +67,13 @@ TEST_CASE("control frames come through any segmentation") {
         ControlFrames frames;
         std::vector<ControlMessage> received;
         for (std::size_t at = 0; at < stream.size();) {
-            std::size_t count = std::min<std::size_t>(std::uniform_int_distribution<std::size_t>(1, 300)(random), stream.size() - at);
+            std::size_t count = std::min<std::size_t>(
+                std::uniform_int_distribution<std::size_t>(1, 300)(random), stream.size() - at);
             frames.append(std::string_view(stream).substr(at, count));
             at += count;
             for (;;) {
                 auto next = frames.next();
-                REQUIRE(next);
+                REQUIRE(next.has_value());
                 if (!*next) break;
                 received.push_back(**next);
             }
@@ -100,10 +102,10 @@ TEST_CASE("what is no control message is refused") {
     for (const std::string& text : bad) {
         INFO(text);
         auto decoded = decode_control(text);
-        REQUIRE_FALSE(decoded);
+        REQUIRE_FALSE(decoded.has_value());
         CHECK(decoded.error() == Errc::protocol_violation);
     }
-    CHECK(decode_control(R"({"type":"goodbye","newer_member":[1,2]})"));
+    CHECK(decode_control(R"({"type":"goodbye","newer_member":[1,2]})").has_value());
 }
 
 TEST_CASE("limits of control frames hold when bytes arrive") {
@@ -117,26 +119,27 @@ TEST_CASE("limits of control frames hold when bytes arrive") {
     CHECK(huge.next().error() == Errc::limit_exceeded);
 
     const std::string text(kMaxControlText + 1, 'x');
-    CHECK_FALSE(decode_control(R"({"type":"refused","exit_code":1,"reason":")" + text + "\"}"));
+    CHECK_FALSE(decode_control(R"({"type":"refused","exit_code":1,"reason":")" + text + "\"}").has_value());
     const std::string list = [] {
         std::string items;
         for (int i = 0; i <= kMaxMissingListed; ++i) items += (i == 0 ? "" : ",") + std::to_string(i);
         return items;
     }();
-    CHECK_FALSE(decode_control(R"({"type":"waiting","joined":1,"expected":200,"missing":[)" + list + "]}"));
+    CHECK_FALSE(decode_control(R"({"type":"waiting","joined":1,"expected":200,"missing":[)" + list + "]}")
+                    .has_value());
 }
 
 TEST_CASE("texts are cut so that what is sent can be read, even if every byte needs an escape") {
     const std::string controls(100'000, '\x01');
     Hello hello{.version = controls, .run_id = controls, .role = controls, .host = controls};
     auto back = decode_control(json_of(encode_control(hello)));
-    REQUIRE(back);
+    REQUIRE(back.has_value());
     CHECK(std::get<Hello>(*back).host.size() == kMaxControlText);
 
     std::string umlauts = "x";
     while (umlauts.size() < kMaxControlText + 10) umlauts += "ü";
     auto refused = decode_control(json_of(encode_control(Refused{umlauts, 1})));
-    REQUIRE(refused);
+    REQUIRE(refused.has_value());
     CHECK(std::get<Refused>(*refused).reason.size() == kMaxControlText - 1);
 }
 
@@ -145,13 +148,16 @@ TEST_CASE("mutated control frames never do more than be refused") {
     for (unsigned seed = 1; seed <= 3000; ++seed) {
         INFO("seed " << seed);
         std::mt19937 random(seed);
-        auto pick = [&](std::size_t below) { return std::uniform_int_distribution<std::size_t>(0, below - 1)(random); };
+        auto pick = [&](std::size_t below) {
+            return std::uniform_int_distribution<std::size_t>(0, below - 1)(random);
+        };
         std::string frame = encode_control(messages[pick(messages.size())]);
-        for (std::size_t i = 0; i < 1 + pick(4); ++i) frame[pick(frame.size())] = static_cast<char>(pick(256));
+        for (std::size_t i = 0; i < 1 + pick(4); ++i)
+            frame[pick(frame.size())] = static_cast<char>(pick(256));
         ControlFrames frames;
         frames.append(frame);
         auto next = frames.next();
-        if (next && *next) CHECK(decode_control(json_of(encode_control(**next))));
+        if (next && *next) CHECK(decode_control(json_of(encode_control(**next))).has_value());
     }
 }
 

@@ -13,13 +13,19 @@ using TimePoint = Coordinator::TimePoint;
 const TimePoint kStart{};
 
 Coordinator make(int nnodes, std::chrono::milliseconds join_timeout = 900s) {
-    return Coordinator({.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .join_timeout = join_timeout},
-                       kStart);
+    return Coordinator(
+        {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .join_timeout = join_timeout},
+        kStart);
 }
 
 Hello hello(int node_rank, int nnodes, int workers = 1) {
-    return {.version = "1", .run_id = "none", .node_rank = node_rank, .nnodes = nnodes, .local_world_size = workers,
-            .host = "gpu" + std::to_string(node_rank), .pid = 100 + node_rank};
+    return {.version = "1",
+            .run_id = "none",
+            .node_rank = node_rank,
+            .nnodes = nnodes,
+            .local_world_size = workers,
+            .host = "gpu" + std::to_string(node_rank),
+            .pid = 100 + node_rank};
 }
 
 template <class Message>
@@ -91,7 +97,8 @@ TEST_CASE("an agent that does not fit is refused with both values, and nothing e
         {with([](Hello& h) { h.node_rank = -1; }), {"--node-rank -1", "out of range"}},
         {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
         {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
-        {with([](Hello& h) { h.local_world_size = Coordinator::kMaxWorkersPerNode + 1; }), {"--nproc-per-node 4097"}},
+        {with([](Hello& h) { h.local_world_size = Coordinator::kMaxWorkersPerNode + 1; }),
+         {"--nproc-per-node 4097"}},
     };
     std::uint64_t connection = 10;
     for (const Case& refused : cases) {
@@ -238,7 +245,8 @@ TEST_CASE("messages that make no sense do no harm") {
 
 namespace {
 
-// A job on a network that delays, reorders between agents, and cuts connections. Each step one random thing happens.
+// A job on a network that delays, reorders between agents, and cuts connections. Each step one random thing
+// happens.
 struct Simulation {
     explicit Simulation(unsigned seed) : random(seed) {
         nnodes = pick(1, 40);
@@ -283,7 +291,8 @@ struct Simulation {
         }
         if (!agent.round) {
             if (pick(0, 9) != 0) return;
-            deliver(coordinator->closed(std::exchange(agent.connection, 0), now));  // lost before the round: joins again
+            deliver(coordinator->closed(std::exchange(agent.connection, 0),
+                                        now));  // lost before the round: joins again
             return;
         }
         if (agent.finish) {
@@ -362,12 +371,14 @@ TEST_CASE("ten thousand agents cost ten thousand messages a step, not their squa
     Coordinator coordinator = make(kNodes);
     std::size_t messages = 0;
     for (int rank = 0; rank < kNodes; ++rank) {
-        messages += coordinator.receive(static_cast<std::uint64_t>(rank) + 1, hello(rank, kNodes, 8), kStart).size();
+        messages +=
+            coordinator.receive(static_cast<std::uint64_t>(rank) + 1, hello(rank, kNodes, 8), kStart).size();
     }
     CHECK(messages == kNodes);
     CHECK(coordinator.receive(1, failed_with(1, 0), kStart).size() == kNodes);
     for (int rank = 0; rank < kNodes; ++rank) {
-        messages += coordinator.receive(static_cast<std::uint64_t>(rank) + 1, WorkersGone{0, true}, kStart).size();
+        messages +=
+            coordinator.receive(static_cast<std::uint64_t>(rank) + 1, WorkersGone{0, true}, kStart).size();
     }
     CHECK(messages == 2 * kNodes);
 }

@@ -29,9 +29,10 @@ TEST_CASE("endpoints in every accepted form") {
 }
 
 TEST_CASE("texts that are no endpoint") {
-    for (const char* text : {"", ":", ":1", "host:", "host:65536", "host:-1", "host:1x", "host:000001", "a b", "a/b:1",
-                             "[::1", "[::1]x", "[::1]:", "[host]:1", "1:2:3", "-h", ".h", "a..b", "300.1.1.1", "10.0.0",
-                             "10.0.0.1:99999", "h\n", "[]:1"}) {
+    for (const char* text :
+         {"",    ":",     ":1",        "host:",  "host:65536",     "host:-1",  "host:1x", "host:000001",
+          "a b", "a/b:1", "[::1",      "[::1]x", "[::1]:",         "[host]:1", "1:2:3",   "-h",
+          ".h",  "a..b",  "300.1.1.1", "10.0.0", "10.0.0.1:99999", "h\n",      "[]:1"}) {
         INFO(text);
         CHECK_FALSE(parse_endpoint(text, 1));
     }

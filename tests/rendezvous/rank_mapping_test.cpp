@@ -13,7 +13,8 @@ TEST_CASE("ranks are running sums of the nodes' worker counts") {
 TEST_CASE("role ranks are running sums among the nodes of the same role") {
     // The example of torchrun's own tests.
     auto ranks = map_ranks({{4, "ps"}, {1, "tr"}, {2, "tr"}, {3, "tr"}, {5, "ps"}});
-    CHECK(ranks == std::vector<NodeRanks>{{0, 15, 0, 9}, {4, 15, 0, 6}, {5, 15, 1, 6}, {7, 15, 3, 6}, {10, 15, 4, 9}});
+    CHECK(ranks ==
+          std::vector<NodeRanks>{{0, 15, 0, 9}, {4, 15, 0, 6}, {5, 15, 1, 6}, {7, 15, 3, 6}, {10, 15, 4, 9}});
 }
 
 }  // namespace ddprun

@@ -1,0 +1,244 @@
+"""One node: environment, arguments, exit codes, bad input, ports."""
+
+import os
+import random
+import re
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import unittest
+
+import support
+from support import EndToEndTest, free_port, program
+
+
+def worker(*modes):
+    return [program("worker_stub"), *modes]
+
+
+class Workers(EndToEndTest):
+    def test_environment_of_each_worker(self):
+        code, out, err = self.run_job("--nproc-per-node", 3, "--rdzv-id", "my-job", "--role", "trainer",
+                                      *worker("print-env"), env={"OMP_NUM_THREADS": "5", "SENTINEL": "kept"})
+        self.assertEqual((code, err), (0, ""))
+        for name, values in {
+                "RANK": "012", "LOCAL_RANK": "012", "ROLE_RANK": "012", "WORLD_SIZE": ["3"] * 3,
+                "LOCAL_WORLD_SIZE": ["3"] * 3, "GROUP_RANK": "000", "GROUP_WORLD_SIZE": "111",
+                "ROLE_NAME": ["trainer"] * 3, "ROLE_WORLD_SIZE": "333", "MASTER_ADDR": ["127.0.0.1"] * 3,
+                "TORCHELASTIC_RUN_ID": ["my-job"] * 3, "TORCHELASTIC_RESTART_COUNT": "000",
+                "TORCHELASTIC_MAX_RESTARTS": "000", "TORCHELASTIC_USE_AGENT_STORE": ["True"] * 3,
+                "TORCH_NCCL_ASYNC_ERROR_HANDLING": "111", "OMP_NUM_THREADS": "555", "SENTINEL": ["kept"] * 3}.items():
+            found = sorted(re.findall(rf"^{name}=(.*)$", out, re.MULTILINE))
+            self.assertEqual(found, list(values), name)
+        ports = set(re.findall(r"^MASTER_PORT=(\d+)$", out, re.MULTILINE))
+        ids = set(re.findall(r"^DDPRUN_RUN_ID=(.+)$", out, re.MULTILINE))
+        self.assertEqual((len(ports), len(ids)), (1, 1))
+        self.assertNotEqual(ports, {"0"})
+
+    def test_arguments_arrive_byte_for_byte(self):
+        seed = random.randrange(1 << 32)
+        rng = random.Random(seed)
+        arguments = ["", " ", "-", "--", "--nnodes", "--nproc-per-node=9", "-h", "$$", "${HOME}", "a\nb", "\\", "'", '"']
+        for _ in range(40):
+            arguments.append("".join(chr(rng.randrange(1, 128)) for _ in range(rng.randrange(12))))
+        arguments.append(b"\xff\xfe".decode(errors="surrogateescape"))
+        expected = "".join(f"{len(os.fsencode(argument))}:{argument}\n" for argument in arguments)
+        for dashes in ([], ["--"]):
+            done = subprocess.run([program("ddprun"), *dashes, *worker("print-args"), *arguments], env=self.environment,
+                                  capture_output=True, timeout=support.HANG_GUARD)
+            self.assertEqual(os.fsdecode(done.stdout), expected, f"seed {seed}")
+
+    def test_local_rank_is_filled_in_where_it_is_named(self):
+        code, out, _ = self.run_job("--nproc-per-node", 2, *worker("print-args"), "dev=${local_rank}", "$local_rank!")
+        self.assertEqual(code, 0)
+        self.assertEqual(sorted(out.split()), sorted(["5:dev=0", "2:0!", "5:dev=1", "2:1!"]))
+
+    def test_python_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "train.py")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("import os, sys\nprint(os.environ['RANK'], sys.argv[1:], sys.stdout.write_through)\n")
+            code, out, _ = self.run_job("--nproc-per-node", 2, script, "--epochs", 3)
+            self.assertEqual(code, 0)
+            self.assertEqual(sorted(out.splitlines()), ["0 ['--epochs', '3'] True", "1 ['--epochs', '3'] True"])
+            code, out, _ = self.run_job("-m", "train", env={"PYTHONPATH": folder})
+            self.assertEqual((code, out), (0, "0 [] True"))
+            code, out, _ = self.run_job("--no-python", script)
+            self.assertEqual(code, 126, "a script without the execute permission is not executed by itself")
+
+    def test_workers_have_sessions_of_their_own_and_nothing_of_the_launcher(self):
+        code, out, _ = self.run_job("--nproc-per-node", 2, *worker("session", "fds", "dispositions", "print-stdin"))
+        self.assertEqual(code, 0)
+        for pid, pgid, sid in re.findall(r"^pid (\d+) ppid \d+ pgid (\d+) sid (\d+)$", out, re.MULTILINE):
+            self.assertEqual((pgid, sid), (pid, pid))
+        self.assertEqual(sorted(re.findall(r"^\d+$", out, re.MULTILINE)), ["0", "0", "1", "1", "2", "2"])
+        self.assertEqual(re.findall(r"^(?:ignored|blocked) .*$", out, re.MULTILINE), [])
+        self.assertEqual(out.count("eof"), 2)
+
+    def test_devices_are_bound_as_asked(self):
+        def masks(*flags, mask="4,GPU-ab,MIG-x", program_words=None):
+            code, out, err = self.run_job(*flags, *(program_words or worker("print-env")),
+                                          env={"CUDA_VISIBLE_DEVICES": mask})
+            self.assertEqual(code, 0, err)
+            return sorted(re.findall(r"^(?:CUDA_VISIBLE_DEVICES|DDPRUN_DEVICE)=.*$", out, re.MULTILINE))
+
+        self.assertEqual(masks("--nproc-per-node", "gpu"),
+                         ["CUDA_VISIBLE_DEVICES=4", "CUDA_VISIBLE_DEVICES=GPU-ab", "CUDA_VISIBLE_DEVICES=MIG-x",
+                          "DDPRUN_DEVICE=0", "DDPRUN_DEVICE=0", "DDPRUN_DEVICE=0"])
+        self.assertEqual(masks("--nproc-per-node", 2, "--gpu-bind", "all"),
+                         ["CUDA_VISIBLE_DEVICES=4,GPU-ab,MIG-x"] * 2 + ["DDPRUN_DEVICE=0", "DDPRUN_DEVICE=1"])
+        self.assertEqual(masks("--gpu-bind=none"), ["CUDA_VISIBLE_DEVICES=4,GPU-ab,MIG-x"])
+        code, _, err = self.run_job("--nproc-per-node", 3, "true", env={"CUDA_VISIBLE_DEVICES": "4,5"})
+        self.assertEqual(code, 2)
+        for words in ("--nproc-per-node 3", "CUDA_VISIBLE_DEVICES=4,5", "--share-gpus"):
+            self.assertIn(words, err)
+        code, _, _ = self.run_job("--nproc-per-node", 3, "--share-gpus", "true", env={"CUDA_VISIBLE_DEVICES": "4,5"})
+        self.assertEqual(code, 0)
+
+    def test_output_of_success_is_the_workers_alone(self):
+        for _ in range(20):
+            self.assertEqual(self.run_job("--nproc-per-node", 4, "true"), (0, "", ""))
+
+
+class ExitCodes(EndToEndTest):
+    def test_every_exit_code_is_passed_on(self):
+        for number in range(256):
+            code, _, err = self.run_job(*worker("exit", str(number)))
+            self.assertEqual(code, number)
+            if number:
+                self.assertIn(f"exit code {number}", err)
+
+    def test_every_signal_is_128_plus_its_number(self):
+        # Those whose default is to end a process.
+        harmless = {signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+                    signal.SIGURG, signal.SIGWINCH}
+        for number in sorted(set(signal.valid_signals()) - harmless):
+            code, _, err = self.run_job(*worker("signal", str(int(number))))
+            self.assertEqual(code, 128 + number)
+            self.assertIn(f"signal {int(number)} (", err)
+
+    def test_first_failure_is_named_and_ends_the_others(self):
+        code, _, err = self.run_job("--nproc-per-node", 4, *worker(
+            "--only-rank", "2", "exit", "7", "else", "ready-then-wait"))
+        self.assertEqual(code, 7)
+        self.assertRegex(err, r"rank 2 \(local rank 2\) on node 0 \(.+\), pid \d+: exit code 7")
+
+    def test_a_program_that_cannot_be_started(self):
+        code, _, err = self.run_job("--nproc-per-node", 2, "./no-such-program")
+        self.assertEqual(code, 127)
+        self.assertIn("no-such-program", err)
+        code, _, err = self.run_job("no-such-program-on-path")
+        self.assertEqual(code, 127)
+        with tempfile.NamedTemporaryFile("w") as plain:
+            os.chmod(plain.name, stat.S_IRUSR)
+            code, _, err = self.run_job(plain.name)
+            self.assertEqual(code, 126)
+            self.assertIn(plain.name, err)
+
+
+class BadInput(EndToEndTest):
+    CASES = [
+        (["--nnodes", "0", "true"], ["--nnodes", "0"]),
+        (["--nnodes", "-1", "true"], ["--nnodes", "-1"]),
+        (["--nnodes=3:1", "true"], ["--nnodes", "3:1"]),
+        (["--nnodes", "a", "true"], ["--nnodes", "a"]),
+        (["--nnodes", "1:2", "true"], ["--nnodes", "1:2"]),
+        (["--nnodes", "", "true"], ["--nnodes"]),
+        (["--nnodes", "2", "true"], ["--nnodes 2", "--master-addr"]),
+        (["--nproc-per-node", "0", "true"], ["--nproc-per-node", "0"]),
+        (["--nproc_per_node", "-2", "true"], ["--nproc-per-node", "-2"]),
+        (["--nproc-per-node", "4.5", "true"], ["--nproc-per-node", "4.5"]),
+        (["--nproc-per-node", "99999999999", "true"], ["--nproc-per-node", "99999999999"]),
+        (["--nproc-per-node", "tpu", "true"], ["--nproc-per-node", "tpu"]),
+        (["--nproc-per-node", "gpu", "true"], ["--nproc-per-node gpu", "no GPU"]),
+        (["--node-rank", "1", "true"], ["--node-rank", "1", "--nnodes"]),
+        (["--nnodes", "2", "--node-rank", "2", "--master-addr", "a", "true"], ["--node-rank 2", "--nnodes"]),
+        (["--node-rank", "-1", "true"], ["--node-rank", "-1"]),
+        (["--master-port", "65536", "true"], ["--master-port", "65536"]),
+        (["--master-port", "-1", "true"], ["--master-port", "-1"]),
+        (["--master-port", "http", "true"], ["--master-port", "http"]),
+        (["--nnodes=2", "--master-addr=a", "--master-port=0", "true"], ["--master-port", "0"]),
+        (["--master-addr", "a b", "true"], ["--master-addr", "a b"]),
+        (["--master-addr", "300.1.1.1", "true"], ["--master-addr", "300.1.1.1"]),
+        (["--master-addr", "[::1", "true"], ["--master-addr", "[::1"]),
+        (["--master-addr", "host:12", "true"], ["--master-addr", "host:12"]),
+        (["--rdzv-endpoint", "host:x", "true"], ["--rdzv-endpoint", "host:x"]),
+        (["--rdzv-backend", "zookeeper", "true"], ["--rdzv-backend", "zookeeper"]),
+        (["--rdzv-conf", "join_timeout", "true"], ["--rdzv-conf", "join_timeout"]),
+        (["--rdzv-conf", "join_timeout=0", "true"], ["join_timeout", "0"]),
+        (["--rdzv-conf", "join_timout=5", "true"], ["join_timout", "did you mean join_timeout?"]),
+        (["--gpu-bind", "some", "true"], ["--gpu-bind", "some"]),
+        (["--shutdown-timeout", "-1", "true"], ["--shutdown-timeout", "-1"]),
+        (["--max-restarts", "3", "true"], ["--max-restarts", "3"]),
+        (["--standalone", "--nnodes", "2", "true"], ["--standalone", "--nnodes"]),
+        (["-m", "--no-python", "true"], ["-m", "--no-python"]),
+        (["--nproc-per-nod", "2", "true"], ["--nproc-per-nod", "did you mean --nproc-per-node?"]),
+        (["--completely-unknown", "true"], ["--completely-unknown"]),
+        (["-x", "true"], ["-x"]),
+        (["--nnodes"], ["--nnodes", "value"]),
+        ([], ["no program"]),
+        (["--"], ["no program"]),
+    ]
+
+    def test_one_line_that_names_flag_and_value_and_exit_code_2(self):
+        environment = {name: value for name, value in self.environment.items() if name != "CUDA_VISIBLE_DEVICES"}
+        for arguments, words in self.CASES:
+            with self.subTest(arguments):
+                done = subprocess.run([program("ddprun"), *arguments], capture_output=True, text=True, env=environment,
+                                      timeout=support.HANG_GUARD)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+
+    def test_help_and_version(self):
+        code, out, err = self.run_job("--help")
+        self.assertEqual((code, err), (0, ""))
+        for flag in ("--nnodes", "--nproc-per-node", "--master-addr", "--gpu-bind", "--shutdown-timeout"):
+            self.assertIn(flag, out)
+        code, out, _ = self.run_job("--version")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"^ddprun \d+\.\d+\.\d+$")
+
+    def test_torchruns_variables_and_their_order(self):
+        code, out, _ = self.run_job(*worker("say", "x"), env={"PET_NPROC_PER_NODE": "3"})
+        self.assertEqual((code, out.count("x")), (0, 3))
+        code, out, _ = self.run_job("--nproc-per-node=2", *worker("say", "x"), env={"PET_NPROC_PER_NODE": "3"})
+        self.assertEqual((code, out.count("x")), (0, 2))
+
+
+class Ports(EndToEndTest):
+    def test_a_taken_port_names_who_holds_it(self):
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+            port = holder.getsockname()[1]
+            code, _, err = self.run_job("--master-port", port, "true")
+        self.assertEqual(code, 71)
+        for words in (f"127.0.0.1:{port}", f"pid {os.getpid()}", "launch_test.py", "--master-port"):
+            self.assertIn(words, err)
+
+    def test_many_jobs_side_by_side(self):
+        jobs = [self.launch("--nproc-per-node", 2, *worker("print-env")) for _ in range(30)]
+        ports = set()
+        for job in jobs:
+            self.assertEqual(job.wait(), 0, job.err())
+            ports |= set(re.findall(r"^MASTER_PORT=(\d+)$", job.out(), re.MULTILINE))
+        self.assertGreater(len(ports), 1)
+
+    def test_a_single_node_listens_on_loopback_only_and_on_the_port_it_was_given(self):
+        port = free_port()
+        job = self.launch("--master-port", port, *worker("ready-then-wait"))
+        job.wait_for_line("^ready$")
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            listeners = [line.split()[1] for line in table if line.split()[3] == "0A"]
+        self.assertIn(f"0100007F:{port:04X}", listeners)
+        self.assertNotIn(f"00000000:{port:04X}", listeners)
+        job.send(signal.SIGTERM)
+        job.wait()
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,147 @@
+"""What the end-to-end tests share: starting the real programs, waiting for what they say, leaving nothing behind.
+
+Usage of a test file: `TEST_FILE BIN_DIR [unittest arguments]`; see main() at the bottom.
+"""
+
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+HANG_GUARD = 90.0  # seconds; generous, only against tests that would never end
+
+BIN = ""
+
+
+def program(name):
+    return os.path.join(BIN, name)
+
+
+def free_port():
+    """A port nobody had a moment ago. Good enough where a job must be told one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Launcher:
+    """One running ddprun with its output as lines, read by threads so that nothing ever blocks on a full pipe."""
+
+    def __init__(self, arguments, prefix=(), **popen):
+        self.lines = queue.Queue()
+        self.seen = {"out": [], "err": []}
+        self.process = subprocess.Popen([*prefix, program("ddprun"), *arguments], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                                        errors="surrogateescape", **popen)
+        self.pid = self.process.pid
+        self.readers = [threading.Thread(target=self._read, args=(name, pipe), daemon=True)
+                        for name, pipe in (("out", self.process.stdout), ("err", self.process.stderr))]
+        for reader in self.readers:
+            reader.start()
+
+    def _read(self, name, pipe):
+        for line in pipe:
+            self.seen[name].append(line.rstrip("\n"))
+            self.lines.put((name, line.rstrip("\n")))
+
+    def wait_for_line(self, pattern, count=1):
+        """Waits until `count` lines, of either stream, match; returns the last match."""
+        deadline = time.monotonic() + HANG_GUARD
+        while True:
+            try:
+                _, line = self.lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no line like {pattern!r} in {self.seen}") from None
+            match = re.search(pattern, line)
+            if match:
+                count -= 1
+                if count == 0:
+                    return match
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def wait(self):
+        """The exit code, -N for a signal; afterwards out() and err() are complete."""
+        try:
+            code = self.process.wait(timeout=HANG_GUARD)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"the launcher did not end; it said {self.seen}") from None
+        for reader in self.readers:
+            reader.join(timeout=HANG_GUARD)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code
+
+    def out(self):
+        return "\n".join(self.seen["out"])
+
+    def err(self):
+        return "\n".join(self.seen["err"])
+
+
+def processes_of_job(marker):
+    """Pids of live processes that carry `marker` in their environment."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as environ, open(f"/proc/{entry}/stat", "rb") as stat:
+                alive = stat.read().rpartition(b")")[2].split()[0] != b"Z"
+                if alive and marker.encode() in environ.read():
+                    found.append(int(entry))
+        except OSError:
+            continue
+    return found
+
+
+class EndToEndTest(unittest.TestCase):
+    """Marks everything it starts and insists that nothing of it is left when the test is over."""
+
+    def setUp(self):
+        self.marker = f"DDPRUN_TEST_MARK={os.getpid()}-{self.id()}"
+        name, value = self.marker.split("=")
+        self.environment = {**os.environ, name: value}
+        self.launchers = []
+
+    def tearDown(self):
+        for launcher in self.launchers:
+            if launcher.process.poll() is None:
+                launcher.process.kill()
+            if not launcher.process.stdout.closed:
+                launcher.wait()
+        deadline = time.monotonic() + HANG_GUARD
+        left = processes_of_job(self.marker)
+        while left and time.monotonic() < deadline:
+            time.sleep(0.01)  # The death of a process that is not our child is no event for us.
+            left = processes_of_job(self.marker)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(left, [], "processes of the job were left behind")
+
+    def launch(self, *arguments, prefix=(), env=None, **popen):
+        launcher = Launcher([str(argument) for argument in arguments], prefix,
+                            env={**self.environment, **(env or {})}, **popen)
+        self.launchers.append(launcher)
+        return launcher
+
+    def run_job(self, *arguments, **options):
+        launcher = self.launch(*arguments, **options)
+        return launcher.wait(), launcher.out(), launcher.err()
+
+
+def main():
+    global BIN
+    if len(sys.argv) < 2:
+        sys.exit("usage: TEST_FILE BIN_DIR [unittest arguments]")
+    # Test files import this module by name, while it may also run as a script's helper: one BIN for both.
+    BIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=1)
