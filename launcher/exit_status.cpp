@@ -33,9 +33,7 @@ constexpr NamedSignal kSignals[] = {
 
 constexpr std::string_view kRealTime = "RTMIN";
 
-bool is_real_time(int signal) {
-    return signal >= SIGRTMIN && signal <= SIGRTMAX;
-}
+bool is_real_time(int signal) { return signal >= SIGRTMIN && signal <= SIGRTMAX; }
 
 std::optional<int> parse_number(std::string_view text) {
     int number = 0;
@@ -62,7 +60,8 @@ ExitStatus decode_wait_status(int wait_status) {
 }
 
 bool succeeded(const ExitStatus& status) {
-    return status == ExitStatus(Exited{0});
+    const auto* exited = std::get_if<Exited>(&status);
+    return exited != nullptr && exited->code == 0;
 }
 
 int shell_code(const ExitStatus& status) {

@@ -14,16 +14,12 @@ namespace ddprun {
 // The process called exit with this code, 0..255.
 struct Exited {
     int code = 0;
-
-    bool operator==(const Exited&) const = default;
 };
 
 // The process was ended by this signal.
 struct Signaled {
     int signal = 0;
     bool core_dumped = false;
-
-    bool operator==(const Signaled&) const = default;
 };
 
 using ExitStatus = std::variant<Exited, Signaled>;

@@ -17,7 +17,7 @@ using Lines = std::vector<std::string>;
 TEST_CASE("every exit code and every deadly signal of a real process arrives as it was") {
     for (int code : {0, 1, 2, 9, 126, 127, 128, 137, 255}) {
         StubRun run({"exit", std::to_string(code)});
-        CHECK(run.wait() == ExitStatus(Exited{code}));
+        CHECK(to_string(run.wait()) == "exit code " + std::to_string(code));
     }
     for (int signal :
          {SIGHUP, SIGINT, SIGQUIT, SIGABRT, SIGKILL, SIGSEGV, SIGPIPE, SIGTERM, SIGUSR1, SIGRTMIN + 1}) {
@@ -32,7 +32,7 @@ TEST_CASE("every exit code and every deadly signal of a real process arrives as 
 TEST_CASE("the launcher inherited SIGCHLD ignored, and the ends still arrive") {
     void (*before)(int) = std::signal(SIGCHLD, SIG_IGN);
     StubRun run({"exit", "6"});
-    CHECK(run.wait() == ExitStatus(Exited{6}));
+    CHECK(to_string(run.wait()) == "exit code 6");
     std::signal(SIGCHLD, before);
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("a signal reaches the whole process group") {
     CHECK(run.out().line() == "ready");
     CHECK(run.out().line() == "ready");
     run.runner().signal_group(run.pid(), SIGTERM);
-    CHECK(run.wait() == ExitStatus(Signaled{SIGTERM, false}));
+    CHECK(to_string(run.wait()) == "signal 15 (SIGTERM)");
     CHECK(run.out().rest().empty());
 }
 
