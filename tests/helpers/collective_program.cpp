@@ -1,0 +1,156 @@
+// A worker for tests: uses a communicator from the environment in one of several ways, and prints what it
+// saw.
+//
+//   check-all [ROUNDS]         every operation with checked values; "rank R of N: ok"
+//   kill-me RANK SEED          all ranks loop over operations; RANK is killed by a timer at a moment drawn
+//   from SEED exit-quietly RANK          RANK ends with exit code 0 in the middle, without a goodbye absent
+//   RANK MILLISECONDS   RANK stays away until its standard input ends; the operation's limit is MILLISECONDS
+//   mismatch RANK              RANK passes one element more than the others
+//
+// A CollectiveError is printed as "error CODE CULPRIT…: TEXT" and ends the program with code 3.
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+void require(bool condition, const std::string& what) {
+    if (!condition) throw std::runtime_error(what);
+}
+
+template <class T>
+void check_sizes(Communicator& comm) {
+    const int n = comm.world_size();
+    const auto ranks = static_cast<std::size_t>(n);
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, ranks + 1, std::size_t{1009}, std::size_t{300'007}}) {
+        std::vector<T> data(count, static_cast<T>(comm.rank() + 1));
+        comm.all_reduce(std::span(data), ReduceOp::sum);
+        require(data == std::vector<T>(count, static_cast<T>(n * (n + 1) / 2)), "all_reduce(sum)");
+        data.assign(count, static_cast<T>(comm.rank() + 1));
+        comm.all_reduce(std::span(data), ReduceOp::max);
+        require(data == std::vector<T>(count, static_cast<T>(n)), "all_reduce(max)");
+        data.assign(count, static_cast<T>(comm.rank()));
+        comm.broadcast(std::span(data), n - 1);
+        require(data == std::vector<T>(count, static_cast<T>(n - 1)), "broadcast");
+        std::vector<T> mine(count, static_cast<T>(comm.rank()));
+        std::vector<T> all(count * ranks);
+        comm.all_gather(mine, std::span(all));
+        for (std::size_t i = 0; i < all.size(); ++i)
+            require(all[i] == static_cast<T>(i / count), "all_gather");
+        comm.reduce_scatter(all, std::span(mine), ReduceOp::avg);
+        require(mine == std::vector<T>(count, static_cast<T>(comm.rank())), "reduce_scatter");
+        comm.barrier();
+        if (n < 2) continue;
+        if (comm.rank() == 0) comm.send(std::span(mine), n - 1);
+        if (comm.rank() == n - 1) comm.recv(std::span(mine), 0);
+        require(comm.rank() != n - 1 || mine == std::vector<T>(count, T{0}), "recv");
+    }
+}
+
+void check_all(Communicator& comm, int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+        check_sizes<float>(comm);
+        check_sizes<double>(comm);
+        check_sizes<int>(comm);
+        check_sizes<long>(comm);
+    }
+    std::printf("rank %d of %d: ok\n", comm.rank(), comm.world_size());
+}
+
+void say_ready() {
+    std::printf("ready\n");
+    std::fflush(stdout);
+}
+
+void use_for_ever(Communicator& comm) {
+    std::vector<float> small(100);
+    std::vector<float> large(400'000);
+    std::vector<float> part(large.size() / static_cast<std::size_t>(comm.world_size()));
+    const auto whole = std::span(large).first(part.size() * static_cast<std::size_t>(comm.world_size()));
+    comm.barrier();
+    say_ready();
+    while (true) {
+        comm.all_reduce(std::span(small), ReduceOp::sum);
+        comm.all_reduce(std::span(large), ReduceOp::sum);
+        comm.broadcast(std::span(large), 1);
+        comm.reduce_scatter(whole, std::span(part), ReduceOp::sum);
+        comm.all_gather(part, whole);
+        comm.barrier();
+    }
+}
+
+// The default action of SIGALRM kills the process as SIGKILL does: nothing of ours runs.
+void die_within(unsigned seed) {
+    std::mt19937 random(seed);
+    itimerval timer{};
+    timer.it_value.tv_usec = 1 + static_cast<long>(random() % 40'000);
+    ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+void stay_away() {
+    char byte = 0;
+    while (::read(STDIN_FILENO, &byte, 1) > 0) {
+    }
+}
+
+int argument(const std::vector<std::string>& arguments, std::size_t index) {
+    require(index < arguments.size(), "an argument is missing");
+    return std::stoi(arguments[index]);
+}
+
+void run(const std::vector<std::string>& arguments) {
+    const std::string mode = arguments.empty() ? "" : arguments[0];
+    CommunicatorOptions options;
+    if (mode == "absent") options.operation_timeout = std::chrono::milliseconds(argument(arguments, 2));
+    Communicator comm = Communicator::from_env(options);
+    std::vector<float> data(1000);
+    if (mode == "check-all") {
+        check_all(comm, arguments.size() > 1 ? argument(arguments, 1) : 1);
+    } else if (mode == "kill-me") {
+        if (comm.rank() == argument(arguments, 1)) die_within(static_cast<unsigned>(argument(arguments, 2)));
+        use_for_ever(comm);
+    } else if (mode == "exit-quietly") {
+        comm.barrier();
+        if (comm.rank() == argument(arguments, 1)) ::_exit(0);
+        use_for_ever(comm);
+    } else if (mode == "absent") {
+        comm.barrier();
+        say_ready();
+        if (comm.rank() == argument(arguments, 1)) stay_away();
+        comm.all_reduce(std::span(data), ReduceOp::sum);
+    } else if (mode == "mismatch") {
+        if (comm.rank() == argument(arguments, 1)) data.push_back(0);
+        comm.all_reduce(std::span(data), ReduceOp::sum);
+    } else {
+        throw std::runtime_error("unknown mode '" + mode + "'");
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        run({argv + 1, argv + argc});
+        return 0;
+    } catch (const CollectiveError& error) {
+        std::printf("error %s", std::string(name_of(error.code())).c_str());
+        for (const int rank : error.culprits()) std::printf(" %d", rank);
+        std::printf(": %s\n", error.what());
+        return 3;
+    } catch (const std::exception& error) {
+        std::printf("failed: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,32 @@
+// Ranks as threads: the fast way to test what several ranks do together.
+//
+// Catch2's assertions are not for several threads at once: bodies report with expect(), which throws.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "collectives/communicator.hpp"
+
+namespace ddprun {
+
+// Runs body(0) … body(world_size - 1), each on a thread of its own; joins all; rethrows what was thrown
+// first.
+void run_ranks(int world_size, const std::function<void(int rank)>& body);
+
+// The same with a communicator for each, met over a memory store and connected over loopback. No body runs
+// before all have joined.
+void run_communicators(int world_size, const std::function<void(Communicator&)>& body,
+                       const CommunicatorOptions& options = {});
+
+// Throws std::runtime_error with `what` unless the condition holds.
+void expect(bool condition, const std::string& what);
+
+// The CollectiveError that body() throws; throws itself if there is none.
+CollectiveError expect_error(const std::function<void()>& body);
+
+// The same, and it must have this code and exactly these culprits.
+CollectiveError expect_error(CollectiveErrorCode code, const std::vector<int>& culprits,
+                             const std::function<void()>& body);
+
+}  // namespace ddprun
