@@ -1,0 +1,63 @@
+#include "launcher/rank_set.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+    const auto first = text.find_first_not_of(" \t");
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::optional<int> parse_rank(std::string_view text) {
+    int number = 0;
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (text.empty() || text.front() == '-' || error != std::errc{} || stop != end) return std::nullopt;
+    if (number > kMaxRankNumber) return std::nullopt;
+    return number;
+}
+
+std::optional<std::pair<int, int>> parse_range(std::string_view text) {
+    const auto dash = text.find('-');
+    const auto first = parse_rank(trimmed(text.substr(0, dash)));
+    if (!first) return std::nullopt;
+    if (dash == std::string_view::npos) return std::pair{*first, *first};
+    const auto last = parse_rank(trimmed(text.substr(dash + 1)));
+    if (!last) return std::nullopt;
+    return std::pair{*first, *last};
+}
+
+}  // namespace
+
+RankSet RankSet::all() {
+    RankSet set;
+    set.ranges_.emplace_back(0, kMaxRankNumber);
+    return set;
+}
+
+bool RankSet::contains(int rank) const {
+    return std::any_of(ranges_.begin(), ranges_.end(),
+                       [rank](const auto& range) { return range.first <= rank && rank <= range.second; });
+}
+
+std::variant<RankSet, std::string> parse_rank_set(std::string_view text) {
+    if (trimmed(text) == "*") return RankSet::all();
+    RankSet set;
+    for (;;) {
+        const auto comma = text.find(',');
+        const auto part = trimmed(text.substr(0, comma));
+        const auto range = parse_range(part);
+        if (!range) return "'" + std::string(part) + "' is no rank (0, 1, ...) and no range (8-15)";
+        if (range->first > range->second) return "the range '" + std::string(part) + "' is empty";
+        set.ranges_.push_back(*range);
+        if (comma == std::string_view::npos) return set;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+}  // namespace ddprun

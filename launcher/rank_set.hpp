@@ -1,0 +1,35 @@
+// RankSet: which ranks an option is about, `0,8-15` or `*`. Pure values, used wherever a flag names ranks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+class RankSet {
+  public:
+    RankSet() = default;  // no rank at all
+    static RankSet all();
+
+    bool contains(int rank) const;
+
+    bool operator==(const RankSet&) const = default;
+
+  private:
+    friend std::variant<RankSet, std::string> parse_rank_set(std::string_view text);
+
+    std::vector<std::pair<int, int>> ranges_;  // first and last, both inside, as they were written
+};
+
+// The largest number taken; beyond it a number is a typing error.
+inline constexpr int kMaxRankNumber = 99'999'999;
+
+// `*`, or numbers and ranges FIRST-LAST separated by commas; blanks around them do not matter and ranges may
+// overlap. Otherwise what is wrong, in words that go behind the flag and its value ("'8-x' is no number and
+// no range").
+std::variant<RankSet, std::string> parse_rank_set(std::string_view text);
+
+}  // namespace ddprun
