@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The installed collectives library is all that a program outside this tree needs: by CMake and by pkg-config.
+#   install_test.sh BUILD_DIR CMAKE CXX FLAGS
+set -euo pipefail
+
+build="$1" cmake="$2" cxx="$3" flags="$4"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+
+"$cmake" --install "$build" --component collectives --prefix "$work/installed" >"$work/install.log"
+
+mkdir "$work/outside"
+cat >"$work/outside/outside.cpp" <<'CPP'
+#include <collectives/communicator.hpp>
+#include <collectives/distributed_sampler.hpp>
+#include <cstdio>
+#include <vector>
+
+int main(int argc, char** argv) {
+    const int rank = argc > 1 ? argv[1][0] - '0' : 0;
+    auto comm = argc > 2 ? ddprun::Communicator::connect(argv[2], rank, 2) : ddprun::Communicator::from_env();
+    std::vector<float> data(1000, static_cast<float>(comm.rank() + 1));
+    comm.all_reduce(std::span(data), ddprun::ReduceOp::sum);
+    const ddprun::DistributedSampler sampler(10, comm.world_size(), comm.rank(), {});
+    std::printf("%d ranks, sum %g, %zu samples\n", comm.world_size(), data[999], sampler.indices().size());
+}
+CPP
+cat >"$work/outside/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.20)
+project(outside LANGUAGES CXX)
+find_package(ddprun_collectives 0.1 REQUIRED)
+add_executable(outside outside.cpp)
+target_link_libraries(outside PRIVATE ddprun::collectives)
+CMAKE
+
+run_alone_and_together() {
+    [[ "$("$1")" == "1 ranks, sum 1, 10 samples" ]] || { echo "$1 alone: wrong"; exit 1; }
+    rm -f "$work/meeting"
+    "$1" 1 "file://$work/meeting" >"$work/rank1.log" &
+    local other=$!
+    "$1" 0 "file://$work/meeting" >"$work/rank0.log"
+    wait "$other"
+    for rank in 0 1; do
+        [[ "$(cat "$work/rank$rank.log")" == "2 ranks, sum 3, 5 samples" ]] || { cat "$work/rank$rank.log"; exit 1; }
+    done
+}
+
+"$cmake" -S "$work/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_CXX_FLAGS="$flags" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
+"$cmake" --build "$work/build" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+run_alone_and_together "$work/build/outside"
+echo "built and run with find_package"
+
+# What the .pc file says, also where pkg-config itself is not installed.
+pc="$(find "$work/installed" -name ddprun_collectives.pc)"
+if command -v pkg-config >/dev/null; then
+    read -ra pc_flags < <(PKG_CONFIG_PATH="$(dirname "$pc")" pkg-config --cflags --libs ddprun_collectives)
+else
+    resolved="$(sed -n 's/^\(Cflags\|Libs\): //p' "$pc")"
+    prefix="$(dirname "$pc")/$(sed -n 's/^prefix=${pcfiledir}\///p' "$pc")"
+    includedir="$(sed -n 's/^includedir=${prefix}//p' "$pc")" libdir="$(sed -n 's/^libdir=${prefix}//p' "$pc")"
+    resolved="${resolved//'${includedir}'/$prefix$includedir}"
+    resolved="${resolved//'${libdir}'/$prefix$libdir}"
+    read -ra pc_flags <<<"${resolved//$'\n'/ }"
+fi
+read -ra more_flags <<<"$flags"
+"$cxx" -std=c++20 "${more_flags[@]}" "$work/outside/outside.cpp" -o "$work/by_pkg_config" "${pc_flags[@]}"
+run_alone_and_together "$work/by_pkg_config"
+echo "built and run with the .pc file"
