@@ -68,26 +68,26 @@ class Scan:
 
     def __init__(self, code):
         self.functions, self.variables = [], []
-        stack, head, head_line, line, parens = [("namespace", "", 1, 0)], "", 1, 1, 0
+        stack, head, head_line, line, parens = [("namespace", "", (1, 1), 0)], "", 1, 1, 0
         for char in code:
             kind = stack[-1][0]
             line += char == "\n"
             if char == "{":
                 opened = "init" if parens else block_kind(head.strip(), kind)
-                stack.append((opened, head, head_line, parens))
+                stack.append((opened, head, (head_line, line), parens))
                 parens = 0
                 if opened != "init":
                     head = ""
                 continue
             if char == "}" and len(stack) > 1:
-                opened, opening, first, parens = stack.pop()
+                opened, opening, (first, body), parens = stack.pop()
                 if opened == "init" and stack[-1][0] != "function":
                     head = opening + "{}"
                     head_line = first
                 else:
                     head = ""
                 if opened == "function" and stack[-1][0] != "function":
-                    self.functions.append((name_of(opening), first, line))
+                    self.functions.append((name_of(opening), first, body, line))
                 continue
             parens += (char == "(") - (char == ")")
             if char == ";" and parens <= 0:
@@ -104,7 +104,7 @@ class Scan:
 
 def functions(code):
     """Every function body as (name, first line, last line)."""
-    return Scan(code).functions
+    return [(name, first, last) for name, first, _, last in Scan(code).functions]
 
 
 NOT_A_VARIABLE = re.compile(
@@ -125,8 +125,8 @@ def namespace_variables(code):
 def static_locals(code):
     """`static` variables inside functions that can change, as (line, text)."""
     lines = code.splitlines()
-    for _, first, last in functions(code):
-        for number in range(first, last):
+    for _, _, body, last in Scan(code).functions:
+        for number in range(body, last):
             match = re.match(r"\s*static\s+(?!const\b|constexpr\b|thread_local const\b).*", lines[number])
             if match:
                 yield number + 1, match.group(0).strip()
