@@ -47,8 +47,11 @@ void reset_signals(bool ignore_hangup) noexcept {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-int redirect(int stream, Stdio choice) noexcept {
-    if (choice == Stdio::inherit) return 0;
+int redirect(int stream, const StreamTarget& target) noexcept {
+    if (const auto* given = std::get_if<GivenDescriptor>(&target)) {
+        return ::dup2(given->fd, stream) < 0 ? errno : 0;
+    }
+    if (*std::get_if<Stdio>(&target) == Stdio::inherit) return 0;
     int fd = ::open("/dev/null", (stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
     if (fd < 0) return errno;
     // A launcher started without this stream got the very number; dup2 would then leave it close-on-exec.

@@ -29,10 +29,10 @@ struct ChildPlan {
     char** shell_argv = nullptr;  // "/bin/sh", a free slot for the script, then argv from index 1
     char* const* environment = nullptr;
     pid_t parent = 0;
-    int report_fd = -1;  // close-on-exec, above the standard streams
-    Stdio standard_input = Stdio::null;
-    Stdio standard_output = Stdio::inherit;
-    Stdio standard_error = Stdio::inherit;
+    int report_fd = -1;                         // close-on-exec, above the standard streams
+    StreamTarget standard_input = Stdio::null;  // given descriptors are above the standard streams
+    StreamTarget standard_output = Stdio::inherit;
+    StreamTarget standard_error = Stdio::inherit;
     bool ignore_hangup = false;
 };
 

@@ -198,6 +198,10 @@ int make_report_pipe(Descriptor& reader, Descriptor& writer) {
 std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()(
     const boost::asio::any_io_executor& executor, const WorkerSpec& spec) const {
     check(!spec.argv.empty(), "a worker needs a program");
+    for (const StreamTarget* target : {&spec.standard_input, &spec.standard_output, &spec.standard_error}) {
+        const auto* given = std::get_if<GivenDescriptor>(target);
+        check(given == nullptr || given->fd > STDERR_FILENO, "a given descriptor is none of 0 to 2");
+    }
     PreparedExec prepared(spec);
     Descriptor reader;
     Descriptor writer;

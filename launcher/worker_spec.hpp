@@ -2,17 +2,27 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "rendezvous/worker_env.hpp"
 
 namespace ddprun {
 
-// Where a standard stream of a worker leads.
+// Where a standard stream of a worker leads, if not to a given descriptor.
 enum class Stdio {
     inherit,  // the launcher's own
     null,     // /dev/null
 };
+
+// An open descriptor of this process that becomes a worker's stream. It stays the caller's, who keeps it open
+// until the worker was started and closes it then. None of the numbers 0 to 2, which are the worker's own.
+struct GivenDescriptor {
+    int fd = -1;
+    bool operator==(const GivenDescriptor&) const = default;
+};
+
+using StreamTarget = std::variant<Stdio, GivenDescriptor>;
 
 struct WorkerSpec {
     // The executable, looked up on the PATH of `environment` if it has no slash, and its arguments, passed on
@@ -21,9 +31,9 @@ struct WorkerSpec {
     Environment environment;  // all of it: nothing else is inherited
     int rank = 0;
     int local_rank = 0;
-    Stdio standard_input = Stdio::null;
-    Stdio standard_output = Stdio::inherit;
-    Stdio standard_error = Stdio::inherit;
+    StreamTarget standard_input = Stdio::null;
+    StreamTarget standard_output = Stdio::inherit;
+    StreamTarget standard_error = Stdio::inherit;
     // SIGHUP was ignored when the launcher was entered (nohup): it stays ignored in the worker.
     bool ignore_hangup = false;
 };

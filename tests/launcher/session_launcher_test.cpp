@@ -249,6 +249,25 @@ TEST_CASE("stdin is at its end, and streams can lead to /dev/null") {
     CHECK(to_string(output.wait()) == "exit code 4");
 }
 
+TEST_CASE("streams can lead to descriptors given by the caller") {
+    int out[2];
+    int error[2];
+    REQUIRE(::pipe2(out, O_CLOEXEC) == 0);
+    REQUIRE(::pipe2(error, O_CLOEXEC) == 0);
+    LineReader out_lines(out[0]);
+    LineReader error_lines(error[0]);
+    WorkerSpec spec = stub_spec({"say", "to stdout", "complain", "to stderr", "fds", "exit", "4"});
+    spec.standard_output = GivenDescriptor{out[1]};
+    spec.standard_error = GivenDescriptor{error[1]};
+    StubRun run(spec);
+    ::close(out[1]);
+    ::close(error[1]);
+    CHECK(out_lines.rest() == Lines{"to stdout", "0", "1", "2"});
+    CHECK(error_lines.rest() == Lines{"to stderr"});
+    CHECK(run.out().rest().empty());
+    CHECK(to_string(run.wait()) == "exit code 4");
+}
+
 TEST_CASE("a launcher without stdin and stderr still starts workers and reports failures") {
     const int input = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     const int error = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
