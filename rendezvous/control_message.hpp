@@ -1,11 +1,14 @@
 // The messages between agents and the coordinator. Plain values; control_wire.hpp gives their bytes.
 //
 // One conversation, from an agent's side:
-//   Hello → (Waiting)* → RoundReady → WorkersSucceeded | WorkerFailed | AgentSignalled
-//         → (Stop → WorkersGone)? → Finish → Goodbye
-// or Refused at any time before RoundReady.
+//   Hello → Waiting*
+//         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
+//         Restarting?)?)+ → RankEnds* → Finish → Goodbye
+// or Refused at any time before the first RoundReady. RankEnds also go before WorkersSucceeded and
+// WorkersGone, and NoticeSignal goes both ways while a round runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -27,13 +30,49 @@ struct Failure {
         0;  // worker_failed: what a shell would report, 128+n for a signal; node_lost: kExitUnavailable
     int signal = 0;  // the signal that ended the worker, or that the agent was sent; 0 if none
     bool core_dumped = false;
-    std::string message;  // one sentence more, for example why a program could not be started
+    std::int64_t unix_time_ms = 0;        // when its own node saw it; for people to read, never compared
+    std::string message;                  // one sentence more, for example why a program could not be started
+    std::string error_message;            // what the worker wrote into its error file …
+    std::string traceback;                // … and where it was then
+    std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
+    std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
 
     bool operator==(const Failure&) const = default;
 };
 
-// --- agent to coordinator
-// -------------------------------------------------------------------------------------
+// How one worker ended.
+struct RankEnd {
+    enum class Manner {
+        succeeded,  // exit code 0, and nobody had told it to end
+        failed,     // by itself: the first failure, or one that came too before it was told to end
+        stopped,    // after ddprun had told it to
+        lost,       // with its node: nothing is known
+    };
+
+    int rank = 0;
+    int local_rank = 0;
+    int node_rank = 0;
+    std::string host;
+    std::int64_t pid = 0;
+    int exit_code = 0;  // as a shell reports it
+    int signal = 0;
+    bool core_dumped = false;
+    Manner manner = Manner::succeeded;
+    std::int64_t wall_ms = 0;
+
+    bool operator==(const RankEnd&) const = default;
+};
+
+// One restart of the job.
+struct Restart {
+    int round = 0;  // the one that failed
+    std::string reason;
+    std::int64_t unix_time_ms = 0;  // of that failure, see Failure
+
+    bool operator==(const Restart&) const = default;
+};
+
+// --- agent to coordinator ---------------------------------------------------------------------------
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -45,6 +84,7 @@ struct Hello {
     std::string role = "default";
     std::string host;
     std::int64_t pid = 0;
+    bool wants_rank_ends = false;  // send RankEnds before Finish (for --result-file)
 
     bool operator==(const Hello&) const = default;
 };
@@ -69,11 +109,28 @@ struct AgentSignalled {
     bool operator==(const AgentSignalled&) const = default;
 };
 
-// No worker of the node is left after a stop. `all_zero`: every one of them ended with 0.
+// No process of the node's workers is left after a stop.
 struct WorkersGone {
     int round = 0;
-    bool all_zero = false;
+    bool all_zero = false;    // every worker ended with 0
+    bool progressed = false;  // the progress file changed during the round
     bool operator==(const WorkersGone&) const = default;
+};
+
+// How workers of the round ended; from an agent its own, from the coordinator everybody's. At most
+// kMaxEndsInMessage in one message.
+struct RankEnds {
+    int round = 0;
+    std::vector<RankEnd> ends;
+    bool operator==(const RankEnds&) const = default;
+};
+
+// A signal that does not end the job. From an agent: it was sent one that the user wants passed on, and
+// `signal` is what the workers shall get. From the coordinator, to all agents: send it to your workers now.
+struct NoticeSignal {
+    int round = 0;
+    int signal = 0;
+    bool operator==(const NoticeSignal&) const = default;
 };
 
 // The agent has read Finish and closes.
@@ -81,8 +138,7 @@ struct Goodbye {
     bool operator==(const Goodbye&) const = default;
 };
 
-// --- coordinator to agent
-// -------------------------------------------------------------------------------------
+// --- coordinator to agent ---------------------------------------------------------------------------
 
 // The agent is not part of the job; `exit_code` is what it ends with.
 struct Refused {
@@ -111,6 +167,8 @@ struct RoundReady {
     int role_base_rank = 0;
     int role_world_size = 1;
     int restart_count = 0;
+    int max_restarts = 0;
+    std::string restart_reason;  // of the last restart; empty in the first round
     bool operator==(const RoundReady&) const = default;
 };
 
@@ -121,18 +179,43 @@ struct Stop {
     bool operator==(const Stop&) const = default;
 };
 
+// All nodes' workers are gone, and the next round begins after `delay_ms`.
+struct Restarting {
+    Failure cause;
+    int restart = 0;  // the first is 1
+    int max_restarts = 0;
+    int delay_ms = 0;
+    bool operator==(const Restarting&) const = default;
+};
+
 // The job is over on all nodes. `failed` says whether `cause` holds anything.
 struct Finish {
     int exit_code = 0;
     bool failed = false;
     Failure cause;
+    std::string message;          // why no restart followed, where one might have
+    std::vector<RankEnd> others;  // besides the first failure, worst first, at most kMaxOthersListed
+    int failed_too = 0;           // how many of each manner there are, besides the first failure
+    int stopped = 0;
+    int lost = 0;
+    int succeeded = 0;
+    std::vector<Restart> restarts;  // the last kMaxRestartsListed
     bool operator==(const Finish&) const = default;
 };
 
-using ControlMessage = std::variant<Hello, WorkersSucceeded, WorkerFailed, AgentSignalled, WorkersGone,
-                                    Goodbye, Refused, Waiting, RoundReady, Stop, Finish>;
+using ControlMessage =
+    std::variant<Hello, WorkersSucceeded, WorkerFailed, AgentSignalled, WorkersGone, RankEnds, NoticeSignal,
+                 Goodbye, Refused, Waiting, RoundReady, Stop, Restarting, Finish>;
 
-inline constexpr int kMaxMissingListed = 64;
+// Limits of the texts and lists above, so that every message fits its frame.
+inline constexpr std::size_t kMaxMissingListed = 64;
+inline constexpr std::size_t kMaxLastLines = 20;
+inline constexpr std::size_t kMaxLastLineText = 400;
+inline constexpr std::size_t kMaxHostText = 255;
+inline constexpr std::size_t kMaxReasonText = 256;
+inline constexpr std::size_t kMaxEndsInMessage = 256;
+inline constexpr std::size_t kMaxOthersListed = 20;
+inline constexpr std::size_t kMaxRestartsListed = 100;
 
 // The launcher's own exit codes (design: one table for all rooms; README lists them).
 inline constexpr int kExitUsage = 2;

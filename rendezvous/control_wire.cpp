@@ -2,7 +2,9 @@
 
 #include <array>
 #include <boost/json.hpp>
+#include <concepts>
 #include <limits>
+#include <type_traits>
 
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
@@ -13,164 +15,93 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kLengthBytes = 4;
-constexpr std::size_t kMaxMissingOnWire = static_cast<std::size_t>(kMaxMissingListed);
+
+// The names of the enumerations, in the order of their values.
 constexpr std::array<std::string_view, 3> kFailureKinds = {"worker_failed", "node_lost", "signalled"};
+constexpr std::array<std::string_view, 4> kManners = {"succeeded", "failed", "stopped", "lost"};
+constexpr const auto& names_of(Failure::Kind) { return kFailureKinds; }
+constexpr const auto& names_of(RankEnd::Manner) { return kManners; }
 
-std::string cut(const std::string& text) {
-    if (text.size() <= kMaxControlText) return text;
-    std::size_t end = kMaxControlText;
-    // Not in the middle of a UTF-8 character: JSON texts must stay valid.
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-    return text.substr(0, end);
+// The members of each struct, handed by name to a Writer or a Reader: each list is written once. A third
+// argument limits a text's length or a list's size.
+void fields(auto& visit, auto& m, const Failure*) {
+    visit("kind", m.kind);
+    visit("node_rank", m.node_rank);
+    visit("host", m.host, kMaxHostText);
+    visit("rank", m.rank);
+    visit("local_rank", m.local_rank);
+    visit("pid", m.pid);
+    visit("exit_code", m.exit_code);
+    visit("signal", m.signal);
+    visit("core_dumped", m.core_dumped);
+    visit("unix_time_ms", m.unix_time_ms);
+    visit("message", m.message);
+    visit("error_message", m.error_message);
+    visit("traceback", m.traceback);
+    visit("hint", m.hint);
+    visit("last_lines", m.last_lines, kMaxLastLines);
 }
-
-// Writes the members of a message into an object. The counterpart of Reader: both are handed to `fields`, so
-// the list of members of each message is written once.
-struct Writer {
-    json::object& out;
-
-    void operator()(const char* name, const std::string& value) { out[name] = cut(value); }
-    void operator()(const char* name, int value) { out[name] = value; }
-    void operator()(const char* name, std::int64_t value) { out[name] = value; }
-    void operator()(const char* name, bool value) { out[name] = value; }
-    void operator()(const char* name, const std::vector<int>& value) {
-        out[name] = json::array(value.begin(), value.end());
-    }
-    void operator()(const char* name, Failure::Kind value) {
-        out[name] = json::string(kFailureKinds.at(static_cast<std::size_t>(value)));
-    }
-    void operator()(const char* name, const Failure& value);
-};
-
-struct Reader {
-    const json::object& in;
-    bool good = true;
-
-    template <class T>
-    void integer(const char* name, T& value) {
-        const json::value* member = in.if_contains(name);
-        const std::int64_t* number = member != nullptr ? member->if_int64() : nullptr;
-        good = good && number != nullptr && *number >= std::numeric_limits<T>::min() &&
-               *number <= std::numeric_limits<T>::max();
-        if (good) value = static_cast<T>(*number);
-    }
-
-    void operator()(const char* name, int& value) { integer(name, value); }
-    void operator()(const char* name, std::int64_t& value) { integer(name, value); }
-    void operator()(const char* name, std::string& value) {
-        const json::value* member = in.if_contains(name);
-        const json::string* text = member != nullptr ? member->if_string() : nullptr;
-        good = good && text != nullptr && text->size() <= kMaxControlText;
-        if (good) value.assign(text->data(), text->size());
-    }
-    void operator()(const char* name, bool& value) {
-        const json::value* member = in.if_contains(name);
-        const bool* flag = member != nullptr ? member->if_bool() : nullptr;
-        good = good && flag != nullptr;
-        if (good) value = *flag;
-    }
-    void operator()(const char* name, std::vector<int>& value) {
-        const json::value* member = in.if_contains(name);
-        const json::array* list = member != nullptr ? member->if_array() : nullptr;
-        good = good && list != nullptr && list->size() <= kMaxMissingOnWire;
-        if (!good) return;
-        for (const json::value& item : *list) {
-            const std::int64_t* number = item.if_int64();
-            good = good && number != nullptr && *number >= 0 && *number <= std::numeric_limits<int>::max();
-            if (good) value.push_back(static_cast<int>(*number));
-        }
-    }
-    void operator()(const char* name, Failure::Kind& value) {
-        std::string text;
-        (*this)(name, text);
-        for (std::size_t i = 0; i < kFailureKinds.size(); ++i) {
-            if (text == kFailureKinds[i]) {
-                value = static_cast<Failure::Kind>(i);
-                return;
-            }
-        }
-        good = false;
-    }
-    void operator()(const char* name, Failure& value);
-};
-
-template <class Visitor, class Message>
-void failure_fields(Visitor& visit, Message& failure) {
-    visit("kind", failure.kind);
-    visit("node_rank", failure.node_rank);
-    visit("host", failure.host);
-    visit("rank", failure.rank);
-    visit("local_rank", failure.local_rank);
-    visit("pid", failure.pid);
-    visit("exit_code", failure.exit_code);
-    visit("signal", failure.signal);
-    visit("core_dumped", failure.core_dumped);
-    visit("message", failure.message);
+void fields(auto& visit, auto& m, const RankEnd*) {
+    visit("rank", m.rank);
+    visit("local_rank", m.local_rank);
+    visit("node_rank", m.node_rank);
+    visit("host", m.host, kMaxHostText);
+    visit("pid", m.pid);
+    visit("exit_code", m.exit_code);
+    visit("signal", m.signal);
+    visit("core_dumped", m.core_dumped);
+    visit("manner", m.manner);
+    visit("wall_ms", m.wall_ms);
 }
-
-void Writer::operator()(const char* name, const Failure& value) {
-    json::object inner;
-    Writer writer{inner};
-    failure_fields(writer, value);
-    out[name] = std::move(inner);
+void fields(auto& visit, auto& m, const Restart*) {
+    visit("round", m.round);
+    visit("reason", m.reason, kMaxReasonText);
+    visit("unix_time_ms", m.unix_time_ms);
 }
-
-void Reader::operator()(const char* name, Failure& value) {
-    const json::value* member = in.if_contains(name);
-    const json::object* inner = member != nullptr ? member->if_object() : nullptr;
-    good = good && inner != nullptr;
-    if (!good) return;
-    Reader reader{*inner};
-    failure_fields(reader, value);
-    good = reader.good;
-}
-
-// Each message's type name and members, for writing and reading alike.
-template <class V>
-void fields(V& visit, auto& m, const Hello*) {
+void fields(auto& visit, auto& m, const Hello*) {
     visit("version", m.version);
     visit("run_id", m.run_id);
     visit("node_rank", m.node_rank);
     visit("nnodes", m.nnodes);
     visit("local_world_size", m.local_world_size);
     visit("role", m.role);
-    visit("host", m.host);
+    visit("host", m.host, kMaxHostText);
     visit("pid", m.pid);
+    visit("wants_rank_ends", m.wants_rank_ends);
 }
-template <class V>
-void fields(V& visit, auto& m, const WorkersSucceeded*) {
-    visit("round", m.round);
-}
-template <class V>
-void fields(V& visit, auto& m, const WorkerFailed*) {
+void fields(auto& visit, auto& m, const WorkersSucceeded*) { visit("round", m.round); }
+void fields(auto& visit, auto& m, const WorkerFailed*) {
     visit("round", m.round);
     visit("failure", m.failure);
 }
-template <class V>
-void fields(V& visit, auto& m, const AgentSignalled*) {
+void fields(auto& visit, auto& m, const AgentSignalled*) {
     visit("round", m.round);
     visit("signal", m.signal);
 }
-template <class V>
-void fields(V& visit, auto& m, const WorkersGone*) {
+void fields(auto& visit, auto& m, const WorkersGone*) {
     visit("round", m.round);
     visit("all_zero", m.all_zero);
+    visit("progressed", m.progressed);
 }
-template <class V>
-void fields(V&, auto&, const Goodbye*) {}
-template <class V>
-void fields(V& visit, auto& m, const Refused*) {
+void fields(auto& visit, auto& m, const RankEnds*) {
+    visit("round", m.round);
+    visit("ends", m.ends, kMaxEndsInMessage);
+}
+void fields(auto& visit, auto& m, const NoticeSignal*) {
+    visit("round", m.round);
+    visit("signal", m.signal);
+}
+void fields(auto&, auto&, const Goodbye*) {}
+void fields(auto& visit, auto& m, const Refused*) {
     visit("reason", m.reason);
     visit("exit_code", m.exit_code);
 }
-template <class V>
-void fields(V& visit, auto& m, const Waiting*) {
+void fields(auto& visit, auto& m, const Waiting*) {
     visit("joined", m.joined);
     visit("expected", m.expected);
-    visit("missing", m.missing);
+    visit("missing", m.missing, kMaxMissingListed);
 }
-template <class V>
-void fields(V& visit, auto& m, const RoundReady*) {
+void fields(auto& visit, auto& m, const RoundReady*) {
     visit("round", m.round);
     visit("job_id", m.job_id);
     visit("group_rank", m.group_rank);
@@ -180,50 +111,167 @@ void fields(V& visit, auto& m, const RoundReady*) {
     visit("role_base_rank", m.role_base_rank);
     visit("role_world_size", m.role_world_size);
     visit("restart_count", m.restart_count);
+    visit("max_restarts", m.max_restarts);
+    visit("restart_reason", m.restart_reason, kMaxReasonText);
 }
-template <class V>
-void fields(V& visit, auto& m, const Stop*) {
+void fields(auto& visit, auto& m, const Stop*) {
     visit("round", m.round);
     visit("cause", m.cause);
 }
-template <class V>
-void fields(V& visit, auto& m, const Finish*) {
+void fields(auto& visit, auto& m, const Restarting*) {
+    visit("cause", m.cause);
+    visit("restart", m.restart);
+    visit("max_restarts", m.max_restarts);
+    visit("delay_ms", m.delay_ms);
+}
+void fields(auto& visit, auto& m, const Finish*) {
     visit("exit_code", m.exit_code);
     visit("failed", m.failed);
     visit("cause", m.cause);
+    visit("message", m.message);
+    visit("others", m.others, kMaxOthersListed);
+    visit("failed_too", m.failed_too);
+    visit("stopped", m.stopped);
+    visit("lost", m.lost);
+    visit("succeeded", m.succeeded);
+    visit("restarts", m.restarts, kMaxRestartsListed);
 }
+
+// Cut to the limit, but not in the middle of a UTF-8 character: JSON texts must stay valid.
+std::string cut(const std::string& text, std::size_t limit) {
+    if (text.size() <= limit) return text;
+    std::size_t end = limit;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    return text.substr(0, end);
+}
+
+struct Writer {
+    json::object& out;
+
+    template <class T>
+    void operator()(const char* name, const T& value, std::size_t limit = kMaxControlText) {
+        out[name] = to_json(value, limit);
+    }
+
+    static json::value to_json(const std::string& text, std::size_t limit) {
+        return json::string(cut(text, limit));
+    }
+    template <class T>
+    requires std::integral<T>
+    static json::value to_json(T number, std::size_t) { return json::value(number); }
+    template <class T>
+    requires std::is_enum_v<T>
+    static json::value to_json(T value, std::size_t) {
+        return json::string(names_of(value).at(static_cast<std::size_t>(value)));
+    }
+    template <class T>
+    static json::value to_json(const std::vector<T>& list, std::size_t limit) {
+        check(list.size() <= limit, "a list does not fit its control message");
+        json::array items;
+        for (const T& item : list) items.push_back(to_json(item, kMaxLastLineText));
+        return items;
+    }
+    template <class T>
+    requires std::is_class_v<T>
+    static json::value to_json(const T& object, std::size_t) {
+        json::object members;
+        Writer writer{members};
+        fields(writer, object, static_cast<const T*>(nullptr));
+        return members;
+    }
+};
+
+struct Reader {
+    const json::object& in;
+    bool good = true;
+
+    template <class T>
+    void operator()(const char* name, T& value, std::size_t limit = kMaxControlText) {
+        const json::value* member = in.if_contains(name);
+        good = good && member != nullptr && from_json(*member, value, limit);
+    }
+
+    static bool from_json(const json::value& from, std::string& text, std::size_t limit) {
+        const json::string* found = from.if_string();
+        if (found == nullptr || found->size() > limit) return false;
+        text.assign(found->data(), found->size());
+        return true;
+    }
+    static bool from_json(const json::value& from, bool& flag, std::size_t) {
+        const bool* found = from.if_bool();
+        if (found != nullptr) flag = *found;
+        return found != nullptr;
+    }
+    template <class T>
+    requires std::integral<T>
+    static bool from_json(const json::value& from, T& number, std::size_t) {
+        const std::int64_t* found = from.if_int64();
+        if (found == nullptr || *found < std::numeric_limits<T>::min() ||
+            *found > std::numeric_limits<T>::max()) {
+            return false;
+        }
+        number = static_cast<T>(*found);
+        return true;
+    }
+    template <class T>
+    requires std::is_enum_v<T>
+    static bool from_json(const json::value& from, T& value, std::size_t) {
+        const json::string* found = from.if_string();
+        const auto& names = names_of(value);
+        for (std::size_t i = 0; found != nullptr && i < names.size(); ++i) {
+            if (std::string_view(found->data(), found->size()) != names[i]) continue;
+            value = static_cast<T>(i);
+            return true;
+        }
+        return false;
+    }
+    template <class T>
+    static bool from_json(const json::value& from, std::vector<T>& list, std::size_t limit) {
+        const json::array* found = from.if_array();
+        if (found == nullptr || found->size() > limit) return false;
+        list.resize(found->size());
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            if (!from_json((*found)[i], list[i], kMaxLastLineText)) return false;
+        }
+        return true;
+    }
+    template <class T>
+    requires std::is_class_v<T>
+    static bool from_json(const json::value& from, T& object, std::size_t) {
+        const json::object* found = from.if_object();
+        if (found == nullptr) return false;
+        Reader reader{*found};
+        fields(reader, object, static_cast<const T*>(nullptr));
+        return reader.good;
+    }
+};
 
 // In the order of ControlMessage's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {
-    "hello",   "workers_succeeded", "worker_failed", "agent_signalled", "workers_gone", "goodbye", "refused",
-    "waiting", "round_ready",       "stop",          "finish"};
+    "hello",         "workers_succeeded",
+    "worker_failed", "agent_signalled",
+    "workers_gone",  "rank_ends",
+    "notice_signal", "goodbye",
+    "refused",       "waiting",
+    "round_ready",   "stop",
+    "restarting",    "finish"};
 
 template <std::size_t Index = 0>
-boost::system::result<ControlMessage> read_as(std::size_t index, const json::object& object) {
+boost::system::result<ControlMessage> read_as(std::size_t index, const json::value& object) {
     if constexpr (Index < std::variant_size_v<ControlMessage>) {
         if (Index != index) return read_as<Index + 1>(index, object);
-        using Message = std::variant_alternative_t<Index, ControlMessage>;
-        Message message;
-        Reader reader{object};
-        fields(reader, message, static_cast<const Message*>(nullptr));
-        if (!reader.good) return make_error_code(Errc::protocol_violation);
-        return ControlMessage(std::move(message));
-    } else {
-        return make_error_code(Errc::protocol_violation);
+        std::variant_alternative_t<Index, ControlMessage> message;
+        if (Reader::from_json(object, message, kMaxControlText)) return ControlMessage(std::move(message));
     }
+    return make_error_code(Errc::protocol_violation);
 }
 
 }  // namespace
 
 std::string encode_control(const ControlMessage& message) {
-    json::object object;
-    object["type"] = json::string(kTypeNames.at(message.index()));
-    std::visit(
-        [&](const auto& value) {
-            Writer writer{object};
-            fields(writer, value, &value);
-        },
-        message);
+    json::value object =
+        std::visit([](const auto& value) { return Writer::to_json(value, kMaxControlText); }, message);
+    object.as_object()["type"] = json::string(kTypeNames.at(message.index()));
     std::string text = json::serialize(object);
     check(text.size() <= kMaxControlFrame, "a control message does not fit its frame");
     std::string frame;
@@ -242,14 +290,12 @@ boost::system::result<ControlMessage> decode_control(std::string_view text) {
     const json::string* name = type != nullptr ? type->if_string() : nullptr;
     if (name == nullptr) return make_error_code(Errc::protocol_violation);
     for (std::size_t i = 0; i < kTypeNames.size(); ++i) {
-        if (std::string_view(name->data(), name->size()) == kTypeNames[i]) return read_as(i, *object);
+        if (std::string_view(name->data(), name->size()) == kTypeNames[i]) return read_as(i, value);
     }
     return make_error_code(Errc::protocol_violation);
 }
 
-void ControlFrames::append(std::string_view bytes) {
-    buffer_.append(bytes);
-}
+void ControlFrames::append(std::string_view bytes) { buffer_.append(bytes); }
 
 boost::system::result<std::optional<ControlMessage>> ControlFrames::next() {
     if (buffer_.size() < kLengthBytes) return std::optional<ControlMessage>();

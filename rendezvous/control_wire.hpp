@@ -21,8 +21,8 @@
 namespace ddprun {
 
 inline constexpr std::string_view kControlMagic = "DDPR";
-inline constexpr std::size_t kMaxControlFrame = 256 * 1024;
-inline constexpr std::size_t kMaxControlText = 8 * 1024;  // four of them, every byte escaped, fit a frame
+inline constexpr std::size_t kMaxControlFrame = 1024 * 1024;
+inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every byte escaped, fit a frame
 
 // One whole frame. Texts are cut at kMaxControlText, so that what is sent can be read.
 std::string encode_control(const ControlMessage& message);

@@ -9,9 +9,7 @@
 namespace ddprun {
 namespace {
 
-Refused not_admitted(std::string reason) {
-    return {std::move(reason), kExitNotAdmitted};
-}
+Refused not_admitted(std::string reason) { return {std::move(reason), kExitNotAdmitted}; }
 
 }  // namespace
 
@@ -25,8 +23,24 @@ std::string to_text(const Waiting& waiting) {
     return text;
 }
 
+std::string to_text(const Failure& failure) {
+    const std::string node = "node " + std::to_string(failure.node_rank) + " (" + failure.host + ")";
+    switch (failure.kind) {
+        case Failure::Kind::signalled:
+            return "signal " + std::to_string(failure.signal) + " to the agent of " + node;
+        case Failure::Kind::node_lost: return node + " was lost";
+        case Failure::Kind::worker_failed: break;
+    }
+    const std::string end = failure.signal != 0 ? "signal " + std::to_string(failure.signal)
+                                                : "exit code " + std::to_string(failure.exit_code);
+    return "rank " + std::to_string(failure.rank) + " on " + node + ": " + end;
+}
+
 Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
-    : options_(std::move(options)), join_deadline_(now + options_.join_timeout) {
+    : options_(std::move(options)),
+      policy_(options_.restarts),
+      random_(options_.jitter_seed),
+      join_deadline_(now + options_.join_timeout) {
     check(options_.nnodes >= 1, "a job needs at least one node");
 }
 
@@ -36,14 +50,15 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     // Without a Hello, or from a node that was refused, nothing else has a meaning.
     if (node == nullptr) return {{from, Refused{"say Hello first", kExitNotAdmitted}, true}};
     if (const auto* failed = std::get_if<WorkerFailed>(&message)) {
-        return receive_failure(*node, failed->round, failed->failure);
+        return receive_failure(*node, failed->round, failed->failure, now);
     }
-    if (const auto* signalled = std::get_if<AgentSignalled>(&message)) {
-        Failure failure{.kind = Failure::Kind::signalled};
-        failure.signal = signalled->signal;
-        return receive_failure(*node, signalled->round, failure);
+    if (const auto* signalled = std::get_if<AgentSignalled>(&message))
+        return receive_signal(*node, *signalled, now);
+    if (const auto* notice = std::get_if<NoticeSignal>(&message)) {
+        const bool current = state_ == State::running && notice->round == round_;
+        return current ? to_all(*notice) : Outbox{};
     }
-    return receive_end(*node, message);
+    return receive_end(*node, message, now);
 }
 
 Coordinator::Outbox Coordinator::receive_hello(ConnectionId from, const Hello& hello, TimePoint now) {
@@ -52,7 +67,7 @@ Coordinator::Outbox Coordinator::receive_hello(ConnectionId from, const Hello& h
 
     nodes_[hello.node_rank] = Node{.hello = hello, .connection = from};
     nodes_by_connection_[from] = hello.node_rank;
-    if (static_cast<int>(nodes_.size()) == options_.nnodes) return start_round();
+    if (static_cast<int>(nodes_.size()) == options_.nnodes) return start_round(now);
 
     // The newcomer hears of the others after a while; those who wait already hear of the newcomer.
     TimePoint due = last_status_ ? std::max(now, *last_status_ + kStatusPeriod) : now + kFirstStatusDelay;
@@ -91,10 +106,17 @@ std::optional<Refused> Coordinator::reason_to_refuse(const Hello& hello) const {
     return std::nullopt;
 }
 
-Coordinator::Outbox Coordinator::start_round() {
+Coordinator::Outbox Coordinator::start_round(TimePoint now) {
     state_ = State::running;
+    awaited_ = nodes_.size();
+    round_start_ = now;
+    progressed_ = false;
     std::vector<NodeShare> shares;
-    for (const auto& [rank, node] : nodes_) shares.push_back({node.hello.local_world_size, node.hello.role});
+    for (auto& [rank, node] : nodes_) {
+        shares.push_back({node.hello.local_world_size, node.hello.role});
+        node.ended = node.all_zero = false;
+        node.ends.clear();
+    }
     std::vector<NodeRanks> ranks = map_ranks(shares);
 
     Outbox out;
@@ -106,28 +128,54 @@ Coordinator::Outbox Coordinator::start_round() {
         ready.world_size = own.world_size;
         ready.role_base_rank = own.role_base_rank;
         ready.role_world_size = own.role_world_size;
+        ready.restart_count = policy_.restarts();
+        ready.max_restarts = policy_.max_restarts();
+        if (!restarts_.empty()) ready.restart_reason = restarts_.back().reason;
         out.push_back({node.connection, ready});
     }
     return out;
 }
 
-Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure failure) {
+Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure failure, TimePoint now) {
     // Late echoes of a failure are no news: the first one received is the story.
     if (round != round_ || state_ != State::running) return {};
     failure.node_rank = node.hello.node_rank;
     failure.host = node.hello.host;
-    return first_failure(std::move(failure));
+    return first_failure(std::move(failure), now);
 }
 
-Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& message) {
-    if (const auto* succeeded = std::get_if<WorkersSucceeded>(&message); succeeded != nullptr) {
-        node.succeeded = succeeded->round == round_;
-        return finish_if_over();
+Coordinator::Outbox Coordinator::receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now) {
+    restart_cancelled_ = true;
+    Failure failure{.kind = Failure::Kind::signalled};
+    failure.signal = signalled.signal;
+    if (state_ != State::pausing) return receive_failure(node, signalled.round, failure, now);
+    failure.node_rank = node.hello.node_rank;
+    failure.host = node.hello.host;
+    cause_ = failure;
+    return finish({});
+}
+
+Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& message, TimePoint now) {
+    if (const auto* ends = std::get_if<RankEnds>(&message)) {
+        const auto room = static_cast<std::size_t>(node.hello.local_world_size) - node.ends.size();
+        if (ends->round != round_ || state_ == State::over) return {};
+        for (std::size_t i = 0; i < std::min(room, ends->ends.size()); ++i) {
+            node.ends.push_back(ends->ends[i]);
+            node.ends.back().node_rank = node.hello.node_rank;
+            node.ends.back().host = node.hello.host;
+        }
+        return {};
     }
-    if (const auto* gone = std::get_if<WorkersGone>(&message); gone != nullptr && gone->round == round_) {
-        node.gone = true;
+    if (const auto* succeeded = std::get_if<WorkersSucceeded>(&message)) {
+        if (state_ != State::running || succeeded->round != round_) return {};
+        node.all_zero = true;
+        return node_ended(node, now);
+    }
+    if (const auto* gone = std::get_if<WorkersGone>(&message)) {
+        if (state_ != State::stopping || gone->round != round_) return {};
         node.all_zero = gone->all_zero;
-        return finish_if_over();
+        progressed_ = progressed_ || gone->progressed;
+        return node_ended(node, now);
     }
     if (std::holds_alternative<Goodbye>(message) && state_ == State::over) {
         nodes_by_connection_.erase(node.connection);
@@ -136,15 +184,18 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
     return {};
 }
 
-Coordinator::Outbox Coordinator::first_failure(Failure failure) {
+Coordinator::Outbox Coordinator::first_failure(Failure failure, TimePoint now) {
     state_ = State::stopping;
+    uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(now - round_start_);
     cause_ = std::move(failure);
-    Outbox out;
-    for (const auto& [rank, node] : nodes_) {
-        if (node.connected) out.push_back({node.connection, Stop{round_, *cause_}});
+    awaited_ = 0;
+    for (auto& [rank, node] : nodes_) {
+        node.ended = !node.connected;
+        if (node.connected) ++awaited_;
     }
-    Outbox finish = finish_if_over();
-    out.insert(out.end(), finish.begin(), finish.end());
+    Outbox out = to_all(Stop{round_, *cause_});
+    Outbox rest = awaited_ == 0 ? all_ended(now) : Outbox{};
+    out.insert(out.end(), rest.begin(), rest.end());
     return out;
 }
 
@@ -154,43 +205,120 @@ Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now) 
     const int node_rank = node->hello.node_rank;
     nodes_by_connection_.erase(connection);
     node->connected = false;
+    Failure lost{.kind = Failure::Kind::node_lost, .node_rank = node_rank, .host = node->hello.host};
+    lost.exit_code = kExitUnavailable;
+    lost.message = "the connection to its agent (pid " + std::to_string(node->hello.pid) + ") was lost";
 
     switch (state_) {
-        case State::gathering: {
+        case State::gathering:
             nodes_.erase(node_rank);
             status_due_ =
                 last_status_ ? std::max(now, *last_status_ + kStatusPeriod) : now + kFirstStatusDelay;
             return {};
-        }
-        case State::running: {
-            if (node->succeeded) return {};  // Its workers are done; the job does not need it any more.
-            Failure lost{.kind = Failure::Kind::node_lost, .node_rank = node_rank, .host = node->hello.host};
-            lost.exit_code = kExitUnavailable;
-            lost.message =
-                "the connection to its agent (pid " + std::to_string(node->hello.pid) + ") was lost";
-            return first_failure(std::move(lost));
-        }
-        case State::stopping:
-            return finish_if_over();
-        case State::over:
-            return {};
+        case State::running:
+            if (node->ended) return {};  // Its workers are done; the job does not need it any more.
+            return first_failure(std::move(lost), now);
+        case State::stopping: return node_ended(*node, now);
+        case State::pausing: cause_ = std::move(lost); return finish({});
+        case State::over: return {};
     }
     return {};
 }
 
-Coordinator::Outbox Coordinator::finish_if_over() {
-    auto ended = [&](const auto& entry) {
-        const Node& node = entry.second;
-        return state_ == State::running ? node.succeeded : node.gone || !node.connected;
-    };
-    const bool active = state_ == State::running || state_ == State::stopping;
-    if (!active || !std::all_of(nodes_.begin(), nodes_.end(), ended)) return {};
+Coordinator::Outbox Coordinator::node_ended(Node& node, TimePoint now) {
+    if (std::exchange(node.ended, true)) return {};
+    --awaited_;
+    return awaited_ == 0 ? all_ended(now) : Outbox{};
+}
 
-    const Finish finish{exit_code(), cause_.has_value(), cause_.value_or(Failure{})};
+Coordinator::Outbox Coordinator::all_ended(TimePoint now) {
+    if (state_ == State::running) return finish({});
+    const bool complete =
+        std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.connected; });
+    if (restart_cancelled_) return finish({});
+    if (!complete && cause_->kind != Failure::Kind::node_lost) {
+        return finish(policy_.max_restarts() > 0 ? "no restart: a node is missing" : "");
+    }
+    const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
+    auto decision = policy_.decide({*cause_, uptime_, progressed_}, jitter);
+    return decision.restart ? pause_before_next_round(decision.delay, now) : finish(decision.message);
+}
+
+Coordinator::Outbox Coordinator::pause_before_next_round(std::chrono::milliseconds delay, TimePoint now) {
+    const std::string reason = to_text(*cause_);
+    restarts_.push_back({round_, reason.substr(0, kMaxReasonText), cause_->unix_time_ms});
+    if (restarts_.size() > kMaxRestartsListed) restarts_.erase(restarts_.begin());
+    Outbox out = to_all(
+        Restarting{*cause_, policy_.restarts(), policy_.max_restarts(), static_cast<int>(delay.count())});
+    cause_.reset();
+    ++round_;
+    state_ = State::pausing;
+    pause_end_ = now + delay;
+    if (delay.count() > 0) return out;
+    Outbox next = tick(now);
+    out.insert(out.end(), next.begin(), next.end());
+    return out;
+}
+
+Coordinator::Outbox Coordinator::finish(const std::string& message) {
+    Outbox out = rank_ends();
+    Outbox last = to_all(summary(message));
     state_ = State::over;
+    out.insert(out.end(), last.begin(), last.end());
+    return out;
+}
+
+Finish Coordinator::summary(const std::string& message) const {
+    Finish finish{
+        .exit_code = exit_code(), .failed = cause_.has_value(), .cause = cause_.value_or(Failure{})};
+    finish.message = message;
+    finish.restarts = restarts_;
+    std::vector<RankEnd> others;
+    for (const auto& [rank, node] : nodes_) {
+        const bool lost = !node.connected && !node.ended;
+        if (lost || (!node.connected && node.ends.empty())) finish.lost += node.hello.local_world_size;
+        for (const RankEnd& end : node.ends) {
+            const bool the_first =
+                cause_ && cause_->kind == Failure::Kind::worker_failed && end.rank == cause_->rank;
+            if (the_first) continue;
+            switch (end.manner) {
+                case RankEnd::Manner::succeeded: ++finish.succeeded; break;
+                case RankEnd::Manner::failed: ++finish.failed_too; break;
+                case RankEnd::Manner::stopped: ++finish.stopped; break;
+                case RankEnd::Manner::lost: ++finish.lost; break;
+            }
+            if (end.manner != RankEnd::Manner::succeeded) others.push_back(end);
+        }
+    }
+    // Those that failed by themselves are the better evidence.
+    std::stable_partition(others.begin(), others.end(),
+                          [](const RankEnd& end) { return end.manner == RankEnd::Manner::failed; });
+    if (others.size() > kMaxOthersListed) others.resize(kMaxOthersListed);
+    finish.others = std::move(others);
+    return finish;
+}
+
+Coordinator::Outbox Coordinator::rank_ends() const {
+    std::vector<RankEnds> messages;
+    for (const auto& [rank, node] : nodes_) {
+        for (const RankEnd& end : node.ends) {
+            if (messages.empty() || messages.back().ends.size() == kMaxEndsInMessage)
+                messages.push_back({round_, {}});
+            messages.back().ends.push_back(end);
+        }
+    }
     Outbox out;
     for (const auto& [rank, node] : nodes_) {
-        if (node.connected) out.push_back({node.connection, finish});
+        if (!node.connected || !node.hello.wants_rank_ends) continue;
+        for (const RankEnds& message : messages) out.push_back({node.connection, message});
+    }
+    return out;
+}
+
+Coordinator::Outbox Coordinator::to_all(const ControlMessage& message) const {
+    Outbox out;
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected) out.push_back({node.connection, message});
     }
     return out;
 }
@@ -198,45 +326,46 @@ Coordinator::Outbox Coordinator::finish_if_over() {
 int Coordinator::exit_code() const {
     if (!cause_) return 0;
     if (cause_->kind != Failure::Kind::signalled) return cause_->exit_code;
-    bool all_zero = std::all_of(nodes_.begin(), nodes_.end(),
-                                [](const auto& entry) { return entry.second.gone && entry.second.all_zero; });
+    const bool all_zero =
+        std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.all_zero; });
     return all_zero ? kExitPreempted : kExitSignalBase + cause_->signal;
 }
 
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
+    if (state_ == State::pausing && now >= *pause_end_) return start_round(now);
     if (state_ != State::gathering) return {};
-    if (now >= join_deadline_) {
-        state_ = State::over;
-        auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout).count();
-        Refused refused{to_text(waiting()) + " after " + std::to_string(seconds) +
-                            " s; --rdzv-conf join_timeout=SECONDS sets how long to wait",
-                        kExitUnavailable};
-        Outbox out;
-        for (const auto& [rank, node] : nodes_) out.push_back({node.connection, refused, true});
-        return out;
-    }
+    if (now >= join_deadline_) return time_out();
     if (status_due_ && now >= *status_due_) return waiting_to_all(now);
     return {};
+}
+
+Coordinator::Outbox Coordinator::time_out() {
+    state_ = State::over;
+    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout).count();
+    Refused refused{to_text(waiting()) + " after " + std::to_string(seconds) +
+                        " s; --rdzv-conf join_timeout=SECONDS sets how long to wait",
+                    kExitUnavailable};
+    Outbox out = to_all(refused);
+    for (Outgoing& outgoing : out) outgoing.close_after = true;
+    return out;
 }
 
 Coordinator::Outbox Coordinator::waiting_to_all(TimePoint now) {
     status_due_.reset();
     last_status_ = now;
-    Outbox out;
-    for (const auto& [rank, node] : nodes_) out.push_back({node.connection, waiting()});
-    return out;
+    return to_all(waiting());
 }
 
 Waiting Coordinator::waiting() const {
     Waiting status{static_cast<int>(nodes_.size()), options_.nnodes, {}};
-    for (int rank = 0; rank < options_.nnodes && status.missing.size() < std::size_t{kMaxMissingListed};
-         ++rank) {
+    for (int rank = 0; rank < options_.nnodes && status.missing.size() < kMaxMissingListed; ++rank) {
         if (!nodes_.contains(rank)) status.missing.push_back(rank);
     }
     return status;
 }
 
 std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
+    if (state_ == State::pausing) return pause_end_;
     if (state_ != State::gathering) return std::nullopt;
     return status_due_ ? std::min(*status_due_, join_deadline_) : join_deadline_;
 }

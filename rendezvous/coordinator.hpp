@@ -9,18 +9,21 @@
 //   state       leaves it when
 //   gathering   all nodes have said Hello → running; the join timeout passes → over
 //   running     every node succeeded → over; a first failure → stopping
-//   stopping    every node's workers are gone, or the node itself is → over
-//   over        (the caller stops once no connection is left, see empty())
+//   stopping    every node's workers are gone, or the node itself is → pausing if the RestartPolicy says so,
+//   else over pausing     the pause is over → running, with the next round; a signal, or a node is lost →
+//   over over        (the caller stops once no connection is left, see empty())
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "rendezvous/control_message.hpp"
+#include "rendezvous/restart_policy.hpp"
 
 namespace ddprun {
 
@@ -30,6 +33,8 @@ struct CoordinatorOptions {
     std::string job_id;
     int nnodes = 1;
     std::chrono::milliseconds join_timeout{900'000};
+    RestartOptions restarts;
+    unsigned jitter_seed = 0;  // of the pauses between rounds
 };
 
 class Coordinator {
@@ -57,45 +62,68 @@ class Coordinator {
     Outbox tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
+    // Number of the round that runs or is about to; each one needs an empty store.
+    int round() const { return round_; }
+
     // True once the job is over and every agent has left.
     bool empty() const { return state_ == State::over && nodes_by_connection_.empty(); }
 
   private:
-    enum class State { gathering, running, stopping, over };
+    enum class State { gathering, running, stopping, pausing, over };
 
     struct Node {
         Hello hello;
         ConnectionId connection = 0;
         bool connected = true;
-        bool succeeded = false;
-        bool gone = false;
-        bool all_zero = true;
+        bool ended = false;  // succeeded, while the round runs; gone, while it stops
+        bool all_zero = false;
+        std::vector<RankEnd> ends;  // of this round's workers
     };
 
     Outbox receive_hello(ConnectionId from, const Hello& hello, TimePoint now);
-    Outbox receive_failure(Node& node, int round, Failure failure);
-    Outbox receive_end(Node& node, const ControlMessage& message);
+    Outbox receive_failure(Node& node, int round, Failure failure, TimePoint now);
+    Outbox receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now);
+    Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
     std::optional<Refused> reason_to_refuse(const Hello& hello) const;
-    Outbox start_round();
-    Outbox first_failure(Failure failure);
-    Outbox finish_if_over();
+    Outbox start_round(TimePoint now);
+    Outbox first_failure(Failure failure, TimePoint now);
+    Outbox node_ended(Node& node, TimePoint now);
+    Outbox all_ended(TimePoint now);
+    Outbox pause_before_next_round(std::chrono::milliseconds delay, TimePoint now);
+    Outbox finish(const std::string& message);
+    Finish summary(const std::string& message) const;
+    Outbox rank_ends() const;
+    Outbox to_all(const ControlMessage& message) const;
     Outbox waiting_to_all(TimePoint now);
+    Outbox time_out();
     Waiting waiting() const;
     int exit_code() const;
     Node* find(ConnectionId connection);
 
     CoordinatorOptions options_;
+    RestartPolicy policy_;
+    std::minstd_rand random_;
     State state_ = State::gathering;
     TimePoint join_deadline_;
     std::optional<TimePoint> status_due_;
     std::optional<TimePoint> last_status_;
+    std::optional<TimePoint> pause_end_;
     std::map<int, Node> nodes_;  // by node rank
     std::map<ConnectionId, int> nodes_by_connection_;
+    std::size_t awaited_ = 0;  // nodes that have not ended in this state
     int round_ = 0;
+    TimePoint round_start_;
+    std::chrono::milliseconds uptime_{0};  // of the round, until its first failure
+    bool progressed_ = false;
+    bool restart_cancelled_ = false;  // the user wants the job to end
     std::optional<Failure> cause_;
+    std::vector<Restart> restarts_;
 };
 
 // `joined 1/3, missing node 1, node 2`; what an agent prints of a Waiting message.
 std::string to_text(const Waiting& waiting);
+
+// `rank 3 on node 1 (gpu01): exit code 7`; the reason of a restart, as workers of the next round read it.
+std::string to_text(const Failure& failure);
 
 }  // namespace ddprun

@@ -113,6 +113,9 @@ class RendezvousServer::Impl {
     }
 
     void deliver(const Coordinator::Outbox& outbox) {
+        // A round must never read what the one before it has left; its workers are gone and the next ones not
+        // told yet.
+        if (std::exchange(round_, coordinator_.round()) != coordinator_.round()) store_.clear();
         for (const auto& outgoing : outbox) {
             auto session = sessions_.find(outgoing.to);
             if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
@@ -147,6 +150,7 @@ class RendezvousServer::Impl {
     std::function<void()> on_over_;
     std::unordered_map<ConnectionId, std::shared_ptr<ControlSession>> sessions_;
     ConnectionId last_id_ = 0;
+    int round_ = 0;
     std::size_t connections_ = 0;
     std::thread thread_;
 };
@@ -156,8 +160,6 @@ RendezvousServer::RendezvousServer(const RendezvousServerOptions& options, std::
 
 RendezvousServer::~RendezvousServer() = default;
 
-std::uint16_t RendezvousServer::port() const {
-    return impl_->port();
-}
+std::uint16_t RendezvousServer::port() const { return impl_->port(); }
 
 }  // namespace ddprun

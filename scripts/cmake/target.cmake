@@ -3,6 +3,10 @@
 add_library(ddprun_options INTERFACE)
 target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                                                 -Wswitch-enum -Wno-missing-field-initializers)
+# g++ 12 warns, wrongly, of overlapping copies where a literal and a string are added (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(ddprun_options INTERFACE -Wno-restrict)
+endif()
 if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)
 endif()

@@ -16,8 +16,21 @@ Failure sample_failure() {
     failure.exit_code = 139;
     failure.signal = 11;
     failure.core_dumped = true;
+    failure.unix_time_ms = 1'700'000'000'123;
+    failure.error_message = "ValueError: x";
+    failure.traceback = "File a, line 1\n";
+    failure.hint = "raise --shm-size";
+    failure.last_lines = {"one", "", "three"};
     failure.message = "a \"quoted\" line\nand a second, with \xff no valid UTF-8";
     return failure;
+}
+
+RankEnd sample_end() {
+    RankEnd end{.rank = 3, .local_rank = 1, .node_rank = 1, .host = "gpu01", .pid = 99, .exit_code = 143};
+    end.signal = 15;
+    end.manner = RankEnd::Manner::stopped;
+    end.wall_ms = 123'456;
+    return end;
 }
 
 std::vector<ControlMessage> samples() {
@@ -30,17 +43,26 @@ std::vector<ControlMessage> samples() {
     ready.role_base_rank = 8;
     ready.role_world_size = 16;
     ready.restart_count = 1;
+    ready.max_restarts = 3;
+    ready.restart_reason = "rank 1 failed";
+    Finish finish{.exit_code = 139, .failed = true, .cause = sample_failure(), .message = "no restart"};
+    finish.others = {sample_end()};
+    finish.failed_too = 1;
+    finish.restarts = {{0, "rank 1 failed", 1'700'000'000'000}};
     return {hello,
             WorkersSucceeded{2},
             WorkerFailed{2, sample_failure()},
             AgentSignalled{2, 15},
-            WorkersGone{2, true},
+            WorkersGone{2, true, true},
+            RankEnds{2, {sample_end(), sample_end()}},
+            NoticeSignal{2, 10},
             Goodbye{},
             Refused{"no", 77},
             Waiting{1, 3, {1, 2}},
             ready,
             Stop{2, sample_failure()},
-            Finish{139, true, sample_failure()}};
+            Restarting{sample_failure(), 1, 3, 500},
+            finish};
 }
 
 std::string json_of(const std::string& frame) { return frame.substr(4); }
@@ -92,10 +114,13 @@ TEST_CASE("what is no control message is refused") {
         R"({"type":"nonsense"})",
         R"({"type":"stop"})",
         R"({"type":"workers_gone","round":0})",
-        R"({"type":"workers_gone","round":"0","all_zero":true})",
-        R"({"type":"workers_gone","round":99999999999,"all_zero":true})",
-        R"({"type":"workers_gone","round":1.5,"all_zero":true})",
-        R"({"type":"waiting","joined":1,"expected":2,"missing":[-1]})",
+        R"({"type":"workers_gone","round":"0","all_zero":true,"progressed":false})",
+        R"({"type":"workers_gone","round":99999999999,"all_zero":true,"progressed":false})",
+        R"({"type":"workers_gone","round":1.5,"all_zero":true,"progressed":false})",
+        R"({"type":"workers_gone","round":1,"all_zero":1,"progressed":false})",
+        R"({"type":"rank_ends","round":0,"ends":[{}]})",
+        R"({"type":"rank_ends","round":0,"ends":[1]})",
+        R"({"type":"waiting","joined":1,"expected":2,"missing":[99999999999]})",
         R"({"type":"waiting","joined":1,"expected":2,"missing":["a"]})",
         R"({"type":"goodbye"} trailing)",
     };
@@ -114,15 +139,15 @@ TEST_CASE("limits of control frames hold when bytes arrive") {
     CHECK(zero.next().error() == Errc::limit_exceeded);
 
     ControlFrames huge;
-    huge.append(std::string("\x01\x00\x04\x00", 4));  // kMaxControlFrame + 1, and not one byte more has come
-    static_assert(kMaxControlFrame == 0x40000);
+    huge.append(std::string("\x01\x00\x10\x00", 4));  // kMaxControlFrame + 1, and not one byte more has come
+    static_assert(kMaxControlFrame == 0x100000);
     CHECK(huge.next().error() == Errc::limit_exceeded);
 
     const std::string text(kMaxControlText + 1, 'x');
     CHECK_FALSE(decode_control(R"({"type":"refused","exit_code":1,"reason":")" + text + "\"}").has_value());
     const std::string list = [] {
         std::string items;
-        for (int i = 0; i <= kMaxMissingListed; ++i) items += (i == 0 ? "" : ",") + std::to_string(i);
+        for (std::size_t i = 0; i <= kMaxMissingListed; ++i) items += (i == 0 ? "" : ",") + std::to_string(i);
         return items;
     }();
     CHECK_FALSE(decode_control(R"({"type":"waiting","joined":1,"expected":200,"missing":[)" + list + "]}")
@@ -134,13 +159,29 @@ TEST_CASE("texts are cut so that what is sent can be read, even if every byte ne
     Hello hello{.version = controls, .run_id = controls, .role = controls, .host = controls};
     auto back = decode_control(json_of(encode_control(hello)));
     REQUIRE(back.has_value());
-    CHECK(std::get<Hello>(*back).host.size() == kMaxControlText);
+    CHECK(std::get<Hello>(*back).run_id.size() == kMaxControlText);
+    CHECK(std::get<Hello>(*back).host.size() == kMaxHostText);
 
     std::string umlauts = "x";
     while (umlauts.size() < kMaxControlText + 10) umlauts += "ü";
     auto refused = decode_control(json_of(encode_control(Refused{umlauts, 1})));
     REQUIRE(refused.has_value());
     CHECK(std::get<Refused>(*refused).reason.size() == kMaxControlText - 1);
+}
+
+TEST_CASE("the largest messages of every kind fit their frames") {
+    const std::string text(100'000, '\x01');
+    Failure failure{.host = text, .message = text, .error_message = text, .traceback = text, .hint = text};
+    failure.last_lines.assign(kMaxLastLines, text);
+    Finish finish{.cause = failure, .message = text};
+    finish.others.assign(kMaxOthersListed, RankEnd{.host = text});
+    finish.restarts.assign(kMaxRestartsListed, Restart{0, text, 0});
+    RankEnds ends{0, std::vector<RankEnd>(kMaxEndsInMessage, RankEnd{.host = text})};
+    for (const ControlMessage& message :
+         {ControlMessage(finish), ControlMessage(ends), ControlMessage(Stop{0, failure})}) {
+        auto back = decode_control(json_of(encode_control(message)));
+        CHECK(back.has_value());
+    }
 }
 
 TEST_CASE("mutated control frames never do more than be refused") {

@@ -12,6 +12,11 @@ using TimePoint = Coordinator::TimePoint;
 
 const TimePoint kStart{};
 
+Coordinator make_restarting(int nnodes, RestartOptions restarts) {
+    return Coordinator(
+        {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .restarts = restarts}, kStart);
+}
+
 Coordinator make(int nnodes, std::chrono::milliseconds join_timeout = 900s) {
     return Coordinator(
         {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .join_timeout = join_timeout},
@@ -232,6 +237,158 @@ TEST_CASE("after a signal the exit code says whether all workers ended in order"
     }
 }
 
+TEST_CASE("a failure with restarts left begins the next round when every node's workers are gone") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 2});
+    join_all(coordinator, {1, 2});
+    CHECK(coordinator.round() == 0);
+    coordinator.receive(1, failed_with(7, 0), kStart + 1s);
+    CHECK(coordinator.receive(1, WorkersGone{0, false}, kStart + 1s).empty());
+    auto out = coordinator.receive(2, WorkersGone{0, false}, kStart + 2s);
+    REQUIRE(of_type<Restarting>(out).size() == 2);
+    CHECK(of_type<Restarting>(out)[0].restart == 1);
+    CHECK(of_type<Restarting>(out)[0].max_restarts == 2);
+    auto ready = of_type<RoundReady>(out);
+    REQUIRE(ready.size() == 2);
+    CHECK(coordinator.round() == 1);
+    for (const RoundReady& round : ready) {
+        CHECK(round.round == 1);
+        CHECK(round.restart_count == 1);
+        CHECK(round.max_restarts == 2);
+        CHECK(round.restart_reason == "rank 0 on node 0 (gpu0): exit code 7");
+        CHECK(round.job_id == "job");
+    }
+    // What still comes from the first round is no news.
+    CHECK(coordinator.receive(2, failed_with(9, 1), kStart + 2s).empty());
+    CHECK(coordinator.receive(2, WorkersSucceeded{0}, kStart + 2s).empty());
+    coordinator.receive(1, WorkersSucceeded{1}, kStart + 3s);
+    auto finish = of_type<Finish>(coordinator.receive(2, WorkersSucceeded{1}, kStart + 3s));
+    REQUIRE(finish.size() == 2);
+    CHECK_FALSE(finish[0].failed);
+    CHECK(finish[0].exit_code == 0);
+    REQUIRE(finish[0].restarts.size() == 1);
+    CHECK(finish[0].restarts[0].round == 0);
+}
+
+TEST_CASE("restarts are counted once for the job, whichever node fails") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 3, .min_uptime = 0ms});
+    join_all(coordinator, {1, 1});
+    for (int round = 0; round < 3; ++round) {
+        const std::uint64_t failing = static_cast<std::uint64_t>(round % 2) + 1;
+        WorkerFailed failed = failed_with(7, round % 2);
+        failed.round = round;
+        coordinator.receive(failing, failed, kStart);
+        coordinator.receive(1, WorkersGone{round, false}, kStart);
+        REQUIRE(of_type<RoundReady>(coordinator.receive(2, WorkersGone{round, false}, kStart)).size() == 2);
+    }
+    WorkerFailed last = failed_with(8, 0);
+    last.round = 3;
+    coordinator.receive(1, last, kStart);
+    coordinator.receive(1, WorkersGone{3, false}, kStart);
+    auto finish = of_type<Finish>(coordinator.receive(2, WorkersGone{3, false}, kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].exit_code == 8);
+    CHECK(finish[0].restarts.size() == 3);
+    CHECK_THAT(finish[0].message, Catch::Contains("all 3 of --max-restarts are used up"));
+}
+
+TEST_CASE("a pause between rounds is kept, and ends early when the job must") {
+    auto pausing = [] {
+        Coordinator coordinator = make_restarting(
+            2, {.max_restarts = 1, .backoff_min = 10s, .backoff_max = 60s, .min_uptime = 0ms});
+        join_all(coordinator, {1, 1});
+        coordinator.receive(1, failed_with(7, 0), kStart);
+        coordinator.receive(1, WorkersGone{0, false}, kStart);
+        auto out = coordinator.receive(2, WorkersGone{0, false}, kStart);
+        CHECK(of_type<Restarting>(out).size() == 2);
+        CHECK(of_type<RoundReady>(out).empty());
+        return coordinator;
+    };
+    Coordinator waits = pausing();
+    REQUIRE(waits.next_deadline());
+    CHECK(*waits.next_deadline() >= kStart + 5s);
+    CHECK(*waits.next_deadline() <= kStart + 10s);
+    CHECK(waits.tick(kStart + 1s).empty());
+    CHECK(of_type<RoundReady>(waits.tick(*waits.next_deadline())).size() == 2);
+
+    Coordinator signalled = pausing();
+    auto finish = of_type<Finish>(signalled.receive(2, AgentSignalled{0, 15}, kStart + 1s));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].exit_code == kExitSignalBase + 15);
+
+    Coordinator lost = pausing();
+    finish = of_type<Finish>(lost.closed(2, kStart + 1s));
+    REQUIRE(finish.size() == 1);
+    CHECK(finish[0].exit_code == kExitUnavailable);
+    CHECK(finish[0].cause.kind == Failure::Kind::node_lost);
+}
+
+TEST_CASE("no restart once the user wants the job to end, or a node is missing") {
+    for (bool by_signal : {true, false}) {
+        Coordinator coordinator = make_restarting(2, {.max_restarts = 5});
+        join_all(coordinator, {1, 1});
+        coordinator.receive(1, failed_with(7, 0), kStart);
+        coordinator.receive(1, WorkersGone{0, false}, kStart);
+        if (by_signal) coordinator.receive(2, AgentSignalled{0, 15}, kStart);
+        auto out =
+            by_signal ? coordinator.receive(2, WorkersGone{0, false}, kStart) : coordinator.closed(2, kStart);
+        auto finish = of_type<Finish>(out);
+        REQUIRE(finish.size() == (by_signal ? 2 : 1));
+        CHECK(finish[0].exit_code == 7);
+    }
+}
+
+TEST_CASE("a notice goes to every agent once, while the round it was meant for runs") {
+    Coordinator coordinator = make(3);
+    join_all(coordinator, {1, 1, 1});
+    auto notices = of_type<NoticeSignal>(coordinator.receive(2, NoticeSignal{0, 10}, kStart));
+    REQUIRE(notices.size() == 3);
+    CHECK(notices[0].signal == 10);
+    CHECK(coordinator.receive(2, NoticeSignal{1, 10}, kStart).empty());
+    coordinator.receive(1, failed_with(1, 0), kStart);
+    CHECK(coordinator.receive(2, NoticeSignal{0, 10}, kStart).empty());
+}
+
+TEST_CASE(
+    "the end of the job sums up how every worker ended, worst first, and tells all of it to who asked") {
+    Coordinator coordinator = make(2);
+    Hello curious = hello(0, 2, 3);
+    curious.wants_rank_ends = true;
+    coordinator.receive(1, curious, kStart);
+    coordinator.receive(2, hello(1, 2, 300), kStart);
+    coordinator.receive(2, failed_with(7, 3), kStart);
+    auto end = [](int rank, RankEnd::Manner manner) {
+        return RankEnd{.rank = rank, .exit_code = 1, .manner = manner};
+    };
+    using Manner = RankEnd::Manner;
+    coordinator.receive(
+        1, RankEnds{0, {end(0, Manner::stopped), end(1, Manner::failed), end(2, Manner::succeeded)}}, kStart);
+    RankEnds first{0, {}}, second{0, {}};
+    for (int rank = 3; rank < 303; ++rank) {
+        (rank < 200 ? first : second).ends.push_back(end(rank, rank == 3 ? Manner::failed : Manner::stopped));
+    }
+    second.ends.push_back(end(999, Manner::failed));  // more than the node has workers: not believed
+    coordinator.receive(2, first, kStart);
+    coordinator.receive(2, second, kStart);
+    coordinator.receive(1, WorkersGone{0, false}, kStart);
+    auto out = coordinator.receive(2, WorkersGone{0, false}, kStart);
+    auto finish = of_type<Finish>(out);
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].failed_too == 1);
+    CHECK(finish[0].stopped == 300);
+    CHECK(finish[0].succeeded == 1);
+    CHECK(finish[0].lost == 0);
+    REQUIRE(finish[0].others.size() == kMaxOthersListed);
+    CHECK(finish[0].others[0].rank == 1);
+    CHECK(finish[0].others[1].rank == 0);
+    CHECK(finish[0].others[1].host == "gpu0");
+    std::size_t told = 0;
+    for (const RankEnds& ends : of_type<RankEnds>(out)) told += ends.ends.size();
+    CHECK(told == 303);
+    for (const auto& outgoing : out) {
+        if (std::holds_alternative<RankEnds>(outgoing.message)) CHECK(outgoing.to == 1);
+    }
+}
+
 TEST_CASE("messages that make no sense do no harm") {
     Coordinator coordinator = make(2);
     CHECK(of_type<Refused>(coordinator.receive(5, WorkersSucceeded{0}, kStart)).size() == 1);
@@ -250,7 +407,9 @@ namespace {
 struct Simulation {
     explicit Simulation(unsigned seed) : random(seed) {
         nnodes = pick(1, 40);
-        coordinator.emplace(make(nnodes));
+        max_restarts = pick(0, 3);
+        coordinator.emplace(
+            make_restarting(nnodes, {.max_restarts = max_restarts, .backoff_max = 2s, .min_uptime = 0ms}));
         for (int rank = 0; rank < nnodes; ++rank) agents.push_back({.workers = pick(1, 8)});
     }
 
@@ -270,9 +429,14 @@ struct Simulation {
             for (Agent& agent : agents) {
                 if (agent.connection != outgoing.to || agent.dead) continue;
                 if (const auto* ready = std::get_if<RoundReady>(&outgoing.message)) {
-                    CHECK_FALSE(agent.round);
+                    CHECK((agent.round ? agent.round->round + 1 : 0) == ready->round);
+                    CHECK(ready->restart_count == ready->round);
+                    CHECK(ready->restart_count <= max_restarts);
                     agent.round = *ready;
+                    agent.stop.reset();
+                    agent.said_gone = agent.succeeded = false;
                 }
+                if (std::holds_alternative<Restarting>(outgoing.message)) first.reset();
                 if (const auto* stop = std::get_if<Stop>(&outgoing.message)) agent.stop = *stop;
                 if (const auto* finish = std::get_if<Finish>(&outgoing.message)) agent.finish = *finish;
             }
@@ -285,6 +449,7 @@ struct Simulation {
         Agent& agent = agents[static_cast<std::size_t>(index)];
         if (agent.dead) return;
         now += std::chrono::milliseconds(pick(0, 50));
+        deliver(coordinator->tick(now));
         if (agent.connection == 0) {
             agent.connection = ++last_connection;
             return deliver(coordinator->receive(agent.connection, hello(index, nnodes, agent.workers), now));
@@ -302,7 +467,8 @@ struct Simulation {
         }
         if (agent.stop && !agent.said_gone) {
             agent.said_gone = true;
-            return deliver(coordinator->receive(agent.connection, WorkersGone{0, pick(0, 1) == 0}, now));
+            return deliver(coordinator->receive(agent.connection,
+                                                WorkersGone{agent.round->round, pick(0, 1) == 0}, now));
         }
         if (agent.said_gone || agent.succeeded || agent.stop) return;
         const int what = pick(0, 199);
@@ -312,13 +478,15 @@ struct Simulation {
             deliver(coordinator->closed(agent.connection, now));
         } else if (what == 1) {
             note_first(Failure::Kind::worker_failed, index);
-            deliver(coordinator->receive(agent.connection, failed_with(3, agent.round->base_rank), now));
+            WorkerFailed failed = failed_with(3, agent.round->base_rank);
+            failed.round = agent.round->round;
+            deliver(coordinator->receive(agent.connection, failed, now));
         } else if (what == 2) {
             note_first(Failure::Kind::signalled, index);
-            deliver(coordinator->receive(agent.connection, AgentSignalled{0, 15}, now));
+            deliver(coordinator->receive(agent.connection, AgentSignalled{agent.round->round, 15}, now));
         } else if (what < 60) {
             agent.succeeded = true;
-            deliver(coordinator->receive(agent.connection, WorkersSucceeded{0}, now));
+            deliver(coordinator->receive(agent.connection, WorkersSucceeded{agent.round->round}, now));
         }
     }
 
@@ -331,7 +499,7 @@ struct Simulation {
     }
 
     std::mt19937 random;
-    int nnodes = 0;
+    int nnodes = 0, max_restarts = 0;
     std::optional<Coordinator> coordinator;
     std::vector<Agent> agents;
     std::uint64_t last_connection = 0;
