@@ -1,9 +1,24 @@
 #include "launcher/failure_report.hpp"
 
+#include <algorithm>
+
+#include "launcher/end_summary.hpp"
 #include "launcher/exit_status.hpp"
+#include "launcher/harmless_text.hpp"
+#include "launcher/wall_clock.hpp"
 
 namespace ddprun {
 namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr std::size_t kMaxEvidenceLines = 21;  // a heading and kMaxLastLines
+constexpr std::size_t kLinesOfOthers =
+    4;  // that the evidence leaves to the other ranks, if there are so many
+constexpr std::size_t kMaxMessageLines = 3;
+constexpr std::size_t kMaxSurvivorsNamed = 5;
+constexpr const char* kIndent = "  ";
+constexpr const char* kEvidence = "    | ";
 
 std::string node_text(const Failure& failure) {
     std::string text = "node " + std::to_string(failure.node_rank);
@@ -21,30 +36,121 @@ ExitStatus status_of(const Failure& failure) {
     return Exited{failure.exit_code};
 }
 
-std::string worker_line(const Failure& failure) {
-    if (failure.pid == 0) return worker_text(failure) + " could not be started";
-    return worker_text(failure) + ": " + to_string(status_of(failure));
-}
-
-std::string what_happened(const std::string& entry_name, const Failure& failure) {
+std::string headline(const std::string& entry_name, const Failure& failure) {
     switch (failure.kind) {
         case Failure::Kind::worker_failed:
-            return entry_name + " failed; first failure: " + worker_line(failure);
-        case Failure::Kind::node_lost:
-            return entry_name + " was stopped, because " + node_text(failure) + " was lost";
-        case Failure::Kind::signalled:
-            return entry_name + " was stopped by " + signal_text(failure.signal) + " sent to ddprun on " +
-                   node_text(failure);
+            return entry_name + " failed; first failure: " + failure_text(failure);
+        case Failure::Kind::node_lost: return entry_name + " was stopped, because " + failure_text(failure);
+        case Failure::Kind::signalled: return entry_name + " was stopped by " + failure_text(failure);
     }
     return {};
 }
 
+std::string circumstances(const ReportFacts& facts) {
+    std::string text;
+    if (facts.finish.cause.unix_time_ms != 0)
+        text = "at " + wall_clock_text(facts.finish.cause.unix_time_ms, facts.utc_offset);
+    if (facts.max_restarts == 0 && facts.restarts == 0) return text;
+    text += (text.empty() ? "restarts so far: " : "; restarts so far: ") + std::to_string(facts.restarts) +
+            " of " + std::to_string(facts.max_restarts);
+    if (!facts.finish.restarts.empty())
+        text += ", the last one because of: " + facts.finish.restarts.back().reason;
+    return text;
+}
+
+// Nothing for an empty text; else its first lines, indented.
+Lines message_lines(const std::string& text) {
+    Lines lines;
+    for (const std::string_view line : lines_of(text)) {
+        if (lines.size() == kMaxMessageLines) break;
+        lines.push_back(kIndent + std::string(line));
+    }
+    return lines;
+}
+
+// A heading and the failing worker's own words.
+Lines evidence_of(const Failure& failure) {
+    Lines words;
+    const bool wrote_file = !failure.error_message.empty() || !failure.traceback.empty();
+    for (const std::string* text : {&failure.error_message, &failure.traceback}) {
+        for (const std::string_view line : lines_of(*text)) words.push_back(kEvidence + std::string(line));
+    }
+    if (!wrote_file) {
+        for (const std::string& line : failure.last_lines) {
+            for (const std::string_view part : lines_of(line.empty() ? "\n" : line))
+                words.push_back(kEvidence + std::string(part));
+        }
+    }
+    if (words.empty()) return {};
+    words.insert(words.begin(), wrote_file ? "  its error file says:" : "  its last lines on stderr:");
+    return words;
+}
+
+// At most `room` lines of the evidence. Of an error file the head (what it says, where it began) and the tail
+// (where it ended), of last lines the last.
+Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
+    if (evidence.size() <= room) return evidence;
+    if (room < 3) return {};
+    const std::size_t head = keeps_head ? 1 + (room - 2) / 3 : 1;
+    const std::size_t tail = room - head - 1;
+    const std::size_t left_out = evidence.size() - head - tail;
+    Lines lines(evidence.begin(), evidence.begin() + static_cast<std::ptrdiff_t>(head));
+    lines.push_back(kEvidence + std::string("... ") + std::to_string(left_out) + " lines left out ...");
+    lines.insert(lines.end(), evidence.end() - static_cast<std::ptrdiff_t>(tail), evidence.end());
+    return lines;
+}
+
+std::string survivor_line(const std::vector<std::string>& survivors) {
+    std::string line = "survivors: " + std::to_string(survivors.size());
+    const std::size_t named = std::min(survivors.size(), kMaxSurvivorsNamed);
+    for (std::size_t i = 0; i < named; ++i)
+        line +=
+            (i == 0 ? ": " : ", ") + harmless_line(survivors[i], kMaxShownLine / (2 * kMaxSurvivorsNamed));
+    if (survivors.size() > named) line += " and " + std::to_string(survivors.size() - named) + " more";
+    return line;
+}
+
+void append(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); }
+
 }  // namespace
 
-std::string failure_report(const std::string& entry_name, const Failure& first_failure, int exit_code) {
-    std::string report = what_happened(entry_name, first_failure);
-    if (!first_failure.message.empty()) report += "\n  " + first_failure.message;
-    return report + "\n  exiting with code " + std::to_string(exit_code);
+std::string failure_text(const Failure& failure) {
+    switch (failure.kind) {
+        case Failure::Kind::worker_failed:
+            if (failure.pid == 0) return worker_text(failure) + " could not be started";
+            return worker_text(failure) + ": " + to_string(status_of(failure));
+        case Failure::Kind::node_lost: return node_text(failure) + " was lost";
+        case Failure::Kind::signalled:
+            return signal_text(failure.signal) + " sent to ddprun on " + node_text(failure);
+    }
+    return {};
+}
+
+std::string failure_report(const ReportFacts& facts) {
+    const Failure& cause = facts.finish.cause;
+    Lines lines{headline(facts.entry_name, cause)};
+    if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
+    append(lines, message_lines(cause.message));
+    if (!cause.hint.empty()) lines.push_back("  hint: " + cause.hint);
+
+    Lines last = message_lines(facts.finish.message);
+    last.push_back("  exiting with code " + std::to_string(facts.finish.exit_code));
+    last.push_back(kIndent + survivor_line(facts.survivors));
+
+    const Lines evidence = evidence_of(cause);
+    const bool of_error_file = !cause.error_message.empty() || !cause.traceback.empty();
+    const std::size_t room = kMaxReportLines - lines.size() - last.size();
+    const std::size_t for_others = std::min(end_lines(facts.finish, kMaxReportLines).size(), kLinesOfOthers);
+    append(lines, fitted(evidence, std::min(room - for_others, kMaxEvidenceLines), of_error_file));
+    if (for_others > 0) {
+        for (const std::string& line : end_lines(facts.finish, kMaxReportLines - lines.size() - last.size()))
+            lines.push_back(kIndent + line);
+    }
+    append(lines, last);
+
+    std::string report;
+    for (const std::string& line : lines) report += (report.empty() ? "" : "\n") + harmless_line(line);
+    return report;
 }
 
 }  // namespace ddprun

@@ -1,15 +1,49 @@
-// The launcher's report of why a job ended: the first failure, in a few lines, the same on every node. Pure.
+// The launcher's report of why a job ended: the first failure and its last words, how the others ended, and
+// what is left, on one screen; the same on every node. Pure.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "rendezvous/control_message.hpp"
 
 namespace ddprun {
 
-// Lines without "ddprun: " in front (the Console's part) and without a newline at the end: what happened, and
-// the code that the launcher exits with. `entry_name` is what the user calls the program
-// (Program::entry_name).
-std::string failure_report(const std::string& entry_name, const Failure& first_failure, int exit_code);
+// Never more lines than this, whatever the facts are.
+inline constexpr std::size_t kMaxReportLines = 30;
+
+struct ReportFacts {
+    std::string entry_name;  // what the user calls the program (Program::entry_name)
+    // The coordinator's last word. An agent that is left alone fills in what it knows: cause, exit_code and
+    // the ends of its own workers.
+    Finish finish;
+    int restarts = 0;  // how many there were, of how many that were allowed
+    int max_restarts = 0;
+    std::chrono::seconds utc_offset{0};  // of the time zone in which times are shown
+    std::vector<std::string> survivors;  // what is left of the job on this node, in words; normally nothing
+};
+
+// Lines without "ddprun: " in front (the Console's part) and without a newline at the end. Its parts, in
+// order; what does not fit is counted, the evidence loses its middle:
+//
+//     train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7
+//       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code
+//       1 cannot start './a.out': no such file        (where a worker could not be started, or a node was
+//       lost) hint: ... its error file says:                        (message and traceback), or else: its
+//       last lines on stderr:
+//         | ...
+//       rank 3 (local rank 3) on node 0 (gpu06), pid 17: failed too, exit code 1
+//       ranks 0-2,4: stopped by ddprun, signal 15 (SIGTERM)
+//       and 12 more: 12 stopped by ddprun
+//       gave up after 3 restarts without progress   (Finish::message)
+//       exiting with code 7
+//       survivors: 0
+std::string failure_report(const ReportFacts& facts);
+
+// "rank 5 (local rank 1) on node 1 (gpu07), pid 4242: signal 9 (SIGKILL)", "node 3 (gpu03) was lost",
+// "SIGTERM sent to ddprun on node 0 (login)": a failure in one line, also as the reason of a restart.
+std::string failure_text(const Failure& failure);
 
 }  // namespace ddprun

@@ -1,0 +1,69 @@
+#include "launcher/failure_hint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kSharedMemoryFull =
+    "shared memory has run out, see 'df -h /dev/shm': docker run --shm-size=8g (or --ipc=host); in "
+    "Kubernetes an "
+    "emptyDir of medium Memory at /dev/shm; under Slurm more --mem, which /dev/shm counts towards";
+constexpr std::string_view kLockedMemory =
+    "memory cannot be locked for RDMA, see 'ulimit -l': docker run --ulimit memlock=-1; under Slurm "
+    "PropagateResourceLimitsExcept=MEMLOCK";
+constexpr std::string_view kNoInterface =
+    "NCCL found no network interface that it may use: name one by NCCL_SOCKET_IFNAME (see 'ip addr')";
+constexpr std::string_view kWrongDevice =
+    "by --gpu-bind single a worker sees its own device only: use index $DDPRUN_DEVICE, not LOCAL_RANK, or "
+    "run "
+    "with --gpu-bind all";
+constexpr std::string_view kOpenFiles =
+    "too many files are open, see 'ulimit -n': raise it, or docker run --ulimit nofile=1048576";
+constexpr std::string_view kAskNccl = "NCCL says more with NCCL_DEBUG=WARN in the environment";
+
+// The first entry whose texts are all in the failure's words counts, so the more special ones come first.
+struct Known {
+    std::array<std::string_view, 2> texts;
+    std::string_view hint;
+};
+
+constexpr Known kKnown[] = {
+    {{"No space left on device", "/dev/shm"}, kSharedMemoryFull},
+    {{"Error while creating shared memory segment", ""}, kSharedMemoryFull},
+    {{"unhandled system error", "shm"}, kSharedMemoryFull},
+    {{"unhandled system error", "shared memory"}, kSharedMemoryFull},
+    {{"out of shared memory", ""}, kSharedMemoryFull},
+    {{"Bus error", ""}, kSharedMemoryFull},
+    {{"Cannot allocate memory", "ibv_"}, kLockedMemory},
+    {{"no socket interface found", ""}, kNoInterface},
+    {{"invalid device ordinal", ""}, kWrongDevice},
+    {{"Too many open files", ""}, kOpenFiles},
+    {{"ncclSystemError", ""}, kAskNccl},
+    {{"unhandled system error", ""}, kAskNccl},
+    {{"unhandled cuda error", ""}, kAskNccl},
+};
+
+bool says(const Failure& failure, std::string_view text) {
+    const auto in = [text](const std::string& words) { return words.find(text) != std::string::npos; };
+    return in(failure.error_message) || in(failure.traceback) ||
+           std::any_of(failure.last_lines.begin(), failure.last_lines.end(), in);
+}
+
+}  // namespace
+
+std::string failure_hint(const Failure& failure) {
+    if (failure.kind != Failure::Kind::worker_failed) return {};
+    for (const Known& known : kKnown) {
+        const bool all = std::all_of(known.texts.begin(), known.texts.end(),
+                                     [&](std::string_view text) { return says(failure, text); });
+        if (all) return std::string(known.hint);
+    }
+    if (failure.signal == SIGBUS) return std::string(kSharedMemoryFull);
+    return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,15 @@
+// The hint of a failure report: what an end or a text that many users have met means, and how it is mended.
+// Pure: one table.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/control_message.hpp"
+
+namespace ddprun {
+
+// One line for Failure::hint, out of the failure's signal, error message, traceback and last lines; empty if
+// nothing is known of it.
+std::string failure_hint(const Failure& failure);
+
+}  // namespace ddprun

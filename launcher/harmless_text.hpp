@@ -1,0 +1,31 @@
+// Text that workers and other hosts wrote, made fit for a terminal, for a message and for JSON. Pure.
+//
+// All bytes are possible in it. What comes out is valid UTF-8 always; a byte that is none becomes U+FFFD.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+// How many bytes of one line are shown; the rest is replaced by "...".
+inline constexpr std::size_t kMaxShownLine = 400;
+
+// One line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a
+// carriage return leaves only what it did not overwrite (the last state of a progress bar), a tab becomes
+// blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'.
+std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
+
+// The text itself with U+FFFD for what is no UTF-8; control characters stay.
+std::string valid_utf8(std::string_view text);
+
+// At most `limit` bytes (at least 64) of valid UTF-8: a longer text keeps its first third and the rest from
+// its end, with a line between them that says how much is left out.
+std::string cut_middle(std::string_view text, std::size_t limit);
+
+// The parts between newlines; a newline at the end begins no further line.
+std::vector<std::string_view> lines_of(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+// The result file (--result-file): the whole truth about a job as one JSON object, for programs that started
+// it. to_json is pure; README lists the members.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/control_message.hpp"
+
+namespace ddprun {
+
+enum class Outcome {
+    succeeded,     // every worker ended with 0
+    failed,        // a worker failed
+    preempted,     // a signal ended the job and every worker ended with 0 after it
+    signalled,     // a signal ended the job
+    node_lost,     // a node was lost, or the coordinator with its node
+    not_started,   // no worker ran: the program was not found, or a process could not be made
+    not_admitted,  // this node never became part of the job: nodes were missing, or it was refused
+};
+
+// Everything that is known when the launcher ends.
+struct JobResult {
+    std::string job_id;  // empty if the job never began
+    std::string run_id;
+    std::string entry_name;
+    std::string host;  // of the launcher that writes the file
+    int node_rank = 0;
+    int nnodes = 1;
+    Outcome outcome = Outcome::succeeded;
+    int exit_code = 0;
+    std::string message;  // one sentence more: Finish::message, or why this node was not admitted
+    std::optional<Failure> first_failure;
+    // How each rank of the last round ended, as far as this node was told.
+    std::vector<RankEnd> ranks;
+    int restart_count = 0;
+    int max_restarts = 0;
+    std::vector<Restart> restarts;
+    std::int64_t start_unix_ms = 0;  // of the launcher on this node
+    std::int64_t end_unix_ms = 0;
+    std::vector<std::string> survivors;
+};
+
+// `cause` is the job's first failure, if there was one; `joined`: a round began on this node.
+Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined);
+
+// "succeeded", "node_lost", ...: the names of the enumeration.
+std::string_view to_text(Outcome outcome);
+
+// One JSON object and a newline, valid whatever the texts hold. Ranks in order, names in snake_case, times as
+// milliseconds since 1970 and as UTC text.
+std::string to_json(const JobResult& result);
+
+// Replaces `path` as replace_file does. Returns an empty text, or one line that says why it could not be
+// written; that is to be shown and changes nothing else.
+std::string write_result_file(const std::filesystem::path& path, const JobResult& result);
+
+}  // namespace ddprun
