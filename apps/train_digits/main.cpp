@@ -51,11 +51,11 @@ void print_accuracy(std::int64_t correct, std::size_t images) {
     std::cout << line.data() << std::flush;
 }
 
-// Only rank 0 saves, so only it can tell whether that is possible, and all ranks end alike: false on all of
-// them if it is not, after rank 0 has printed why.
+// Only rank 0 saves, so only it looks at --save, and all ranks end alike: false on all of them if the model
+// cannot go there, after rank 0 has printed why.
 bool save_is_possible(Communicator& communicator, const std::string& path) {
     std::int32_t possible = 1;
-    if (communicator.rank() == 0) {
+    if (communicator.rank() == 0 && !path.empty()) {
         try {
             require_writable_place(path);
         } catch (const InputError& error) {
@@ -69,7 +69,7 @@ bool save_is_possible(Communicator& communicator, const std::string& path) {
 
 int run_training(Communicator& communicator, const Options& options, const DigitsSplit& digits) {
     const bool first = communicator.rank() == 0;
-    if (!options.save.empty() && !save_is_possible(communicator, options.save)) return kBadInput;
+    if (!save_is_possible(communicator, options.save)) return kBadInput;
     require_agreement(communicator, fingerprint_of(options.plan), "the training flags are");
 
     const MlpShape shape = shape_of(options.plan);

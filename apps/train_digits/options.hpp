@@ -12,7 +12,7 @@ namespace ddprun {
 struct Options {
     std::string data;
     TrainingPlan plan;
-    std::string save;      // empty: do not save
+    std::string save;      // empty: do not save; matters on rank 0 only
     std::string evaluate;  // empty: train
     bool quiet = false;
 };

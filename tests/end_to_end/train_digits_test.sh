@@ -96,6 +96,11 @@ run 0 "${train[@]}" --evaluate "$folder/models/digits.model"
 run 0 "$bin/ddprun" --nproc-per-node 4 "${train[@]}" --evaluate "$folder/models/digits.model"
 [[ "$(accuracy)" == "$trained" ]] || fail "evaluated by four to $(accuracy), trained to $trained"
 
+# The flag matters on rank 0 only.
+run 0 "$bin/ddprun" --nproc-per-node 2 bash -c \
+    "[[ \$RANK == 0 ]] && set -- --save '$folder/models/again'; exec '${train[0]}' --data '$data' --epochs 1 \"\$@\"" bash
+[[ -s "$folder/models/again" ]] || fail "rank 0 did not save when it alone was asked to"
+
 # --- Bad input: 2, and one line that names it.
 
 # bad TEXT ARGUMENTS…
