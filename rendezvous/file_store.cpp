@@ -52,6 +52,7 @@ class FileStore::Lock {
                                           " is held by another process for more than " +
                                           std::to_string(kLockTimeout.count()) + " ms");
             }
+            // No event says that a lock was released.
             std::this_thread::sleep_for(pause);
         }
     }

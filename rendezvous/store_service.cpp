@@ -2,13 +2,18 @@
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <unordered_map>
 #include <utility>
+
+#include "rendezvous/ready_set.hpp"
 
 namespace ddprun {
 namespace {
@@ -16,19 +21,19 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 // Requests of one connection served in one go, before the others have their turn.
 constexpr int kRequestsPerTurn = 256;
 // While a connection has more replies than this to take, its further requests wait.
 constexpr std::size_t kReplyHighWater = std::size_t{256} << 10;
 constexpr std::size_t kKeptOutbox = std::size_t{64} << 10;
+// Batches served before the executor's other work has its turn.
+constexpr int kBatchesPerWait = 8;
 // A peer whose machine died silently is found out after about two minutes.
 constexpr int kKeepAliveIdleSeconds = 60;
 constexpr int kKeepAliveIntervalSeconds = 10;
 constexpr int kKeepAliveProbes = 6;
 
-void find_dead_peers(asio::ip::tcp::socket& socket) {
-    int fd = socket.native_handle();
+void find_dead_peers(int fd) {
     int on = 1;
     // Best effort: without it a dead peer costs an idle connection, nothing more.
     ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -38,51 +43,66 @@ void find_dead_peers(asio::ip::tcp::socket& socket) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kKeepAliveProbes, sizeof kKeepAliveProbes);
 }
 
+bool would_block(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
+
 }  // namespace
 
 struct StoreService::Connection : std::enable_shared_from_this<Connection> {
-    Connection(ConnectionId number, asio::ip::tcp::socket connected, const asio::any_io_executor& executor)
+    Connection(ConnectionId number, int descriptor, const asio::any_io_executor& executor)
         : id(number),
-          socket(std::move(connected)),
+          fd(descriptor),
+          over(executor, asio::steady_timer::time_point::max()),
           identify_by(executor),
-          drain_by(executor),
-          drained(executor, asio::steady_timer::time_point::max()) {}
+          drain_by(executor) {}
 
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    ~Connection() {
+        if (is_open()) ::close(fd);
+    }
+
+    bool is_open() const { return fd >= 0; }
     std::size_t pending() const { return outbox.size() - sent; }
 
     ConnectionId id;
-    asio::ip::tcp::socket socket;
+    int fd;
     RequestDecoder decoder;
     std::string outbox;
-    std::size_t sent = 0;       // of the outbox
-    std::size_t accounted = 0;  // bytes of buffers counted in the hub's sum
-    bool dirty = false;         // something was put into the outbox in this turn
-    bool draining = false;      // the socket is full; waiting until it can take more
-    bool closed = false;
-    bool identifying = false;  // identify_by is running
+    std::size_t sent = 0;            // of the outbox
+    std::size_t accounted = 0;       // bytes of buffers counted in the hub's sum
+    std::uint32_t events = EPOLLIN;  // what the ready set is asked for
+    bool dirty = false;              // something was put into the outbox in this batch
+    bool unfinished = false;         // complete requests are waiting in the decoder
+    bool draining = false;           // the socket is full; waiting until it takes more
+    bool identifying = false;        // identify_by is running
+    asio::steady_timer over;         // never expires; cancelled as a signal to serve()
     asio::steady_timer identify_by;
     asio::steady_timer drain_by;
-    asio::steady_timer drained;  // never expires; cancelled as a signal
 };
 
-// Everything the connections share. Kept alive by each serve() under way.
+// Everything the connections share. Kept alive by each serve() under way. A batch is: read what is ready,
+// serve it, then send all replies; a Connection is removed only between batches.
 class StoreService::Hub final : public Outboxes, public std::enable_shared_from_this<Hub> {
   public:
     Hub(asio::any_io_executor executor, const StoreLimits& limits)
-        : executor_(std::move(executor)), limits_(limits), state_(limits.stored) {}
+        : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {}
 
-    const asio::any_io_executor& executor() const { return executor_; }
-
-    std::shared_ptr<Connection> open(asio::ip::tcp::socket socket) {
+    std::shared_ptr<Connection> open(asio::ip::tcp::socket socket, std::string_view first_bytes) {
         ++counters_.accepted;
         if (stopped_ || connections_.size() >= limits_.connections) {
             ++counters_.refused;
             counters_.last_refusal = "too many connections";
             return nullptr;
         }
-        find_dead_peers(socket);
-        auto connection = std::make_shared<Connection>(++last_id_, std::move(socket), executor_);
+        int fd = socket.release();
+        find_dead_peers(fd);
+        auto connection = std::make_shared<Connection>(++last_id_, fd, executor_);
+        ready_.add(fd, connection->id, connection->events);
         connections_.emplace(connection->id, connection.get());
+        connection->decoder.feed(first_bytes);
+        serve_turn(*connection);
+        finish_batch();
+        arm();
         return connection;
     }
 
@@ -93,51 +113,20 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         state_.remove(connection.id);
     }
 
-    // Serves the requests that are complete, a turn's worth. True if there are more of them.
-    bool serve_turn(Connection& connection) {
-        bool more = false;
-        std::string_view refusal;
-        for (int served = 0; refusal.empty(); ++served) {
-            more = served == kRequestsPerTurn || connection.pending() > kReplyHighWater;
-            if (more) break;
-            auto status = connection.decoder.next(request_);
-            if (status == RequestDecoder::Status::incomplete) break;
-            if (status == RequestDecoder::Status::refused) {
-                refusal = connection.decoder.refusal();
-            } else {
-                ++counters_.requests;
-                refusal = state_.apply(connection.id, request_, *this);
-            }
-        }
-        send_replies();
-        // Only now, so that what it was owed before has gone out.
-        if (!refusal.empty()) refuse(connection, refusal);
-        account(connection);
-        watch_identification(connection);
-        return more;
-    }
-
     std::string& outbox(ConnectionId id) override {
         Connection& connection = *connections_.find(id)->second;
-        if (!connection.dirty) {
-            connection.dirty = true;
-            dirty_.push_back(&connection);
-        }
+        mark_dirty(connection);
         return connection.outbox;
     }
 
-    void close_all() {
-        for (auto& [id, connection] : connections_) close(*connection);
-    }
-
     void clear() {
-        close_all();
+        for (auto& [id, connection] : connections_) close(*connection);
         state_.clear();
     }
 
     void stop() {
         stopped_ = true;
-        close_all();
+        clear();
     }
 
     Counters counters() const {
@@ -149,42 +138,128 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
     }
 
   private:
-    void refuse(Connection& connection, std::string_view why) {
-        if (connection.closed) return;
-        ++counters_.refused;
-        counters_.last_refusal = why;
-        close(connection);
+    void arm() {
+        if (armed_ || ready_.empty()) return;
+        armed_ = true;
+        ready_.async_wait([hub = shared_from_this()] {
+            hub->armed_ = false;
+            hub->serve_ready();
+            hub->arm();
+        });
     }
 
-    void close(Connection& connection) {
-        if (connection.closed) return;
-        connection.closed = true;
-        error_code ignored;
-        connection.socket.close(ignored);
-        connection.identify_by.cancel();
-        connection.drain_by.cancel();
-        connection.drained.cancel();
+    void serve_ready() {
+        for (int batch = 0; batch < kBatchesPerWait; ++batch) {
+            std::span<const epoll_event> events = ready_.take();
+            for (const epoll_event& event : events) {
+                auto found = connections_.find(event.data.u64);
+                if (found != connections_.end()) serve_event(*found->second, event.events);
+            }
+            finish_batch();
+            // Only a busy store can expect more so soon.
+            if (events.size() < 2) break;
+        }
     }
 
-    // Sends what this turn produced, for whomever; what a socket does not take goes out when it can.
-    void send_replies() {
+    void serve_event(Connection& connection, std::uint32_t events) {
+        if (!connection.is_open()) return;
+        if (connection.draining) {
+            connection.draining = false;
+            connection.drain_by.cancel();
+            mark_dirty(connection);
+            // Requests may be waiting since the replies piled up.
+            serve_later(connection);
+        } else if ((events & EPOLLIN) != 0 && !connection.unfinished) {
+            receive(connection);
+        } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+            close(connection);
+        }
+    }
+
+    void receive(Connection& connection) {
+        std::span<char> room = connection.decoder.prepare();
+        ssize_t count = ::recv(connection.fd, room.data(), room.size(), MSG_DONTWAIT);
+        if (count > 0) {
+            connection.decoder.commit(static_cast<std::size_t>(count));
+            serve_turn(connection);
+        } else if (count == 0 || (errno != EINTR && !would_block(errno))) {
+            close(connection);
+        }
+    }
+
+    // Serves the requests that are complete, a turn's worth.
+    void serve_turn(Connection& connection) {
+        std::string_view refusal;
+        for (int served = 0; refusal.empty(); ++served) {
+            if (served == kRequestsPerTurn || connection.pending() > kReplyHighWater) {
+                serve_later(connection);
+                break;
+            }
+            auto status = connection.decoder.next(request_);
+            if (status == RequestDecoder::Status::incomplete) break;
+            if (status == RequestDecoder::Status::refused) {
+                refusal = connection.decoder.refusal();
+            } else {
+                ++counters_.requests;
+                refusal = state_.apply(connection.id, request_, *this);
+            }
+        }
+        if (!refusal.empty()) {
+            // What it was owed before goes out first.
+            send(connection);
+            refuse(connection, refusal);
+        }
+        account(connection);
+        watch_identification(connection);
+    }
+
+    void serve_later(Connection& connection) {
+        if (connection.unfinished) return;
+        connection.unfinished = true;
+        mark_dirty(connection);
+        unfinished_.push_back(connection.id);
+        if (unfinished_.size() > 1) return;
+        asio::post(executor_, [hub = shared_from_this()] { hub->serve_unfinished(); });
+    }
+
+    void serve_unfinished() {
+        for (ConnectionId id : std::exchange(unfinished_, {})) {
+            auto found = connections_.find(id);
+            if (found == connections_.end()) continue;
+            Connection& connection = *found->second;
+            connection.unfinished = false;
+            // While it is draining, the socket's next event brings it here again.
+            if (connection.is_open() && !connection.draining) serve_turn(connection);
+            if (connection.is_open()) mark_dirty(connection);
+        }
+        finish_batch();
+    }
+
+    void mark_dirty(Connection& connection) {
+        if (connection.dirty) return;
+        connection.dirty = true;
+        dirty_.push_back(&connection);
+    }
+
+    // Sends what the batch produced, for whomever; what a socket does not take goes out when it can.
+    void finish_batch() {
         for (Connection* connection : dirty_) {
             connection->dirty = false;
             if (!connection->draining) send(*connection);
             if (connection->pending() > limits_.pending_output) refuse(*connection, "replies not taken");
             account(*connection);
+            ask_for_events(*connection);
         }
         dirty_.clear();
     }
 
     void send(Connection& connection) {
-        while (connection.pending() > 0 && !connection.closed) {
-            ssize_t count =
-                ::send(connection.socket.native_handle(), connection.outbox.data() + connection.sent,
-                       connection.pending(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (connection.pending() > 0 && connection.is_open()) {
+            ssize_t count = ::send(connection.fd, connection.outbox.data() + connection.sent,
+                                   connection.pending(), MSG_NOSIGNAL | MSG_DONTWAIT);
             if (count >= 0) {
                 connection.sent += static_cast<std::size_t>(count);
-            } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            } else if (would_block(errno)) {
                 drain_later(connection);
                 return;
             } else if (errno != EINTR) {
@@ -203,21 +278,19 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         }
         connection.draining = true;
         connection.drain_by.expires_after(limits_.stalled_output);
-        auto self = connection.shared_from_this();
-        connection.drain_by.async_wait([hub = shared_from_this(), self](error_code error) {
-            if (!error) hub->refuse(*self, "replies not taken in time");
-        });
-        connection.socket.async_wait(asio::ip::tcp::socket::wait_write,
-                                     [hub = shared_from_this(), self](error_code) { hub->drain(*self); });
+        connection.drain_by.async_wait(
+            [hub = shared_from_this(), self = connection.shared_from_this()](error_code error) {
+                if (!error && self->draining) hub->refuse(*self, "replies not taken in time");
+            });
     }
 
-    void drain(Connection& connection) {
-        connection.draining = false;
-        if (connection.closed) return;
-        connection.drain_by.cancel();
-        send(connection);
-        account(connection);
-        if (!connection.draining) connection.drained.cancel();
+    void ask_for_events(Connection& connection) {
+        if (!connection.is_open()) return;
+        std::uint32_t wanted = connection.unfinished ? 0U : EPOLLIN;
+        if (connection.draining) wanted = EPOLLOUT;
+        if (wanted == connection.events) return;
+        connection.events = wanted;
+        ready_.change(connection.fd, connection.id, wanted);
     }
 
     void account(Connection& connection) {
@@ -229,7 +302,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 
     void watch_identification(Connection& connection) {
         bool half_way =
-            !connection.closed && !connection.decoder.identified() && connection.decoder.in_request();
+            connection.is_open() && !connection.decoder.identified() && connection.decoder.in_request();
         if (half_way == connection.identifying) return;
         connection.identifying = half_way;
         if (!half_way) {
@@ -239,17 +312,38 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         connection.identify_by.expires_after(limits_.first_request);
         connection.identify_by.async_wait(
             [hub = shared_from_this(), self = connection.shared_from_this()](error_code error) {
-                if (!error && !self->decoder.identified())
-                    hub->refuse(*self, "first request not complete in time");
+                if (!error && self->identifying) hub->refuse(*self, "first request not complete in time");
             });
+    }
+
+    void refuse(Connection& connection, std::string_view why) {
+        if (!connection.is_open()) return;
+        ++counters_.refused;
+        counters_.last_refusal = why;
+        close(connection);
+    }
+
+    void close(Connection& connection) {
+        if (!connection.is_open()) return;
+        ready_.remove(connection.fd);
+        ::close(std::exchange(connection.fd, -1));
+        connection.identifying = false;
+        connection.draining = false;
+        connection.identify_by.cancel();
+        connection.drain_by.cancel();
+        connection.over.cancel();
+        if (ready_.empty()) ready_.cancel();
     }
 
     asio::any_io_executor executor_;
     StoreLimits limits_;
     StoreState state_;
-    Request request_;  // scratch, kept for its capacity
+    ReadySet ready_;
+    bool armed_ = false;  // a wait for the ready set is under way
+    Request request_;     // scratch, kept for its capacity
     std::unordered_map<ConnectionId, Connection*> connections_;
     std::vector<Connection*> dirty_;
+    std::vector<ConnectionId> unfinished_;
     ConnectionId last_id_ = 0;
     std::size_t buffered_ = 0;
     Counters counters_;
@@ -259,48 +353,26 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 StoreService::StoreService(asio::any_io_executor executor, const StoreLimits& limits)
     : hub_(std::make_shared<Hub>(std::move(executor), limits)) {}
 
-StoreService::~StoreService() {
-    hub_->stop();
-}
+StoreService::~StoreService() { hub_->stop(); }
 
 asio::awaitable<void> StoreService::serve(asio::ip::tcp::socket socket, std::string first_bytes) {
     return serve_connection(hub_, std::move(socket), std::move(first_bytes));
 }
 
-void StoreService::clear() {
-    hub_->clear();
-}
+void StoreService::clear() { hub_->clear(); }
 
-StoreService::Counters StoreService::counters() const {
-    return hub_->counters();
-}
+StoreService::Counters StoreService::counters() const { return hub_->counters(); }
 
 asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<Hub> hub, asio::ip::tcp::socket socket,
                                                      std::string first_bytes) {
-    std::shared_ptr<Connection> connection = hub->open(std::move(socket));
+    std::shared_ptr<Connection> connection = hub->open(std::move(socket), first_bytes);
     if (!connection) co_return;
     struct Removal {
         Hub& hub;
         Connection& connection;
         ~Removal() { hub.remove(connection); }
     } removal{*hub, *connection};
-
-    connection->decoder.feed(first_bytes);
-    while (!connection->closed) {
-        bool more = hub->serve_turn(*connection);
-        while (connection->pending() > 0 && !connection->closed)
-            co_await connection->drained.async_wait(kAwait);
-        if (connection->closed) break;
-        if (more) {
-            co_await asio::post(hub->executor(), asio::use_awaitable);
-            continue;
-        }
-        std::span<char> room = connection->decoder.prepare();
-        auto [error, count] =
-            co_await connection->socket.async_read_some(asio::buffer(room.data(), room.size()), kAwait);
-        if (error) break;
-        connection->decoder.commit(count);
-    }
+    if (connection->is_open()) co_await connection->over.async_wait(asio::as_tuple(asio::use_awaitable));
 }
 
 }  // namespace ddprun

@@ -75,8 +75,8 @@ class WaitTable {
     void tick_first(SlotLists::iterator list, std::vector<ConnectionId>& over);
     void erase_if_empty(SlotLists::iterator list);
 
-    SlotLists slots_by_key_;
     std::unordered_map<ConnectionId, Waits> waits_;
+    SlotLists slots_by_key_;  // after waits_, so that the lists go before the slots they link
     std::size_t bytes_ = 0;
 };
 
