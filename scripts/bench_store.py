@@ -21,9 +21,10 @@ except ImportError as error:
     sys.exit(f"bench_store: needs PyTorch's client (Debian package python3-torch): {error}")
 
 CLIENTS = 64
-ROUNDS = 9
+ROUNDS = 25
 # operation -> how often each client does it in one round
-OPERATIONS = {"get": 150, "add": 300, "set": 300, "wait": 300}
+OPERATIONS = {"get": 80, "add": 120, "set": 120, "wait": 120}
+GOALS = {"get": 1.0, "add": 1.0}  # ratios to reach
 VALUE = b"v" * 64
 CLIENT_LIMIT = 120  # seconds; a client that hangs ends itself
 STEP_LIMIT = 60  # seconds for one round of one operation
@@ -162,12 +163,15 @@ def main():
     today = datetime.date.today().isoformat()
     print(f"{today}, {machine()}; {CLIENTS} clients of PyTorch {torch.__version__}, {ROUNDS} rounds in turn, medians")
     print(f"{'operation':<10}{'ddprun/s':>12}{'PyTorch/s':>12}{'ratio':>8}")
+    missed = False
     for operation, (ours, theirs) in rates.items():
         ratio = statistics.median(mine / other for mine, other in zip(ours, theirs))
-        print(
-            f"{operation:<10}{statistics.median(ours):>12.0f}{statistics.median(theirs):>12.0f}{ratio:>8.2f}"
-        )
+        goal = GOALS.get(operation)
+        missed = missed or (goal is not None and ratio < goal)
+        print(f"{operation:<10}{statistics.median(ours):>12.0f}{statistics.median(theirs):>12.0f}{ratio:>8.2f}"
+              + (f"  goal {goal:.2f}{'' if ratio >= goal else ': missed'}" if goal is not None else ""))
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
