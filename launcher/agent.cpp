@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -16,7 +17,8 @@
 #include "launcher/failure_report.hpp"
 #include "launcher/join_status.hpp"
 #include "launcher/local_runner.hpp"
-#include "launcher/worker_group.hpp"
+#include "launcher/round_workers.hpp"
+#include "launcher/wall_clock.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/coordinator_client.hpp"
 #include "rendezvous/rendezvous_server.hpp"
@@ -83,7 +85,9 @@ class Agent::Impl {
                               .run_id = options_.run_id,
                               .job_id = make_job_id(options_.run_id),
                               .nnodes = options_.nnodes,
-                              .join_timeout = options_.join_timeout};
+                              .join_timeout = options_.join_timeout,
+                              .restarts = options_.restarts,
+                              .jitter_seed = static_cast<unsigned>(::getpid())};
         server_.emplace(server, [this] { asio::post(context_, [this] { host_may_leave(); }); });
         options_.master.port = server_->port();
     }
@@ -112,8 +116,10 @@ class Agent::Impl {
     }
 
     void watch_signals() {
-        for (int signal : {SIGTERM, SIGINT, SIGQUIT}) signals_.add(signal);
-        if (!options_.hangup_ignored) signals_.add(SIGHUP);
+        for (int signal : options_.terminating_signals) {
+            if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
+        }
+        for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
         wait_for_signal();
     }
 
@@ -121,10 +127,19 @@ class Agent::Impl {
         signals_.async_wait([this](boost::system::error_code cancelled, int signal) {
             if (cancelled) return;
             wait_for_signal();
-            if (signal_ == 0) signal_ = signal;
-            if (signal == SIGINT) ++interrupts_;
-            handle(interrupts_ > 1 ? AgentEvent::interrupted_again : AgentEvent::signal_received);
+            take_signal(signal);
         });
+    }
+
+    void take_signal(int signal) {
+        if (auto forward = options_.forwarded_signals.find(signal);
+            forward != options_.forwarded_signals.end()) {
+            // The coordinator sends it back to every agent, this one included.
+            return client_->send(NoticeSignal{round_.round, forward->second});
+        }
+        if (signal_ == 0) signal_ = signal;
+        if (signal == SIGINT) ++interrupts_;
+        handle(interrupts_ > 1 ? AgentEvent::interrupted_again : AgentEvent::signal_received);
     }
 
     // --- events
@@ -138,15 +153,30 @@ class Agent::Impl {
             handle(AgentEvent::refused);
         } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
             round_ = *ready;
+            cause_.reset();
+            own_failure_.reset();
             handle(AgentEvent::round_ready);
+        } else if (const auto* notice = std::get_if<NoticeSignal>(&message)) {
+            if (workers_) workers_->signal_all(notice->signal);
         } else if (const auto* stop = std::get_if<Stop>(&message)) {
             cause_ = stop->cause;
             handle(AgentEvent::stop_ordered);
+        } else if (const auto* restarting = std::get_if<Restarting>(&message)) {
+            announce(*restarting);
         } else if (const auto* finish = std::get_if<Finish>(&message)) {
             finish_ = *finish;
             if (finish->failed) cause_ = finish->cause;
             handle(AgentEvent::finish_ordered);
         }
+    }
+
+    void announce(const Restarting& restarting) {
+        const std::chrono::milliseconds delay(restarting.delay_ms);
+        std::string text = to_text(restarting.cause) + "; restart " + std::to_string(restarting.restart) +
+                           " of " + std::to_string(restarting.max_restarts);
+        if (delay.count() > 0) text += " in " + std::to_string(delay.count()) + " ms";
+        say(text);
+        limit_finish(delay);
     }
 
     void lose(const std::string& cause, bool gave_up) {
@@ -167,29 +197,8 @@ class Agent::Impl {
         handle(AgentEvent::connection_lost);
     }
 
-    void worker_ended(const WorkerEnd& end) {
-        all_zero_ = all_zero_ && succeeded(end.status);
-        if (succeeded(end.status) || end.stopped_by_us) return;
-        Failure failure = failure_of(end.rank, end.local_rank, end.pid);
-        failure.exit_code = shell_code(end.status);
-        if (const auto* signaled = std::get_if<Signaled>(&end.status)) {
-            failure.signal = signaled->signal;
-            failure.core_dumped = signaled->core_dumped;
-        }
-        worker_failed(failure);
-    }
-
-    Failure failure_of(int rank, int local_rank, pid_t pid) const {
-        Failure failure{
-            .kind = Failure::Kind::worker_failed, .node_rank = options_.node_rank, .host = host_name()};
-        failure.rank = rank;
-        failure.local_rank = local_rank;
-        failure.pid = pid;
-        return failure;
-    }
-
     void worker_failed(const Failure& failure) {
-        if (!own_failure_) own_failure_ = failure;
+        own_failure_ = failure;
         handle(AgentEvent::worker_failed);
     }
 
@@ -198,8 +207,19 @@ class Agent::Impl {
             say("rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
                 ") does not end even by SIGKILL; this node needs attention");
         }
-        const bool success = machine_.state() == AgentState::running && all_zero_ && unkillable.empty();
+        tell_ends();
+        const bool success =
+            machine_.state() == AgentState::running && workers_->all_zero() && unkillable.empty();
         handle(success ? AgentEvent::workers_succeeded : AgentEvent::workers_gone);
+    }
+
+    void tell_ends() {
+        const auto& ends = workers_->ends();
+        for (std::size_t at = 0; at < ends.size(); at += kMaxEndsInMessage) {
+            const auto count = static_cast<std::ptrdiff_t>(std::min(kMaxEndsInMessage, ends.size() - at));
+            const auto first = ends.begin() + static_cast<std::ptrdiff_t>(at);
+            client_->send(RankEnds{round_.round, {first, first + count}});
+        }
     }
 
     // --- actions
@@ -219,11 +239,12 @@ class Agent::Impl {
                 client_->send(AgentSignalled{round_.round, signal_});
                 stop_workers(signal_);
                 break;
+            case AgentAction::tell_signal: client_->send(AgentSignalled{round_.round, signal_}); break;
             case AgentAction::stop_workers: stop_workers(stop_signal()); break;
-            case AgentAction::kill_workers: group_->kill_now(); break;
+            case AgentAction::kill_workers: workers_->kill_now(); break;
             case AgentAction::report_gone:
-                client_->send(WorkersGone{round_.round, all_zero_});
-                limit_finish();
+                client_->send(WorkersGone{round_.round, workers_->all_zero(), workers_->progressed()});
+                limit_finish({});
                 break;
             case AgentAction::say_goodbye:
             case AgentAction::leave: leave(); break;
@@ -231,51 +252,12 @@ class Agent::Impl {
     }
 
     void start_workers() {
-        group_.emplace(
-            context_.get_executor(), runner_,
-            WorkerGroupEvents{.on_end = [this](const WorkerEnd& end) { worker_ended(end); },
-                              .on_all_gone = [this](const auto& unkillable) { workers_gone(unkillable); }});
-        auto failure = group_->start_all(worker_specs());
-        if (!failure) return;
-        all_zero_ = false;
-        Failure report = failure_of(failure->rank, failure->local_rank, 0);
-        report.exit_code = failure->failure.exit_code;
-        report.message = failure->failure.text;
-        worker_failed(report);
-    }
-
-    std::vector<WorkerSpec> worker_specs() const {
-        std::vector<WorkerSpec> specs;
-        for (std::size_t i = 0; i < options_.workers.size(); ++i) {
-            const int local_rank = static_cast<int>(i);
-            WorkerIdentity identity;
-            identity.rank = round_.base_rank + local_rank;
-            identity.local_rank = local_rank;
-            identity.world_size = round_.world_size;
-            identity.local_world_size = static_cast<int>(options_.workers.size());
-            identity.group_rank = round_.group_rank;
-            identity.group_world_size = round_.group_world_size;
-            identity.role = options_.role;
-            identity.role_rank = round_.role_base_rank + local_rank;
-            identity.role_world_size = round_.role_world_size;
-            identity.master_addr = options_.master.host;
-            identity.master_port = options_.master.port;
-            identity.run_id = options_.run_id;
-            identity.job_id = round_.job_id;
-            identity.round = round_.round;
-            identity.restart_count = round_.restart_count;
-
-            Environment environment = options_.environment;
-            for (const auto& [name, value] : options_.workers[i].additions) environment[name] = value;
-            WorkerSpec spec;
-            spec.argv = options_.workers[i].argv;
-            spec.environment = worker_environment(environment, identity);
-            spec.rank = identity.rank;
-            spec.local_rank = local_rank;
-            spec.ignore_hangup = options_.hangup_ignored;
-            specs.push_back(std::move(spec));
-        }
-        return specs;
+        finish_limit_.cancel();
+        workers_.emplace(
+            context_.get_executor(), runner_, options_, round_, host_name(),
+            RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
+                        .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); }});
+        workers_->start();
     }
 
     // A signal that one agent was sent reaches the workers of all nodes; everything else ends them by
@@ -285,12 +267,13 @@ class Agent::Impl {
     }
 
     void stop_workers(int signal) {
-        if (group_) group_->stop(signal, options_.shutdown_timeout);
+        if (workers_) workers_->stop(signal);
     }
 
-    // The other nodes have their own grace periods; after that this agent goes with what it knows.
-    void limit_finish() {
-        finish_limit_.expires_after(options_.shutdown_timeout + kFinishPatience);
+    // The other nodes have their own grace periods, and there may be a pause before the next round; after
+    // that this agent goes with what it knows.
+    void limit_finish(std::chrono::milliseconds pause) {
+        finish_limit_.expires_after(options_.shutdown_timeout + pause + kFinishPatience);
         finish_limit_.async_wait([this](boost::system::error_code cancelled) {
             if (!cancelled) handle(AgentEvent::finish_timed_out);
         });
@@ -332,7 +315,14 @@ class Agent::Impl {
             say("ended by " + signal_text(signal_) + " before any worker was started");
             return;
         }
-        if (cause) say(failure_report(options_.entry_name, *cause, exit_code_));
+        if (!cause) return;
+        ReportFacts facts{.entry_name = options_.entry_name, .finish = finish_.value_or(Finish{})};
+        facts.finish.cause = *cause;
+        facts.finish.exit_code = exit_code_;
+        facts.restarts = round_.restart_count;
+        facts.max_restarts = round_.max_restarts;
+        facts.utc_offset = local_utc_offset(cause->unix_time_ms);
+        say(failure_report(facts));
     }
 
     void host_may_leave() {
@@ -356,14 +346,13 @@ class Agent::Impl {
     JoinStatus join_status_;
     std::optional<RendezvousServer> server_;
     std::optional<CoordinatorClient> client_;
-    std::optional<WorkerGroup> group_;
+    std::optional<RoundWorkers> workers_;
 
     RoundReady round_;
     std::optional<Failure> cause_;        // the job's first failure, as the coordinator says
     std::optional<Failure> own_failure_;  // the first one of this node
     std::optional<Refused> refusal_;
     std::optional<Finish> finish_;
-    bool all_zero_ = true;
     int signal_ = 0;      // the first one this agent was sent
     int interrupts_ = 0;  // how many of them were SIGINT
     bool left_ = false;

@@ -40,14 +40,15 @@ constexpr std::array<Row, kAgentStates> make_table() {
         {{/* round_ready */ draining, /* refused */ draining, /* connection_lost */ out,
           /* workers_succeeded */ draining, /* worker_failed */ draining, /* workers_gone */ draining,
           /* stop_ordered */ {A::report_gone, S::leaving}, /* finish_ordered */ {A::say_goodbye, S::done},
-          /* signal_received */ {A::report_signal, S::draining}, /* interrupted_again */ out,
+          /* signal_received */ {A::tell_signal, S::draining}, /* interrupted_again */ out,
           /* finish_timed_out */ draining}},
         // stopping
         {{/* round_ready */ stopping, /* refused */ stopping, /* connection_lost */ alone,
           /* workers_succeeded */ stopping, /* worker_failed */ stopping,
           /* workers_gone */ {A::report_gone, S::leaving}, /* stop_ordered */ stopping,
           /* finish_ordered */ stopping,
-          /* signal_received */ stopping, /* interrupted_again */ {A::kill_workers, S::stopping},
+          /* signal_received */ {A::tell_signal, S::stopping},
+          /* interrupted_again */ {A::kill_workers, S::stopping},
           /* finish_timed_out */ stopping}},
         // stopping_alone
         {{/* round_ready */ alone, /* refused */ alone, /* connection_lost */ alone,
@@ -57,10 +58,10 @@ constexpr std::array<Row, kAgentStates> make_table() {
           /* signal_received */ alone, /* interrupted_again */ {A::kill_workers, S::stopping_alone},
           /* finish_timed_out */ alone}},
         // leaving
-        {{/* round_ready */ leaving, /* refused */ leaving, /* connection_lost */ out,
+        {{/* round_ready */ {A::start_workers, S::running}, /* refused */ leaving, /* connection_lost */ out,
           /* workers_succeeded */ leaving,
           /* worker_failed */ leaving, /* workers_gone */ leaving, /* stop_ordered */ leaving,
-          /* finish_ordered */ {A::say_goodbye, S::done}, /* signal_received */ leaving,
+          /* finish_ordered */ {A::say_goodbye, S::done}, /* signal_received */ {A::tell_signal, S::leaving},
           /* interrupted_again */ out,
           /* finish_timed_out */ out}},
         // done

@@ -7,7 +7,7 @@
 //   draining         all workers of this node ended with 0; the other nodes are still at work
 //   stopping         the workers were told to end; the coordinator listens
 //   stopping_alone   likewise, but the coordinator is gone
-//   leaving          no worker is left; waiting for the coordinator's last word
+//   leaving          no worker is left; waiting for the coordinator's word: the end, or another round
 //   done             nothing left to do
 //
 // Legal changes are the cells of the table in agent_machine.cpp; a cell without an action is an event that is
@@ -41,6 +41,7 @@ enum class AgentAction {
     report_success,  // tell the coordinator
     report_failure,  // tell the coordinator, and stop the workers
     report_signal,   // tell the coordinator, and forward the signal to the workers
+    tell_signal,     // tell the coordinator only: the workers end already, and no restart may follow
     stop_workers,    // signal, grace period, SIGKILL
     kill_workers,    // SIGKILL now
     report_gone,     // tell the coordinator

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "rendezvous/endpoint.hpp"
+#include "rendezvous/restart_policy.hpp"
 #include "rendezvous/worker_env.hpp"
 
 namespace ddprun {
@@ -26,6 +28,12 @@ struct LaunchOptions {
     std::string role = "default";
     std::chrono::milliseconds join_timeout{900'000};
     std::chrono::milliseconds shutdown_timeout{30'000};
+    RestartOptions restarts;    // node 0's count
+    std::string progress_file;  // its change during a round is progress; empty: none
+    // Signals that end the job: the workers get the same one, then the grace runs.
+    std::vector<int> terminating_signals;
+    // Signals that do not end it: received by the launcher -> sent to every worker of the job.
+    std::map<int, int> forwarded_signals;
     std::string entry_name;           // what reports call the program
     std::vector<WorkerPlan> workers;  // one for each local rank
     Environment environment;          // what workers inherit

@@ -126,6 +126,8 @@ Environment worker_environment(const Environment& parent, const WorkerIdentity& 
     set("TORCHELASTIC_USE_AGENT_STORE", "True");
     set("DDPRUN_RUN_ID", identity.job_id);
     set("DDPRUN_ROUND", std::to_string(identity.round));
+    environment.erase("DDPRUN_RESTART_REASON");  // perhaps an outer job's
+    if (!identity.restart_reason.empty()) set("DDPRUN_RESTART_REASON", identity.restart_reason);
     environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     environment.emplace("NCCL_ASYNC_ERROR_HANDLING", "1");
     return environment;

@@ -2,8 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <numeric>
+#include <tuple>
 
 namespace ddprun {
 namespace {
@@ -20,6 +19,13 @@ struct Texts {
     std::string rdzv_id = "none";
     std::string rdzv_conf;
     std::string max_restarts = "0";
+    std::string restart_on;
+    std::string no_restart_on;
+    std::string backoff = "0";
+    std::string min_uptime = "10";
+    std::string progress_file;
+    std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+    std::string forward;
     std::string monitor_interval;
     std::string role = "default";
     std::string gpu_bind = "auto";
@@ -91,7 +97,23 @@ void add_options(CLI::App& app, Texts& texts) {
     group = "Supervision";
     value("--shutdown-timeout,--grace", texts.shutdown_timeout, "S",
           "Seconds between the signal to stop and SIGKILL (30)", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-    value("--max-restarts", texts.max_restarts, "N", "0: a failure ends the job (0)", "PET_MAX_RESTARTS");
+    value("--signals-to-handle", texts.signals_to_handle, "NAMES",
+          "Signals that are passed on to all workers and end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)",
+          "PET_SIGNALS_TO_HANDLE");
+    value("--forward", texts.forward, "A,B=C",
+          "Signals that are passed on to all workers without ending the job; B arrives as C", nullptr);
+
+    group = "Restarts (node 0's flags count)";
+    value("--max-restarts", texts.max_restarts, "N", "Restarts of the whole job after failures (0)",
+          "PET_MAX_RESTARTS");
+    value("--restart-on", texts.restart_on, "CODES", "Restart only after these exit codes, like 1,64-78",
+          nullptr);
+    value("--no-restart-on", texts.no_restart_on, "CODES", "Never restart after these exit codes", nullptr);
+    value("--backoff", texts.backoff, "MIN..MAX",
+          "Pause before a restart, doubled each time, like 1s..5m (0)", nullptr);
+    value("--min-uptime", texts.min_uptime, "S",
+          "A round this long was progress; 3 restarts in a row without progress end the job (10)", nullptr);
+    value("--progress-file", texts.progress_file, "PATH", "Its change during a round was progress", nullptr);
     value("--monitor-interval", texts.monitor_interval, "S", "No effect: nothing is polled",
           "PET_MONITOR_INTERVAL");
 }
@@ -139,77 +161,6 @@ std::vector<std::string> take_launcher_words(const CLI::App& app, const std::vec
     return launcher;
 }
 
-std::optional<int> whole_number(std::string_view text) {
-    int value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
-int bounded(const std::string& flag, const std::string& text, int low, int high) {
-    auto value = whole_number(text);
-    if (!value || *value < low || *value > high) {
-        throw UsageError(flag + " " + text + ": must be a whole number from " + std::to_string(low) + " to " +
-                         std::to_string(high));
-    }
-    return *value;
-}
-
-int parse_nnodes(const std::string& text) {
-    auto colon = text.find(':');
-    if (colon == std::string::npos) return bounded("--nnodes", text, 1, kMaxNodes);
-    auto low = whole_number(text.substr(0, colon)), high = whole_number(text.substr(colon + 1));
-    if (!low || !high || *low < 1 || *high < *low || *high > kMaxNodes) {
-        throw UsageError("--nnodes " + text + ": must be N, or MIN:MAX with 1 <= MIN <= MAX");
-    }
-    if (*low != *high)
-        throw UsageError("--nnodes " + text +
-                         ": a changing number of nodes is not supported; give one number");
-    return *high;
-}
-
-std::string parse_nproc(const std::string& text) {
-    if (text == "auto" || text == "gpu" || text == "cpu") return text;
-    constexpr int kMaxWorkersPerNode = 4096;  // the coordinator's limit, see Coordinator::kMaxWorkersPerNode
-    if (!whole_number(text))
-        throw UsageError("--nproc-per-node " + text + ": must be a number, auto, gpu or cpu");
-    bounded("--nproc-per-node", text, 1, kMaxWorkersPerNode);
-    return text;
-}
-
-// Reads `join_timeout` (or its older name `timeout`) out of KEY=VALUE,… and knows torchrun's other keys.
-int parse_rdzv_conf(const std::string& conf, int join_timeout) {
-    static const std::vector<std::string> kKnown = {"join_timeout",
-                                                    "timeout",
-                                                    "last_call_timeout",
-                                                    "close_timeout",
-                                                    "heartbeat_timeout",
-                                                    "rank",
-                                                    "read_timeout",
-                                                    "is_host",
-                                                    "store_type",
-                                                    "keep_alive_interval",
-                                                    "keep_alive_max_attempt"};
-    if (conf.empty()) return join_timeout;
-    for (const std::string& entry : CLI::detail::split(conf, ',')) {
-        auto equals = entry.find('=');
-        std::string key = CLI::detail::trim_copy(entry.substr(0, equals));
-        std::string value =
-            equals == std::string::npos ? "" : CLI::detail::trim_copy(entry.substr(equals + 1));
-        if (key.empty() || value.empty())
-            throw UsageError("--rdzv-conf " + conf + ": must be KEY=VALUE,KEY=VALUE,…");
-        if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end()) {
-            auto meant = nearest(key, kKnown);
-            throw UsageError("--rdzv-conf " + key + ": no such key" +
-                             (meant ? "; did you mean " + *meant + "?" : ""));
-        }
-        if (key == "join_timeout" || key == "timeout") {
-            join_timeout = bounded("--rdzv-conf " + key, value, 1, kMaxTimeoutSeconds);
-        }
-    }
-    return join_timeout;
-}
-
 void set_master(CommandLine& line, const Texts& texts) {
     if (!texts.master_addr.empty()) {
         auto endpoint = parse_endpoint(texts.master_addr, 0);
@@ -254,36 +205,32 @@ void check_together(const CommandLine& line, const Texts& texts) {
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0}) {
         throw UsageError("--master-port 0: the nodes must agree on a port; 0 is for one node only");
     }
-    if (texts.max_restarts != "0") {
-        bounded("--max-restarts", texts.max_restarts, 0, kMaxTimeoutSeconds);
-        throw UsageError("--max-restarts " + texts.max_restarts + ": restarts are not supported; use 0");
-    }
+}
+
+void set_supervision(CommandLine& line, const Texts& texts) {
+    RestartOptions& restarts = line.restarts;
+    auto codes = [](const std::string& flag, const std::string& text) {
+        auto ranges = parse_code_ranges(text);
+        if (!ranges) throw UsageError(flag + " " + text + ": must be exit codes from 1 to 255, like 1,64-78");
+        return *ranges;
+    };
+    restarts.max_restarts = bounded("--max-restarts", texts.max_restarts, 0, kMaxRestarts);
+    if (!texts.restart_on.empty()) restarts.restart_on = codes("--restart-on", texts.restart_on);
+    if (!texts.no_restart_on.empty()) restarts.no_restart_on = codes("--no-restart-on", texts.no_restart_on);
+    std::tie(restarts.backoff_min, restarts.backoff_max) = parse_backoff(texts.backoff);
+    auto min_uptime = parse_duration(texts.min_uptime);
+    if (!min_uptime) throw UsageError("--min-uptime " + texts.min_uptime + ": must be a duration like 60s");
+    restarts.min_uptime = *min_uptime;
+    restarts.has_progress_file = !texts.progress_file.empty();
+    line.progress_file = texts.progress_file;
+    line.shutdown_timeout_s = bounded("--shutdown-timeout", texts.shutdown_timeout, 0, kMaxTimeoutSeconds);
+    line.terminating_signals = parse_signals(texts.signals_to_handle, line.unknown_signals);
+    line.forwarded_signals = parse_forward(texts.forward);
+    for (const auto& [received, sent] : line.forwarded_signals)
+        std::erase(line.terminating_signals, received);
 }
 
 }  // namespace
-
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
-    std::optional<std::string> best;
-    std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
-    for (const std::string& candidate : candidates) {
-        // Levenshtein distance, one row at a time.
-        std::vector<std::size_t> row(candidate.size() + 1);
-        std::iota(row.begin(), row.end(), std::size_t{0});
-        for (std::size_t i = 1; i <= word.size(); ++i) {
-            std::size_t diagonal = std::exchange(row[0], i);
-            for (std::size_t j = 1; j <= candidate.size(); ++j) {
-                const std::size_t replaced = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
-                diagonal = row[j];
-                row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-            }
-        }
-        if (row.back() < best_distance) {
-            best_distance = row.back();
-            best = candidate;
-        }
-    }
-    return best;
-}
 
 CommandLine parse_command_line(const std::vector<std::string>& words) {
     CLI::App app("Starts a distributed program on this node as part of a job, and supervises it.");
@@ -314,7 +261,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
     line.run_id = texts.rdzv_id;
     line.role = texts.role;
     line.join_timeout_s = parse_rdzv_conf(texts.rdzv_conf, line.join_timeout_s);
-    line.shutdown_timeout_s = bounded("--shutdown-timeout", texts.shutdown_timeout, 0, kMaxTimeoutSeconds);
+    set_supervision(line, texts);
     line.module = texts.module;
     line.no_python = texts.no_python;
     line.python = texts.python;

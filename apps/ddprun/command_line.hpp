@@ -5,21 +5,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "apps/ddprun/option_values.hpp"
 #include "rendezvous/endpoint.hpp"
+#include "rendezvous/restart_policy.hpp"
 
 namespace ddprun {
-
-// Bad input: what() is one line that names the flag and the value. main prints it and ends with kExitUsage.
-class UsageError : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
 
 struct CommandLine {
     int nnodes = 1;
@@ -31,6 +26,11 @@ struct CommandLine {
     std::string role = "default";
     int join_timeout_s = 900;
     int shutdown_timeout_s = 30;
+    RestartOptions restarts;
+    std::string progress_file;
+    std::vector<int> terminating_signals;
+    std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
+    std::map<int, int> forwarded_signals;
     bool module = false;
     bool no_python = false;
     bool python = false;
@@ -40,14 +40,7 @@ struct CommandLine {
     std::optional<std::string> show;   // --help or --version: print this and end with 0
 };
 
-// The largest values taken; beyond them a number is a typing error.
-inline constexpr int kMaxNodes = 100'000;
-inline constexpr int kMaxTimeoutSeconds = 10'000'000;
-
 // `words` without the launcher's own name. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words);
-
-// The entry of `candidates` nearest to `word`, if it is near enough to be what was meant.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace ddprun

@@ -80,6 +80,10 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.role = line.role;
     options.join_timeout = std::chrono::seconds(line.join_timeout_s);
     options.shutdown_timeout = std::chrono::seconds(line.shutdown_timeout_s);
+    options.restarts = line.restarts;
+    options.progress_file = line.progress_file;
+    options.terminating_signals = line.terminating_signals;
+    options.forwarded_signals = line.forwarded_signals;
     options.entry_name = program.entry_name;
     options.environment = facts.environment;
     options.hangup_ignored = facts.hangup_ignored;

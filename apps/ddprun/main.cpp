@@ -15,6 +15,9 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
     try {
         const CommandLine line = parse_command_line(words);
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
+        for (const std::string& name : line.unknown_signals) {
+            console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
+        }
         Agent agent(resolve_launch(line, find_node_facts()), console);
         return agent.run();
     } catch (const UsageError& error) {

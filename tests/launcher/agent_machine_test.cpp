@@ -63,6 +63,25 @@ TEST_CASE("the lives of an agent") {
               {E::workers_gone, A::report_gone, S::leaving},
               {E::finish_ordered, A::say_goodbye, S::done}});
     }
+    SECTION("a failure is followed by another round") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::worker_failed, A::report_failure, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+    }
+    SECTION("a signal between two rounds, or when all is done here, is the coordinator's business") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::stop_ordered, A::stop_workers, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::signal_received, A::tell_signal, S::leaving},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::signal_received, A::tell_signal, S::draining},
+              {E::stop_ordered, A::report_gone, S::leaving}});
+    }
     SECTION("a worker elsewhere fails when all is done here") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
@@ -72,7 +91,7 @@ TEST_CASE("the lives of an agent") {
     SECTION("a signal is forwarded once; a second SIGINT ends the grace") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::signal_received, A::report_signal, S::stopping},
-              {E::signal_received, A::none, S::stopping},
+              {E::signal_received, A::tell_signal, S::stopping},
               {E::interrupted_again, A::kill_workers, S::stopping},
               {E::workers_gone, A::report_gone, S::leaving},
               {E::finish_timed_out, A::leave, S::done}});
@@ -112,19 +131,21 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
         void take(E event) {
             switch (machine.handle(event)) {
                 case A::start_workers:
-                    CHECK_FALSE(started);
+                    CHECK((!started || stopped));
                     started = true;
+                    stopped = false;
                     break;
                 case A::report_failure:
                 case A::report_signal:
                 case A::stop_workers:
-                case A::kill_workers: stopped = true; break;
+                case A::kill_workers:
+                case A::report_gone: stopped = true; break;
                 case A::leave:
                 case A::say_goodbye: CHECK(machine.state() == S::done); break;
                 case A::none:
                 case A::join_again:
                 case A::report_success:
-                case A::report_gone: break;
+                case A::tell_signal: break;
             }
         }
     };

@@ -269,12 +269,15 @@ TEST_CASE("streams can lead to descriptors given by the caller") {
 }
 
 TEST_CASE("a launcher without stdin and stderr still starts workers and reports failures") {
+    boost::asio::io_context context;
+    WorkerSpec nowhere = program({"./no/such/program"});
+    // The report's pipe gets the free numbers, and must not be lost when the worker's streams are set up.
+    nowhere.standard_error = Stdio::null;
     const int input = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
     const int error = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     ::close(STDIN_FILENO);
     ::close(STDERR_FILENO);
-    boost::asio::io_context context;
-    auto missing = SessionLauncher{}(context.get_executor(), program({"./no/such/program"}));
+    auto missing = SessionLauncher{}(context.get_executor(), nowhere);
     std::optional<StubRun> run;
     run.emplace(stub_spec({"fds", "print-stdin"}));
     const Lines lines = run->out().rest();

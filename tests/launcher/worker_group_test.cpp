@@ -30,10 +30,16 @@ class FakeRunner final : public ProcessRunner {
     void signal_group(pid_t worker, int signal) override {
         log.push_back(std::to_string(worker - kFirstPid) + " " + signal_text(signal));
     }
+    void sweep(std::chrono::milliseconds patience,
+               std::function<void(const SweepResult&)> done) override {
+        log.push_back("sweep " + std::to_string(patience.count()));
+        swept_ = std::move(done);
+    }
     void forget(pid_t worker) override { log.push_back(std::to_string(worker - kFirstPid) + " forgotten"); }
 
     void exit(std::size_t worker, ExitStatus status) { workers_.at(worker).on_exit(status); }
     void gone(std::size_t worker) { workers_.at(worker).on_group_gone(); }
+    void swept(const SweepResult& result = {}) { std::exchange(swept_, {})(result); }
     std::size_t started() const { return workers_.size(); }
 
     Lines take_log() { return std::exchange(log, {}); }
@@ -42,6 +48,7 @@ class FakeRunner final : public ProcessRunner {
 
   private:
     std::vector<WorkerEvents> workers_;
+    std::function<void(const SweepResult&)> swept_;
 };
 
 std::vector<WorkerSpec> specs(std::size_t count) {
@@ -97,6 +104,10 @@ struct OwnRunner : ProcessRunner {
         return local->start(spec, std::move(events));
     }
     void signal_group(pid_t worker, int signal) override { local->signal_group(worker, signal); }
+    void sweep(std::chrono::milliseconds patience,
+               std::function<void(const SweepResult&)> done) override {
+        local->sweep(patience, std::move(done));
+    }
     void forget(pid_t worker) override { local->forget(worker); }
 };
 

@@ -1,0 +1,66 @@
+// RoundWorkers: this node's workers in one round, from their ranks to how each of them ended.
+//
+// Fills in what each worker is told (its place in the round), starts the WorkerGroup, and keeps the books
+// that the coordinator and the report want. Driven by the agent on its thread, which makes a new one for
+// every round and may destroy it when on_gone has returned. Decides nothing.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/launch_options.hpp"
+#include "launcher/worker_group.hpp"
+#include "rendezvous/control_message.hpp"
+
+namespace ddprun {
+
+// Changes when the file does; equal for a file that is not there. For --progress-file.
+std::string file_state(const std::string& path);
+
+struct RoundEvents {
+    // The first worker of this node failed by itself, or could not be started.
+    std::function<void(const Failure&)> on_failure;
+    // Nothing of this node's workers is left but these; normally none.
+    std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
+};
+
+class RoundWorkers {
+  public:
+    RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+                 const LaunchOptions& options, const RoundReady& place, std::string host, RoundEvents events);
+
+    // Starts all of them. What goes wrong is reported by on_failure before start returns; on_gone comes in
+    // any case.
+    void start();
+
+    void signal_all(int signal) { group_.signal_all(signal); }
+    void stop(int signal) { group_.stop(signal, options_.shutdown_timeout); }
+    void kill_now() { group_.kill_now(); }
+
+    // True if every worker ended with 0 so far.
+    bool all_zero() const { return all_zero_; }
+    // True if the progress file changed since the start.
+    bool progressed() const;
+    // One for each worker that has ended.
+    const std::vector<RankEnd>& ends() const { return ends_; }
+
+  private:
+    WorkerSpec spec(int local_rank) const;
+    void ended(const WorkerEnd& end);
+    Failure failure_of(int rank, int local_rank, pid_t pid) const;
+
+    const LaunchOptions& options_;
+    RoundReady place_;
+    std::string host_;
+    RoundEvents events_;
+    WorkerGroup group_;
+    std::string progress_before_;
+    std::vector<RankEnd> ends_;
+    bool all_zero_ = true;
+    bool failed_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,66 @@
+#include "launcher/failure_hint.hpp"
+
+#include <csignal>
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+std::string hint_for(const std::string& line, int signal = 0) {
+    Failure failure;
+    failure.signal = signal;
+    failure.last_lines = {"one line before", line, "one line behind"};
+    return failure_hint(failure);
+}
+
+}  // namespace
+
+TEST_CASE("hints: texts that many users have met") {
+    struct Row {
+        std::string line, part;
+    };
+    const Row rows[] = {
+        {"Bus error (core dumped)", "docker run --shm-size=8g"},
+        {"RuntimeError: DataLoader worker (pid 77) is killed by signal: Bus error. It is possible that "
+         "dataloader's "
+         "workers are out of shared memory.",
+         "--shm-size"},
+        {"OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'", "under Slurm more --mem"},
+        {"NCCL WARN Error while creating shared memory segment /dev/shm/nccl-5LzR9m (size 9637888)",
+         "--shm-size"},
+        {"ncclSystemError: unhandled system error, in shmutils.cc", "--shm-size"},
+        {"NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory", "memlock=-1"},
+        {"NCCL WARN Bootstrap : no socket interface found", "NCCL_SOCKET_IFNAME"},
+        {"RuntimeError: CUDA error: invalid device ordinal", "$DDPRUN_DEVICE"},
+        {"OSError: [Errno 24] Too many open files", "ulimit -n"},
+        {"ncclUnhandledCudaError: Call to CUDA function failed. unhandled cuda error", "NCCL_DEBUG=WARN"},
+        {"torch.distributed.DistBackendError: NCCL error, unhandled system error", "NCCL_DEBUG=WARN"},
+    };
+    for (const Row& row : rows) {
+        INFO(row.line);
+        CHECK_THAT(hint_for(row.line), Catch::Contains(row.part));
+        CHECK(hint_for(row.line).find('\n') == std::string::npos);
+    }
+}
+
+TEST_CASE("hints: SIGBUS, and nothing where nothing is known") {
+    CHECK_THAT(hint_for("", SIGBUS), Catch::Contains("--shm-size"));
+    CHECK(hint_for("", SIGSEGV).empty());
+    CHECK(hint_for("No space left on device: '/scratch'").empty());
+    CHECK(hint_for("ValueError: boom").empty());
+    CHECK_THAT(hint_for("no socket interface found", SIGBUS), Catch::Contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("hints: the error file's texts count too, and only a worker's failure has one") {
+    Failure failure;
+    failure.error_message = "RuntimeError: CUDA error: invalid device ordinal";
+    CHECK_FALSE(failure_hint(failure).empty());
+    failure.kind = Failure::Kind::node_lost;
+    CHECK(failure_hint(failure).empty());
+    Failure traced;
+    traced.traceback = "OSError: [Errno 24] Too many open files";
+    CHECK_FALSE(failure_hint(traced).empty());
+}
+
+}  // namespace ddprun
