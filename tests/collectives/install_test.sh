@@ -3,7 +3,7 @@
 #   install_test.sh BUILD_DIR CMAKE CXX FLAGS
 set -euo pipefail
 
-build="$1" cmake="$2" cxx="$3" flags="$4"
+build="$1" cmake="$2" cxx="$3" flags="${4:-}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
