@@ -59,5 +59,5 @@ show_what_matters() {
 }
 
 set +e
-ctest --test-dir "$folder" --verbose --parallel "$(nproc)" "${ctest_arguments[@]}" | show_what_matters
+ctest --test-dir "$folder" --verbose --parallel "$(nproc)" "${ctest_arguments[@]}" 2>&1 | show_what_matters
 exit "${PIPESTATUS[0]}"
