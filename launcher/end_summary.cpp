@@ -4,6 +4,7 @@
 #include <array>
 
 #include "launcher/exit_status.hpp"
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/check.hpp"
 
 namespace ddprun {
@@ -41,7 +42,7 @@ std::string end_text(const RankEnd& end) {
 std::string rank_line(const RankEnd& end) {
     std::string line = "rank " + std::to_string(end.rank) + " (local rank " + std::to_string(end.local_rank) +
                        ") on node " + std::to_string(end.node_rank);
-    if (!end.host.empty()) line += " (" + end.host + ")";
+    if (!end.host.empty()) line += " (" + harmless_line(end.host) + ")";
     if (end.pid != 0) line += ", pid " + std::to_string(end.pid);
     return line + ": " + end_text(end);
 }

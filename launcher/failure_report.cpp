@@ -22,7 +22,7 @@ constexpr const char* kEvidence = "    | ";
 
 std::string node_text(const Failure& failure) {
     std::string text = "node " + std::to_string(failure.node_rank);
-    return failure.host.empty() ? text : text + " (" + failure.host + ")";
+    return failure.host.empty() ? text : text + " (" + harmless_line(failure.host) + ")";
 }
 
 std::string worker_text(const Failure& failure) {
@@ -54,7 +54,7 @@ std::string circumstances(const ReportFacts& facts) {
     text += (text.empty() ? "restarts so far: " : "; restarts so far: ") + std::to_string(facts.restarts) +
             " of " + std::to_string(facts.max_restarts);
     if (!facts.finish.restarts.empty())
-        text += ", the last one because of: " + facts.finish.restarts.back().reason;
+        text += ", the last one because of: " + harmless_line(facts.finish.restarts.back().reason);
     return text;
 }
 
@@ -63,7 +63,7 @@ Lines message_lines(const std::string& text) {
     Lines lines;
     for (const std::string_view line : lines_of(text)) {
         if (lines.size() == kMaxMessageLines) break;
-        lines.push_back(kIndent + std::string(line));
+        lines.push_back(kIndent + harmless_line(line));
     }
     return lines;
 }
@@ -73,13 +73,10 @@ Lines evidence_of(const Failure& failure) {
     Lines words;
     const bool wrote_file = !failure.error_message.empty() || !failure.traceback.empty();
     for (const std::string* text : {&failure.error_message, &failure.traceback}) {
-        for (const std::string_view line : lines_of(*text)) words.push_back(kEvidence + std::string(line));
+        for (const std::string_view line : lines_of(*text)) words.push_back(kEvidence + harmless_line(line));
     }
     if (!wrote_file) {
-        for (const std::string& line : failure.last_lines) {
-            for (const std::string_view part : lines_of(line.empty() ? "\n" : line))
-                words.push_back(kEvidence + std::string(part));
-        }
+        for (const std::string& line : failure.last_lines) words.push_back(kEvidence + harmless_line(line));
     }
     if (words.empty()) return {};
     words.insert(words.begin(), wrote_file ? "  its error file says:" : "  its last lines on stderr:");
@@ -128,10 +125,10 @@ std::string failure_text(const Failure& failure) {
 
 std::string failure_report(const ReportFacts& facts) {
     const Failure& cause = facts.finish.cause;
-    Lines lines{headline(facts.entry_name, cause)};
+    Lines lines{headline(harmless_line(facts.entry_name), cause)};
     if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
     append(lines, message_lines(cause.message));
-    if (!cause.hint.empty()) lines.push_back("  hint: " + cause.hint);
+    if (!cause.hint.empty()) lines.push_back("  hint: " + harmless_line(cause.hint));
 
     Lines last = message_lines(facts.finish.message);
     last.push_back("  exiting with code " + std::to_string(facts.finish.exit_code));

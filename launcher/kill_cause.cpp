@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/node_resources.hpp"
 #include "launcher/small_file.hpp"
 
 namespace ddprun {
@@ -71,17 +70,6 @@ OomCounters read_oom_counters(const OomSources& sources) {
         counters.worker_peak = read_number(sources.worker_cgroup / "memory.peak");
     }
     return counters;
-}
-
-fs::path find_job_cgroup(const fs::path& cgroup_file, const fs::path& cgroup_root) {
-    const auto text = read_small_file(cgroup_file, kMaxCounterFile);
-    const auto named = text.has_value() ? parse_cgroup_folders(*text).unified : std::nullopt;
-    if (!named) return {};
-    // In a container the folder may be the host's; the container's own is then the root.
-    for (const fs::path& folder : {cgroup_root / fs::path(*named).relative_path(), cgroup_root}) {
-        if (read_cgroup_kills(folder)) return folder;
-    }
-    return {};
 }
 
 std::string explain_kill(const OomCounters& before, const OomCounters& after) {

@@ -19,7 +19,7 @@ namespace ddprun {
 // Where the counters are. A folder that is not known is left empty.
 struct OomSources {
     std::filesystem::path worker_cgroup;  // holds this worker and its descendants only
-    std::filesystem::path job_cgroup;     // holds all workers, and perhaps more: the launcher's own does
+    std::filesystem::path job_cgroup;     // holds all workers, and perhaps more: own_cgroup_folder() does
     std::filesystem::path vmstat = "/proc/vmstat";
 };
 
@@ -37,10 +37,6 @@ struct OomCounters {
 // Some small reads. To be called right before a worker is started and once it has ended by SIGKILL, before
 // its cgroup is removed.
 OomCounters read_oom_counters(const OomSources& sources);
-
-// The cgroup of this process for OomSources::job_cgroup; empty if there is none that counts.
-std::filesystem::path find_job_cgroup(const std::filesystem::path& cgroup_file = "/proc/self/cgroup",
-                                      const std::filesystem::path& cgroup_root = "/sys/fs/cgroup");
 
 // One sentence for Failure::hint.
 std::string explain_kill(const OomCounters& before, const OomCounters& after);

@@ -94,19 +94,6 @@ TEST_CASE("who killed: the machine's own counter can be read, or that is said") 
     CHECK_FALSE(now.worker_kills);
 }
 
-TEST_CASE("who killed: the job's cgroup is this process's own, or the root a container sees") {
-    TemporaryFolder folder;
-    const fs::path self = folder.file("self", "4:memory:/other\n0::/a/b\n");
-    fs::create_directories(folder.path() / "a" / "b");
-    CHECK(find_job_cgroup(self, folder.path()).empty());
-    folder.file("memory.events", kEvents);
-    CHECK(find_job_cgroup(self, folder.path()) == folder.path());
-    folder.file("a/b/memory.events", kEvents);
-    CHECK(find_job_cgroup(self, folder.path()) == folder.path() / "a" / "b");
-    CHECK(find_job_cgroup(folder.path() / "no", folder.path()).empty());
-    CHECK(find_job_cgroup(folder.file("v1", "4:memory:/a/b\n"), folder.path()).empty());
-}
-
 TEST_CASE("counters of files with a name and a value on each line") {
     CHECK(parse_counter(kEvents, "oom_kill") == 3);
     CHECK(parse_counter(kEvents, "oom") == 1);
