@@ -64,10 +64,7 @@ std::optional<double> quota_v1(const fs::path& folder) {
 template <typename Read>
 std::optional<double> tightest(const fs::path& root, const std::string& folder, Read read) {
     std::optional<double> least;
-    // ".." in it means that the cgroup lies outside of what this process can see.
-    fs::path below = fs::path(folder).relative_path();
-    const bool outside = std::find(below.begin(), below.end(), "..") != below.end();
-    for (fs::path at = outside ? fs::path() : below;; at = at.parent_path()) {
+    for (fs::path at = fs::path(folder).relative_path();; at = at.parent_path()) {
         if (auto quota = read(root / at)) least = least ? std::min(*least, *quota) : *quota;
         if (at.empty()) return least;
     }

@@ -1,8 +1,8 @@
 #include "launcher/worker_group.hpp"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <csignal>
+#include <utility>
 
 #include "rendezvous/check.hpp"
 
@@ -28,11 +28,11 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         : runner_(runner),
           events_(std::move(events)),
           grace_timer_(executor),
-          kill_timer_(executor),
           kill_patience_(kill_patience) {}
 
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs) {
-        check(workers_.empty() && !finished_, "a worker group is started once");
+        check(!started_, "a worker group is started once");
+        started_ = true;
         workers_.reserve(specs.size());
         std::optional<WorkerStartFailure> failure;
         for (const WorkerSpec& spec : specs) {
@@ -44,8 +44,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
             workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(result).pid, Clock::now()});
         }
         if (workers_.empty()) {
-            boost::asio::post(grace_timer_.get_executor(),
-                              [state = shared_from_this()] { state->finish({}); });
+            begin_sweep();
         } else if (failure) {
             kill_now();
         }
@@ -77,11 +76,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         killing_ = true;
         grace_timer_.cancel();
         signal_all(SIGKILL);
-        kill_timer_.expires_after(kill_patience_);
-        kill_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-            auto state = weak.lock();
-            if (!error && state) state->give_up();
-        });
+        begin_sweep();
     }
 
     std::size_t running() const {
@@ -93,9 +88,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     void abandon() {
         if (!killing_) signal_all(SIGKILL);
         events_ = {};
-        finished_ = true;
         grace_timer_.cancel();
-        kill_timer_.cancel();
     }
 
   private:
@@ -122,25 +115,32 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
 
     void on_group_gone(std::size_t index) {
         workers_[index].phase = Worker::Phase::gone;
-        if (all_gone()) finish({});
+        if (all_gone()) begin_sweep();
     }
 
-    void give_up() {
+    // What is left now was told to end and did not, or hid from the signals in a session of its own.
+    void begin_sweep() {
+        if (std::exchange(sweeping_, true)) return;
+        grace_timer_.cancel();
+        runner_.sweep(kill_patience_, [weak = weak_from_this()](const SweepResult& result) {
+            if (auto state = weak.lock()) state->finish(result);
+        });
+    }
+
+    void finish(const SweepResult& result) {
         std::vector<UnkillableWorker> unkillable;
+        for (const Survivor& survivor : result.survivors) {
+            const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& one) {
+                return one.phase != Worker::Phase::gone && one.pid == survivor.pid;
+            });
+            const bool found = worker != workers_.end();
+            unkillable.push_back({found ? worker->rank : -1, found ? worker->local_rank : -1, survivor.pid,
+                                  survivor.state, survivor.wchan, survivor.command});
+        }
         for (Worker& worker : workers_) {
-            if (worker.phase == Worker::Phase::gone) continue;
-            unkillable.push_back({worker.rank, worker.local_rank, worker.pid});
-            runner_.forget(worker.pid);
+            if (worker.phase != Worker::Phase::gone) runner_.forget(worker.pid);
             worker.phase = Worker::Phase::gone;
         }
-        finish(unkillable);
-    }
-
-    void finish(const std::vector<UnkillableWorker>& unkillable) {
-        if (finished_) return;
-        finished_ = true;
-        grace_timer_.cancel();
-        kill_timer_.cancel();
         if (auto on_all_gone = events_.on_all_gone) on_all_gone(unkillable);
     }
 
@@ -152,40 +152,36 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     ProcessRunner& runner_;
     WorkerGroupEvents events_;
     boost::asio::steady_timer grace_timer_;
-    boost::asio::steady_timer kill_timer_;
     const Duration kill_patience_;
     std::vector<Worker> workers_;
+    bool started_ = false;
     bool stopping_ = false;
     bool killing_ = false;
-    bool finished_ = false;
+    bool sweeping_ = false;
 };
 
 WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                          WorkerGroupEvents events, Duration kill_patience)
     : state_(std::make_shared<State>(executor, runner, std::move(events), kill_patience)) {}
 
-WorkerGroup::~WorkerGroup() {
-    state_->abandon();
-}
+WorkerGroup::~WorkerGroup() { state_->abandon(); }
 
 std::optional<WorkerStartFailure> WorkerGroup::start_all(const std::vector<WorkerSpec>& specs) {
     return state_->start_all(specs);
 }
 
-void WorkerGroup::signal_all(int signal) {
-    state_->signal_all(signal);
+void WorkerGroup::signal_all(int signal) { state_->signal_all(signal); }
+
+void WorkerGroup::stop(int signal, Duration grace) { state_->stop(signal, grace); }
+
+void WorkerGroup::kill_now() { state_->kill_now(); }
+
+std::string to_string(const UnkillableWorker& worker) {
+    const std::string process = to_string(Survivor{worker.pid, worker.state, worker.wchan, worker.command});
+    if (worker.rank < 0) return process + ", left behind by a worker,";
+    return "rank " + std::to_string(worker.rank) + ", " + process + ",";
 }
 
-void WorkerGroup::stop(int signal, Duration grace) {
-    state_->stop(signal, grace);
-}
-
-void WorkerGroup::kill_now() {
-    state_->kill_now();
-}
-
-std::size_t WorkerGroup::running() const {
-    return state_->running();
-}
+std::size_t WorkerGroup::running() const { return state_->running(); }
 
 }  // namespace ddprun
