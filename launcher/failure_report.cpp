@@ -36,6 +36,18 @@ ExitStatus status_of(const Failure& failure) {
     return Exited{failure.exit_code};
 }
 
+std::string failure_text(const Failure& failure) {
+    switch (failure.kind) {
+        case Failure::Kind::worker_failed:
+            if (failure.pid == 0) return worker_text(failure) + " could not be started";
+            return worker_text(failure) + ": " + to_string(status_of(failure));
+        case Failure::Kind::node_lost: return node_text(failure) + " was lost";
+        case Failure::Kind::signalled:
+            return signal_text(failure.signal) + " sent to ddprun on " + node_text(failure);
+    }
+    return {};
+}
+
 std::string headline(const std::string& entry_name, const Failure& failure) {
     switch (failure.kind) {
         case Failure::Kind::worker_failed:
@@ -110,18 +122,6 @@ std::string survivor_line(const std::vector<std::string>& survivors) {
 void append(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); }
 
 }  // namespace
-
-std::string failure_text(const Failure& failure) {
-    switch (failure.kind) {
-        case Failure::Kind::worker_failed:
-            if (failure.pid == 0) return worker_text(failure) + " could not be started";
-            return worker_text(failure) + ": " + to_string(status_of(failure));
-        case Failure::Kind::node_lost: return node_text(failure) + " was lost";
-        case Failure::Kind::signalled:
-            return signal_text(failure.signal) + " sent to ddprun on " + node_text(failure);
-    }
-    return {};
-}
 
 std::string failure_report(const ReportFacts& facts) {
     const Failure& cause = facts.finish.cause;

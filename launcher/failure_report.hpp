@@ -42,8 +42,4 @@ struct ReportFacts {
 //       survivors: 0
 std::string failure_report(const ReportFacts& facts);
 
-// "rank 5 (local rank 1) on node 1 (gpu07), pid 4242: signal 9 (SIGKILL)", "node 3 (gpu03) was lost",
-// "SIGTERM sent to ddprun on node 0 (login)": a failure in one line, also as the reason of a restart.
-std::string failure_text(const Failure& failure);
-
 }  // namespace ddprun

@@ -12,6 +12,10 @@
 //   say TEXT            prints TEXT
 //   complain TEXT       prints TEXT on stderr
 //   touch PATH          creates the file PATH
+//   write-error-file FORM TEXT
+//                       writes $TORCHELASTIC_ERROR_FILE with the message TEXT, as PyTorch's @record does
+//                       (FORM `nested`, with a traceback) or in the other form (`flat`); TEXT goes into JSON
+//                       as it is
 //   ready-then-wait     prints "ready", then waits for a signal; all dispositions stay as they are
 //   ignore-term         prints "ready" and waits; SIGTERM has no effect
 //   exit-zero-on-term   prints "ready" and waits; SIGTERM ends it with code 0 ("got SIGTERM" is printed)
@@ -217,6 +221,20 @@ void touch(const std::string& path) {
     ::close(fd);
 }
 
+void write_error_file(const std::string& form, const std::string& text) {
+    const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+    std::FILE* file = path == nullptr ? nullptr : std::fopen(path, "we");
+    if (file == nullptr) refuse("cannot write $TORCHELASTIC_ERROR_FILE");
+    std::fprintf(
+        file,
+        form == "flat"
+            ? R"({"message": "%s", "timestamp": 1700000000})"
+            : R"({"message": {"message": "%s", "extraInfo": {"py_callstack": "Traceback:\n  in stub\n", )"
+              R"("timestamp": "1700000000"}}})",
+        text.c_str());
+    std::fclose(file);
+}
+
 // The arguments of the mode at `at`; moves `at` behind them.
 std::string take(const Arguments& arguments, std::size_t& at) {
     if (at >= arguments.size()) refuse("an argument is missing behind '" + arguments.back() + "'");
@@ -262,6 +280,9 @@ void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
     }
     if (mode == "touch") {
         touch(take(arguments, at));
+    } else if (mode == "write-error-file") {
+        const std::string form = take(arguments, at);
+        write_error_file(form, take(arguments, at));
     } else if (mode == "grandchild") {
         start_grandchild();
     } else if (mode == "fork") {
