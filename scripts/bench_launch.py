@@ -209,6 +209,7 @@ class FailureBench:
         self.word = os.open(os.path.join(folder, "word"), os.O_RDWR)
 
     def all_up(self, count):
+        """Waits until that many workers have said that they run."""
         poller = select.poll()
         poller.register(self.up, select.POLLIN)
         seen, deadline = b"", time.monotonic() + LIMIT_SECONDS
@@ -218,20 +219,25 @@ class FailureBench:
             seen += os.read(self.up, 4096)
         return True
 
-    def milliseconds(self, commands, workers, failing_rank):
+    def start(self, commands, failing_rank):
+        """Starts launchers whose workers carry this bench's folder in their environment; -1: no rank is to fail."""
+        environment = {**MPI_ENVIRONMENT, "FAILING_RANK": str(failing_rank), "BENCH_FOLDER": self.folder}
+        return [Process(command, environment) for command in commands]
+
+    def milliseconds(self, commands, workers, failing_rank, expected=7, limit=LIMIT_SECONDS):
         """From the failing worker's stamp to the last launcher's exit; None when a time limit passed."""
-        environment = {**MPI_ENVIRONMENT, "FAILING_RANK": str(failing_rank)}
-        processes = [Process(command, environment) for command in commands]
+        processes = self.start(commands, failing_rank)
         ended = self.all_up(workers)
         if ended:
             os.write(self.word, b"!")
-            ended = all([process.ended_within(LIMIT_SECONDS) for process in processes])
+            deadline = time.monotonic() + limit
+            ended = all([process.ended_within(deadline - time.monotonic()) for process in processes])
         last_exit = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         codes = [process.reap() for process in processes]
         if not ended:
             return None
-        if any(code != 7 for code in codes):
-            sys.exit(f"bench_launch: the launchers of the failure figure ended with {codes}, not with the worker's 7")
+        if any(code != expected for code in codes):
+            sys.exit(f"{os.path.basename(sys.argv[0])}: the launchers of a failure figure ended with {codes}, not with {expected}")
         with open(os.path.join(self.folder, "stamp"), encoding="ascii") as file:
             return (last_exit - int(file.read())) / 1e6
 

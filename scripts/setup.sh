@@ -31,7 +31,8 @@ openmpi-bin:the tests under mpirun
 iproute2:the tests with a network namespace per node
 util-linux:the same"
 bench_packages="\
-findutils:xargs, which ddprun is measured against"
+findutils:xargs, which ddprun is measured against
+strace:the wake-ups of an idle launcher"
 ci_packages="\
 clang:the second compiler
 clang-format:the layout of the sources"
