@@ -182,6 +182,8 @@ TEST_CASE("file store: a torn last record is ignored by readers and cut off by t
         REQUIRE(file.contents().size() == size);
         FileStore writer(file.path());
         writer.set("c", "3");
+        constexpr std::size_t kHeader = 17;
+        REQUIRE(file.contents().size() == before.size() + kHeader + 2);
         REQUIRE(reader.get("c", milliseconds(0)) == "3");
         REQUIRE_FALSE(reader.check_keys({"b"}));
         REQUIRE(FileStore(file.path()).check_keys({"a", "c"}));
