@@ -1,8 +1,5 @@
 #include "launcher/local_runner.hpp"
 
-#include <poll.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,26 +14,12 @@
 namespace ddprun {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // The looks for leftovers: soon at first, since a killed process needs hardly a millisecond.
 constexpr std::chrono::milliseconds kFirstLook{1};
 constexpr std::chrono::milliseconds kLongestLook{50};
 
 // How long the destructor waits for killed workers; what hangs in the kernel longer is left to init.
 constexpr std::chrono::milliseconds kDestructionPatience{1000};
-
-// Reaps a killed child if it ends before the deadline.
-void reap_until(pid_t pid, Clock::time_point deadline) {
-    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-    if (pidfd >= 0) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-        pollfd event{pidfd, POLLIN, 0};
-        ::poll(&event, 1, static_cast<int>(std::max<long>(left, 0)));
-        ::close(pidfd);
-    }
-    ::waitpid(pid, nullptr, WNOHANG);
-}
 
 }  // namespace
 
@@ -56,35 +39,75 @@ struct LocalRunner::Child {
     bool abandoned = false;  // by forget() or by the end of the runner; nothing is reported then
 };
 
-LocalRunner::LocalRunner(const boost::asio::any_io_executor& executor) : executor_(executor) {
+struct LocalRunner::Sweep {
+    std::function<void(const SweepResult&)> done;
+    std::optional<SweepResult> result;  // once the sweeper has finished
+};
+
+LocalRunner::LocalRunner(const boost::asio::any_io_executor& executor, std::optional<JobCgroup> cgroup)
+    : executor_(executor),
+      cgroup_(std::move(cgroup)),
+      sweeper_(executor, {.has_owner =
+                              [this](pid_t pid) {
+                                  auto child = children_.find(pid);
+                                  return child != children_.end() && !child->second->exited;
+                              },
+                          .spared = {},
+                          .kill_at_once =
+                              [this] {
+                                  if (cgroup_) cgroup_->kill();
+                              }}) {
     struct sigaction action = {};
     ::sigaction(SIGCHLD, nullptr, &action);
     if (action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
+    become_subreaper();
 }
 
 LocalRunner::~LocalRunner() {
-    for (auto& [pid, child] : children_) ::kill(-pid, SIGKILL);
-    const auto deadline = Clock::now() + kDestructionPatience;
     for (auto& [pid, child] : children_) {
         child->abandoned = true;
         child->timer.cancel();
         child->process.detach();
-        if (!child->exited) reap_until(pid, deadline);
     }
+    sweeper_.sweep_now(kDestructionPatience);
 }
 
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
-    auto result = SessionLauncher{}(executor_, spec);
+    const int cgroup = cgroup_ ? cgroup_->open_worker(spec.local_rank) : -1;
+    SessionLauncher launcher(cgroup);
+    auto result = launcher(executor_, spec);
+    if (cgroup >= 0) ::close(cgroup);
     if (auto* failure = std::get_if<StartFailure>(&result)) return std::move(*failure);
     auto child =
         std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
     children_.emplace(child->pid, child);
     wait_for_exit(child);
-    return Started{child->pid};
+    return Started{child->pid, launcher.used_cgroup()};
 }
 
 void LocalRunner::signal_group(pid_t worker, int signal) {
     if (children_.count(worker) != 0) ::kill(-worker, signal);
+}
+
+void LocalRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {
+    check(!sweep_, "one sweep at a time");
+    sweep_ = std::make_unique<Sweep>(Sweep{std::move(done), std::nullopt});
+    sweeper_.sweep(patience, [this](const SweepResult& result) {
+        sweep_->result = result;
+        const auto children = children_;
+        for (const auto& [pid, child] : children) {
+            if (child->exited && !child->abandoned) look_at_group(child);
+        }
+        finish_sweep();
+    });
+}
+
+// The last events of the workers come before the result, unless some worker has none to come.
+void LocalRunner::finish_sweep() {
+    if (!sweep_ || !sweep_->result) return;
+    if (!children_.empty() && sweep_->result->survivors.empty()) return;
+    const auto sweep = std::move(sweep_);
+    sweep->done(*sweep->result);
 }
 
 void LocalRunner::forget(pid_t worker) {
@@ -103,16 +126,20 @@ void LocalRunner::wait_for_exit(const std::shared_ptr<Child>& child) {
         if (child->abandoned) return;
         check(!error, "a worker was reaped by somebody else");
         child->exited = true;
-        child->events.on_exit(decode_wait_status(child->process.native_exit_code()));
+        const ExitStatus status = decode_wait_status(child->process.native_exit_code());
+        sweeper_.reap();
+        child->events.on_exit(status);
         if (!child->abandoned) look_at_group(child);
     });
 }
 
 void LocalRunner::look_at_group(const std::shared_ptr<Child>& child) {
     if (!process_group_alive(child->pid)) {
+        child->abandoned = true;
+        child->timer.cancel();
         children_.erase(child->pid);
         child->events.on_group_gone();
-        return;
+        return finish_sweep();
     }
     child->timer.expires_after(child->next_look);
     child->next_look = std::min(child->next_look * 2, kLongestLook);

@@ -1,4 +1,7 @@
-// LocalRunner: the ProcessRunner that forks in this process.
+// LocalRunner: the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses
+// its parent becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
+// every child of this process for a worker's; so there is one runner in a process, and nobody else there has
+// children.
 //
 // Its events come from `executor`. The thread that calls start() must live as long as the process (see
 // SessionLauncher). SIGCHLD must not be ignored, or the kernel would throw away how workers ended: the
@@ -15,29 +18,44 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <map>
 #include <memory>
+#include <optional>
 
+#include "launcher/job_cgroup.hpp"
 #include "launcher/process_runner.hpp"
+#include "launcher/sweeper.hpp"
 
 namespace ddprun {
 
 class LocalRunner final : public ProcessRunner {
   public:
-    explicit LocalRunner(const boost::asio::any_io_executor& executor);
+    // With a cgroup, each worker starts in a folder of its own in it, where the system permits that.
+    explicit LocalRunner(const boost::asio::any_io_executor& executor,
+                         std::optional<JobCgroup> cgroup = std::nullopt);
 
     // Kills and reaps what is left, within kDestructionPatience.
     ~LocalRunner() override;
 
+    // Reaps orphans that have ended. For an owner who knows of SIGCHLD; without, they wait for the next
+    // sweep.
+    void children_changed() { sweeper_.reap(); }
+
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
     void signal_group(pid_t worker, int signal) override;
+    void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override;
     void forget(pid_t worker) override;
 
   private:
     struct Child;
+    struct Sweep;
 
     void wait_for_exit(const std::shared_ptr<Child>& child);
     void look_at_group(const std::shared_ptr<Child>& child);
+    void finish_sweep();
 
     boost::asio::any_io_executor executor_;
+    std::optional<JobCgroup> cgroup_;
+    Sweeper sweeper_;
+    std::unique_ptr<Sweep> sweep_;  // while one is under way
     std::map<pid_t, std::shared_ptr<Child>> children_;
 };
 

@@ -7,11 +7,14 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "launcher/exit_status.hpp"
+#include "launcher/process_table.hpp"
 #include "launcher/worker_spec.hpp"
 
 namespace ddprun {
@@ -19,6 +22,7 @@ namespace ddprun {
 // A worker runs: its program was executed. `pid` is also the number of its session and of its process group.
 struct Started {
     pid_t pid = 0;
+    bool in_own_cgroup = false;  // it and its descendants are alone in a cgroup (see JobCgroup)
 };
 
 // The exit codes of a launcher that could not start a program, as shells have them.
@@ -42,6 +46,15 @@ struct WorkerEvents {
     std::function<void()> on_group_gone;
 };
 
+// How many processes a sweep names; a machine with more of them needs attention all the same.
+inline constexpr std::size_t kMaxSurvivors = 64;
+
+// What a sweep found.
+struct SweepResult {
+    int killed = 0;                   // processes it killed besides the workers themselves
+    std::vector<Survivor> survivors;  // still there when its patience ended; normally none
+};
+
 class ProcessRunner {
   public:
     ProcessRunner() = default;
@@ -54,6 +67,12 @@ class ProcessRunner {
     // Sends the signal to every process of the worker's process group, also when the worker itself has ended.
     // After on_group_gone, and where nothing is left to receive it, nothing happens.
     virtual void signal_group(pid_t worker, int signal) = 0;
+
+    // Kills and reaps every process that workers started, in whatever session or process group it is, and the
+    // workers themselves if some are left. Calls back once, from the executor, when nothing is left or the
+    // patience has ended; the events of every worker that ended have come before. One sweep at a time; no
+    // start until it is done.
+    virtual void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) = 0;
 
     // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
     virtual void forget(pid_t worker) = 0;

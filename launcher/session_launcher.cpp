@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -106,6 +107,30 @@ class PreparedExec {
     std::vector<char*> environment_pointers_;
 };
 
+// The arguments of the system call clone3 up to the cgroup; glibc has no wrapper for it.
+struct CloneArguments {
+    std::uint64_t flags = 0x200000000;  // CLONE_INTO_CGROUP
+    std::uint64_t pidfd = 0;
+    std::uint64_t child_tid = 0;
+    std::uint64_t parent_tid = 0;
+    std::uint64_t exit_signal = SIGCHLD;
+    std::uint64_t stack = 0;
+    std::uint64_t stack_size = 0;
+    std::uint64_t tls = 0;
+    std::uint64_t set_tid = 0;
+    std::uint64_t set_tid_size = 0;
+    std::uint64_t cgroup = 0;
+};
+
+// A fork whose child is born in the cgroup; -1 where that is not possible.
+pid_t spawn_in_cgroup(const ChildPlan& plan, int cgroup) {
+    CloneArguments arguments;
+    arguments.cgroup = static_cast<std::uint64_t>(cgroup);
+    const pid_t pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+    if (pid == 0) become_program(plan);
+    return pid;
+}
+
 // A function of its own: the frame that called vfork must still be there when the parent goes on.
 [[gnu::noinline]] pid_t spawn(const ChildPlan& plan) {
     const pid_t pid = ::vfork();
@@ -195,8 +220,18 @@ int make_report_pipe(Descriptor& reader, Descriptor& writer) {
 
 }  // namespace
 
+pid_t SessionLauncher::fork_for(const ChildPlan& plan) {
+    used_cgroup_ = false;
+    if (cgroup_ >= 0) {
+        const pid_t pid = spawn_in_cgroup(plan, cgroup_);
+        used_cgroup_ = pid > 0;
+        if (used_cgroup_) return pid;
+    }
+    return spawn(plan);
+}
+
 std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()(
-    const boost::asio::any_io_executor& executor, const WorkerSpec& spec) const {
+    const boost::asio::any_io_executor& executor, const WorkerSpec& spec) {
     check(!spec.argv.empty(), "a worker needs a program");
     for (const StreamTarget* target : {&spec.standard_input, &spec.standard_output, &spec.standard_error}) {
         const auto* given = std::get_if<GivenDescriptor>(target);
@@ -213,7 +248,7 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
     int fork_error = 0;
     {
         SignalsBlocked blocked;
-        pid = spawn(plan);
+        pid = fork_for(plan);
         fork_error = errno;
     }
     writer.reset();

@@ -28,10 +28,24 @@ class SessionLauncher {
   public:
     using Process = boost::process::v2::basic_process<boost::asio::any_io_executor>;
 
+    // With the open folder of a cgroup v2, the process starts as a member of that cgroup where the kernel
+    // permits it (Linux 5.7). Being moved later would cost every worker milliseconds. Such a process is
+    // forked, since vfork cannot do this.
+    explicit SessionLauncher(int cgroup = -1) : cgroup_(cgroup) {}
+
     // Returns when the program runs, or with the reason why it does not; then no process is left behind. The
     // process is killed and reaped by the destructor of the returned object, its process group is not.
     std::variant<Process, StartFailure> operator()(const boost::asio::any_io_executor& executor,
-                                                   const WorkerSpec& spec) const;
+                                                   const WorkerSpec& spec);
+
+    // Whether the last process is a member of the cgroup.
+    bool used_cgroup() const { return used_cgroup_; }
+
+  private:
+    pid_t fork_for(const struct ChildPlan& plan);
+
+    int cgroup_;
+    bool used_cgroup_ = false;
 };
 
 // True if SIGHUP is ignored now. Asked once, at the launcher's entry, for WorkerSpec::ignore_hangup.

@@ -8,7 +8,9 @@
 //
 // Life: start_all once; then worker ends, each reported once; then all gone, reported once. The start of a
 // stop is the signal to every process group (with SIGCONT behind it, since a stopped process acts on nothing
-// else), after the grace SIGKILL, and kKillPatience later even an unkillable worker is given up, by name.
+// else), after the grace SIGKILL, and kKillPatience later even an unkillable process is given up, by name.
+// All gone means all: before it is reported, the runner has swept away what workers started in sessions of
+// their own.
 //
 // What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
 // stop it has the rest of the grace, since a wrapper script often dies before the program it wraps has saved
@@ -21,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "launcher/process_runner.hpp"
@@ -44,12 +47,18 @@ struct WorkerStartFailure {
     StartFailure failure;
 };
 
-// A worker of which something is still there kKillPatience after SIGKILL.
+// A process that is still there kKillPatience after SIGKILL.
 struct UnkillableWorker {
-    int rank = 0;
-    int local_rank = 0;
+    int rank = -1;        // of the worker; -1 for a process that a worker left behind
+    int local_rank = -1;  // likewise
     pid_t pid = 0;
+    char state = '?';  // as in Survivor, like the next two
+    std::string wchan;
+    std::string command;
 };
+
+// "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".
+std::string to_string(const UnkillableWorker& worker);
 
 struct WorkerGroupEvents {
     std::function<void(const WorkerEnd&)> on_end;

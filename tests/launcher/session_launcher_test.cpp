@@ -270,6 +270,8 @@ TEST_CASE("streams can lead to descriptors given by the caller") {
 
 TEST_CASE("a launcher without stdin and stderr still starts workers and reports failures") {
     boost::asio::io_context context;
+    // Made before, so that its own descriptors do not get the numbers that become free.
+    LocalRunner runner(context.get_executor());
     WorkerSpec nowhere = program({"./no/such/program"});
     // The report's pipe gets the free numbers, and must not be lost when the worker's streams are set up.
     nowhere.standard_error = Stdio::null;
@@ -278,9 +280,15 @@ TEST_CASE("a launcher without stdin and stderr still starts workers and reports 
     ::close(STDIN_FILENO);
     ::close(STDERR_FILENO);
     auto missing = SessionLauncher{}(context.get_executor(), nowhere);
-    std::optional<StubRun> run;
-    run.emplace(stub_spec({"fds", "print-stdin"}));
-    const Lines lines = run->out().rest();
+    bool gone = false;
+    std::optional<LineReader> out;
+    {
+        StdoutToPipe pipe;
+        runner.start(stub_spec({"fds", "print-stdin"}), {[](const auto&) {}, [&gone] { gone = true; }});
+        out.emplace(pipe.take_reader());
+    }
+    const Lines lines = out->rest();
+    out.reset();
     ::dup2(input, STDIN_FILENO);
     ::dup2(error, STDERR_FILENO);
     ::close(input);
@@ -288,14 +296,17 @@ TEST_CASE("a launcher without stdin and stderr still starts workers and reports 
     REQUIRE(std::holds_alternative<StartFailure>(missing));
     CHECK(std::get<StartFailure>(missing).exit_code == kExitNotFound);
     CHECK(lines == Lines{"0", "1", "eof"});
-    run->wait();
+    run_until(context, [&gone] { return gone; });
 }
 
 TEST_CASE("without free descriptors the system's refusal is the reason: 71") {
     boost::asio::io_context context;
     // Every number up to here is taken, and the limit lets no further one be made.
     std::vector<int> taken;
-    while (taken.empty() || taken.back() < 200) taken.push_back(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+    while (taken.empty() || taken.back() < 200) {
+        taken.push_back(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+        REQUIRE(taken.back() >= 0);
+    }
     rlimit before{};
     REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
     rlimit tight = before;

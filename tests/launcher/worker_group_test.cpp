@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 
 // Far away: a test that waits for it runs into the hang guard.
 constexpr std::chrono::hours kNever{1};
+const std::string kSweep = "sweep 15000";
 
 // A runner whose workers live only on paper; the test plays their ends.
 class FakeRunner final : public ProcessRunner {
@@ -30,8 +31,7 @@ class FakeRunner final : public ProcessRunner {
     void signal_group(pid_t worker, int signal) override {
         log.push_back(std::to_string(worker - kFirstPid) + " " + signal_text(signal));
     }
-    void sweep(std::chrono::milliseconds patience,
-               std::function<void(const SweepResult&)> done) override {
+    void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override {
         log.push_back("sweep " + std::to_string(patience.count()));
         swept_ = std::move(done);
     }
@@ -94,7 +94,8 @@ class GroupRun {
 };
 
 struct FakeRun : GroupRun<FakeRunner> {
-    explicit FakeRun(WorkerGroup::Duration kill_patience = kNever) : GroupRun(kill_patience) {}
+    explicit FakeRun(WorkerGroup::Duration kill_patience = WorkerGroup::kKillPatience)
+        : GroupRun(kill_patience) {}
 };
 
 // LocalRunner needs the executor, which is a member of the same object.
@@ -104,8 +105,7 @@ struct OwnRunner : ProcessRunner {
         return local->start(spec, std::move(events));
     }
     void signal_group(pid_t worker, int signal) override { local->signal_group(worker, signal); }
-    void sweep(std::chrono::milliseconds patience,
-               std::function<void(const SweepResult&)> done) override {
+    void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override {
         local->sweep(patience, std::move(done));
     }
     void forget(pid_t worker) override { local->forget(worker); }
@@ -148,8 +148,11 @@ TEST_CASE("each end is reported once, with its rank, and all gone once at the en
     run.runner.gone(1);
     CHECK(run.all_gone == 0);
     run.runner.exit(0, Signaled{SIGSEGV, true});
-    CHECK(run.all_gone == 0);
+    run.runner.take_log();
     run.runner.gone(0);
+    CHECK(run.runner.take_log() == Lines{kSweep});
+    CHECK(run.all_gone == 0);
+    run.runner.swept();
     CHECK(run.all_gone == 1);
     CHECK(run.unkillable.empty());
     REQUIRE(run.ends.size() == 2);
@@ -176,7 +179,7 @@ TEST_CASE("a stop signals every group, wakes stopped ones, and kills after the g
     run.group->stop(SIGINT, 1ms);
     CHECK(run.runner.take_log() == Lines{"0 SIGINT", "1 SIGINT", "0 SIGCONT", "1 SIGCONT"});
     run_until(run.context, [&] { return !run.runner.log.empty(); });
-    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", "1 SIGKILL"});
+    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", "1 SIGKILL", kSweep});
     run.runner.exit(0, Signaled{SIGKILL, false});
     CHECK(run.ends.at(0).stopped_by_us);
 }
@@ -193,8 +196,10 @@ TEST_CASE("within the grace leftovers are left in peace, at its end they are kil
     CHECK(run.ends.size() == 2);
     CHECK(run.all_gone == 0);
     run.group->kill_now();
-    CHECK(run.runner.take_log() == Lines{"0 SIGKILL"});
+    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", kSweep});
     run.runner.gone(0);
+    CHECK(run.all_gone == 0);
+    run.runner.swept();
     CHECK(run.all_gone == 1);
 }
 
@@ -207,7 +212,7 @@ TEST_CASE("a second stop sends its signal, and the earlier end of grace counts")
     run.group->stop(SIGTERM, kNever);
     run.runner.take_log();
     run_until(run.context, [&] { return !run.runner.log.empty(); });
-    CHECK(run.runner.take_log() == Lines{"0 SIGKILL"});
+    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", kSweep});
     run.group->stop(SIGTERM, 0ms);
     run.group->kill_now();
     CHECK(run.runner.take_log().empty());
@@ -218,6 +223,8 @@ TEST_CASE("after the end neither stop nor kill does anything") {
     run.group->start_all(specs(1));
     run.runner.exit(0, Exited{0});
     run.runner.gone(0);
+    run.group->kill_now();
+    run.runner.swept();
     run.runner.take_log();
     run.group->stop(SIGTERM, 0ms);
     run.group->kill_now();
@@ -236,18 +243,26 @@ TEST_CASE("a forwarded signal is no stop") {
     CHECK_FALSE(run.ends.at(0).stopped_by_us);
 }
 
-TEST_CASE("an unkillable worker is named and given up") {
-    FakeRun run(1ms);
+TEST_CASE("what even SIGKILL did not end is named and given up") {
+    FakeRun run(7ms);
     run.group->start_all(specs(2));
     run.group->kill_now();
+    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", "1 SIGKILL", "sweep 7"});
     run.runner.exit(0, Signaled{SIGKILL, false});
     run.runner.gone(0);
     run.runner.take_log();
-    run.finish();
-    REQUIRE(run.unkillable.size() == 1);
+    // The number of worker 0 was free again, and a process that it left behind has it now.
+    run.runner.swept(
+        {1,
+         {{FakeRunner::kFirstPid + 1, 'D', "nfs_wait", "python3"}, {FakeRunner::kFirstPid, 'D', "", "x"}}});
+    REQUIRE(run.unkillable.size() == 2);
     CHECK(run.unkillable[0].rank == 11);
     CHECK(run.unkillable[0].local_rank == 1);
     CHECK(run.unkillable[0].pid == FakeRunner::kFirstPid + 1);
+    CHECK(to_string(run.unkillable[0]) == "rank 11, pid 1001 (python3, state D in nfs_wait),");
+    CHECK(run.unkillable[1].rank == -1);
+    CHECK(run.unkillable[1].local_rank == -1);
+    CHECK(to_string(run.unkillable[1]) == "pid 1000 (x, state D), left behind by a worker,");
     CHECK(run.runner.take_log() == Lines{"1 forgotten"});
     CHECK(WorkerGroup::kKillPatience == 15s);
 }
@@ -263,11 +278,12 @@ TEST_CASE("a start failure ends the start, kills the workers before it and is re
     CHECK(failure->failure.exit_code == kExitNotFound);
     CHECK(failure->failure.text == "cannot start 'refused'");
     CHECK(run.runner.started() == 1);
-    CHECK(run.runner.take_log() == Lines{"0 SIGKILL"});
-    CHECK(run.all_gone == 0);
+    CHECK(run.runner.take_log() == Lines{"0 SIGKILL", kSweep});
     run.runner.exit(0, Signaled{SIGKILL, false});
     CHECK(run.ends.at(0).stopped_by_us);
     run.runner.gone(0);
+    CHECK(run.all_gone == 0);
+    run.runner.swept();
     CHECK(run.all_gone == 1);
 }
 
@@ -277,7 +293,8 @@ TEST_CASE("if nothing was started, all gone still comes, and not from inside the
     blueprints[0].argv = {"refused"};
     CHECK(run.group->start_all(blueprints).has_value());
     CHECK(run.all_gone == 0);
-    run.finish();
+    CHECK(run.runner.take_log() == Lines{kSweep});
+    run.runner.swept();
     CHECK(run.all_gone == 1);
     CHECK(run.ends.empty());
 }

@@ -1,0 +1,53 @@
+// JobCgroup: a cgroup v2 subtree for this node's part of a job, below the cgroup the launcher itself is in:
+//
+//     <own cgroup>/ddprun-<pid>-<random>/worker-<local rank>
+//
+// Where one can be made (as root, or below a delegated cgroup), each worker starts in its own. Then the
+// kernel kills all of them in one stroke, which even a fork bomb does not escape, and counts the memory
+// events of each worker by itself, if the memory controller is handed down to us. Nothing needs it:
+// everything works without, and the cgroups around ours are left as they are.
+//
+// Plain calls to the cgroup file system, each short; no thread of its own. A folder that is in use cannot be
+// removed, so a copy in every process that may be the last one is no danger.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+class JobCgroup {
+  public:
+    // Makes the job's folder below `parent`; nothing if that is not permitted or is no cgroup v2.
+    static std::optional<JobCgroup> make(const std::filesystem::path& parent);
+
+    const std::filesystem::path& path() const { return path_; }
+    std::filesystem::path worker_path(int local_rank) const;
+
+    // An open, close-on-exec descriptor of the worker's folder, which is made if it is not there yet; -1 if
+    // that does not work. The caller closes it.
+    int open_worker(int local_rank) const;
+
+    // Sends SIGKILL to every process in the subtree, and to whatever they fork meanwhile. Needs Linux 5.14;
+    // before, nothing happens.
+    void kill() const;
+
+    // Removes every folder in which no process is left. Can be repeated.
+    void remove() const;
+
+  private:
+    explicit JobCgroup(std::filesystem::path path) : path_(std::move(path)) {}
+
+    std::filesystem::path path_;
+};
+
+// Pure: the folder of a process's cgroup v2, from the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo;
+// nothing if it has none or no mount shows it.
+std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo);
+
+// The same for this process.
+std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc = "/proc");
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+// The processes of this machine as /proc shows them: who is whose parent, and what a process does.
+//
+// Snapshots: what they say may have changed when it is read. Linux can list a process's children by itself
+// only where the kernel was built for it, so the parents of all processes are read instead. Nothing here
+// throws.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+// One line of /proc/<pid>/stat, as far as it matters here.
+struct ProcessStat {
+    pid_t pid = 0;
+    std::string command;  // at most 15 bytes, any bytes
+    char state = '?';     // R running, S sleeping, D in an uninterruptible wait, T stopped, Z ended, …
+    pid_t parent = 0;
+    pid_t process_group = 0;
+    std::uint64_t start_time = 0;  // ticks since boot; with the pid it names one process for good
+
+    // It waits only for its parent to look.
+    bool ended() const { return state == 'Z' || state == 'X'; }
+};
+
+// Pure. Nothing if the line has not that form. The command may hold parentheses and spaces as well.
+std::optional<ProcessStat> parse_process_stat(std::string_view line);
+
+// The process's line; nothing if there is no such process.
+std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
+
+// All processes that can be seen. Nothing at all if `proc` cannot be listed.
+std::optional<std::vector<ProcessStat>> read_process_table(const std::filesystem::path& proc = "/proc");
+
+// Pure. Every process below `root`, parents before their children; without the ones for which `spared` says
+// yes and what is below those.
+std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
+                                     const std::vector<ProcessStat>& spared = {});
+
+// A process that is still there although it was sent SIGKILL, as a person who looks after the machine needs
+// it.
+struct Survivor {
+    pid_t pid = 0;
+    char state = '?';
+    std::string
+        wchan;  // the kernel function in which it waits; empty if it waits in none or the kernel hides it
+    std::string command;  // as in ProcessStat, fit to be printed
+};
+
+Survivor describe_survivor(const ProcessStat& process, const std::filesystem::path& proc = "/proc");
+
+// "pid 77 (python3, state D in nfs_wait_bit_killable)".
+std::string to_string(const Survivor& survivor);
+
+}  // namespace ddprun
