@@ -15,9 +15,7 @@ std::vector<std::string> PrefixStore::joined(const std::vector<std::string>& key
     return whole;
 }
 
-void PrefixStore::set(std::string_view key, std::string_view value) {
-    store_.set(joined(key), value);
-}
+void PrefixStore::set(std::string_view key, std::string_view value) { store_.set(joined(key), value); }
 
 std::string PrefixStore::get(std::string_view key, Milliseconds timeout) {
     return store_.get(joined(key), timeout);
@@ -36,12 +34,8 @@ void PrefixStore::wait(const std::vector<std::string>& keys, Milliseconds timeou
     store_.wait(joined(keys), timeout);
 }
 
-bool PrefixStore::check_keys(const std::vector<std::string>& keys) {
-    return store_.check_keys(joined(keys));
-}
+bool PrefixStore::check_keys(const std::vector<std::string>& keys) { return store_.check_keys(joined(keys)); }
 
-bool PrefixStore::erase(std::string_view key) {
-    return store_.erase(joined(key));
-}
+bool PrefixStore::erase(std::string_view key) { return store_.erase(joined(key)); }
 
 }  // namespace ddprun

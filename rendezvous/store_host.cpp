@@ -78,9 +78,7 @@ StoreHost::StoreHost(ListenScope scope, std::uint16_t port, const StoreLimits& l
 
 StoreHost::~StoreHost() = default;
 
-std::uint16_t StoreHost::port() const {
-    return impl_->port();
-}
+std::uint16_t StoreHost::port() const { return impl_->port(); }
 
 StoreService::Counters StoreHost::counters() const {
     return impl_->ask([impl = impl_.get()] { return impl->service().counters(); });

@@ -27,15 +27,10 @@ std::size_t entry_bytes(std::string_view key, std::string_view value) {
 std::string_view StoreState::apply(ConnectionId connection, const Request& request, Outboxes& out) {
     auto reply = [&]() -> std::string& { return out.outbox(connection); };
     switch (request.opcode) {
-        case Opcode::validate:
-            return kAllIsWell;
-        case Opcode::ping:
-            put_u32(reply(), static_cast<std::uint32_t>(request.number));
-            return kAllIsWell;
-        case Opcode::set:
-            return store(request.key, request.value, out);
-        case Opcode::compare_set:
-            return compare_set(request, reply(), out);
+        case Opcode::validate: return kAllIsWell;
+        case Opcode::ping: put_u32(reply(), static_cast<std::uint32_t>(request.number)); return kAllIsWell;
+        case Opcode::set: return store(request.key, request.value, out);
+        case Opcode::compare_set: return compare_set(request, reply(), out);
         case Opcode::get: {
             auto found = keys_.find(request.key);
             put_string(reply(), found == keys_.end() ? std::string_view() : std::string_view(found->second));
@@ -53,41 +48,27 @@ std::string_view StoreState::apply(ConnectionId connection, const Request& reque
             reply().push_back(all ? kReadyReply : kNotReadyReply);
             return kAllIsWell;
         }
-        case Opcode::wait:
-            return wait(connection, request, out);
-        case Opcode::num_keys:
-            put_i64(reply(), static_cast<std::int64_t>(keys_.size()));
-            return kAllIsWell;
-        case Opcode::delete_key:
-            put_i64(reply(), erase(request.key, out) ? 1 : 0);
-            return kAllIsWell;
-        case Opcode::append:
-            return append(request, out);
-        case Opcode::multi_get:
-            return multi_get(request, reply());
-        case Opcode::multi_set:
-            return multi_set(request, out);
+        case Opcode::wait: return wait(connection, request, out);
+        case Opcode::num_keys: put_i64(reply(), static_cast<std::int64_t>(keys_.size())); return kAllIsWell;
+        case Opcode::delete_key: put_i64(reply(), erase(request.key, out) ? 1 : 0); return kAllIsWell;
+        case Opcode::append: return append(request, out);
+        case Opcode::multi_get: return multi_get(request, reply());
+        case Opcode::multi_set: return multi_set(request, out);
         case Opcode::cancel_wait:
             waits_.forget(connection);
             barriers_.forget(connection);
             reply().push_back(kWaitCancelledReply);
             return kAllIsWell;
-        case Opcode::queue_push:
-            return queue_push(request, out);
-        case Opcode::queue_pop:
-            queue_pop(request.key, reply());
-            return kAllIsWell;
+        case Opcode::queue_push: return queue_push(request, out);
+        case Opcode::queue_pop: queue_pop(request.key, reply()); return kAllIsWell;
         case Opcode::queue_len: {
             auto found = queues_.find(request.key);
             put_u64(reply(), found == queues_.end() ? 0 : found->second.size());
             return kAllIsWell;
         }
-        case Opcode::list_keys:
-            return list_keys(reply());
-        case Opcode::barrier:
-            return barrier(connection, request, out);
-        case Opcode::watch_key:
-            return watch(connection, request.key, reply());
+        case Opcode::list_keys: return list_keys(reply());
+        case Opcode::barrier: return barrier(connection, request, out);
+        case Opcode::watch_key: return watch(connection, request.key, reply());
     }
     check(false, "an opcode the store does not know");
     return kAllIsWell;

@@ -82,57 +82,34 @@ void put_strings(std::string& out, const Request& request, bool pairs) {
 
 }  // namespace
 
-void put_u32(std::string& out, std::uint32_t value) {
-    put_little_endian(out, value, 4);
-}
-void put_u64(std::string& out, std::uint64_t value) {
-    put_little_endian(out, value, 8);
-}
-void put_i64(std::string& out, std::int64_t value) {
-    put_u64(out, static_cast<std::uint64_t>(value));
-}
+void put_u32(std::string& out, std::uint32_t value) { put_little_endian(out, value, 4); }
+void put_u64(std::string& out, std::uint64_t value) { put_little_endian(out, value, 8); }
+void put_i64(std::string& out, std::int64_t value) { put_u64(out, static_cast<std::uint64_t>(value)); }
 
 void put_string(std::string& out, std::string_view value) {
     put_u64(out, value.size());
     out.append(value);
 }
 
-std::uint32_t load_u32(const char* bytes) {
-    return static_cast<std::uint32_t>(load_little_endian(bytes, 4));
-}
-std::uint64_t load_u64(const char* bytes) {
-    return load_little_endian(bytes, 8);
-}
-std::int64_t load_i64(const char* bytes) {
-    return static_cast<std::int64_t>(load_u64(bytes));
-}
+std::uint32_t load_u32(const char* bytes) { return static_cast<std::uint32_t>(load_little_endian(bytes, 4)); }
+std::uint64_t load_u64(const char* bytes) { return load_little_endian(bytes, 8); }
+std::int64_t load_i64(const char* bytes) { return static_cast<std::int64_t>(load_u64(bytes)); }
 
 void encode_request(std::string& out, Dialect dialect, const Request& request) {
     out.push_back(static_cast<char>(opcode_byte(dialect, request.opcode)));
     bool value_written = false;
     for (Field field : kLayouts[static_cast<std::size_t>(request.opcode)]) {
         switch (field) {
-            case Field::none:
-                return;
-            case Field::key:
-                put_string(out, request.key);
-                break;
+            case Field::none: return;
+            case Field::key: put_string(out, request.key); break;
             case Field::value:
                 put_string(out, value_written ? request.desired : request.value);
                 value_written = true;
                 break;
-            case Field::u32:
-                put_u32(out, static_cast<std::uint32_t>(request.number));
-                break;
-            case Field::i64:
-                put_i64(out, request.number);
-                break;
-            case Field::keys:
-                put_strings(out, request, false);
-                break;
-            case Field::pairs:
-                put_strings(out, request, true);
-                break;
+            case Field::u32: put_u32(out, static_cast<std::uint32_t>(request.number)); break;
+            case Field::i64: put_i64(out, request.number); break;
+            case Field::keys: put_strings(out, request, false); break;
+            case Field::pairs: put_strings(out, request, true); break;
         }
     }
 }
@@ -232,26 +209,13 @@ RequestDecoder::Status RequestDecoder::read_fields() {
     for (; field_ < layout.size(); ++field_) {
         Status status = Status::ready;
         switch (layout[field_]) {
-            case Field::none:
-                return Status::ready;
-            case Field::key:
-                status = read_string(kMaxKeyLength);
-                break;
-            case Field::value:
-                status = read_string(kMaxValueLength);
-                break;
-            case Field::u32:
-                status = read_number(4);
-                break;
-            case Field::i64:
-                status = read_number(8);
-                break;
-            case Field::keys:
-                status = read_strings(false);
-                break;
-            case Field::pairs:
-                status = read_strings(true);
-                break;
+            case Field::none: return Status::ready;
+            case Field::key: status = read_string(kMaxKeyLength); break;
+            case Field::value: status = read_string(kMaxValueLength); break;
+            case Field::u32: status = read_number(4); break;
+            case Field::i64: status = read_number(8); break;
+            case Field::keys: status = read_strings(false); break;
+            case Field::pairs: status = read_strings(true); break;
         }
         if (status != Status::ready) return status;
     }

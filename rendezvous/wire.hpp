@@ -106,9 +106,7 @@ struct Request {
 
 // True if a conversation in either dialect can open with this byte: for a port that serves other protocols
 // too.
-constexpr bool is_store_first_byte(std::uint8_t byte) {
-    return byte <= 8;
-}
+constexpr bool is_store_first_byte(std::uint8_t byte) { return byte <= 8; }
 
 // Appends the request's bytes. The opcode must exist in the dialect.
 void encode_request(std::string& out, Dialect dialect, const Request& request);
