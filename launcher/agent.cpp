@@ -14,10 +14,14 @@
 #include <optional>
 
 #include "launcher/agent_machine.hpp"
+#include "launcher/error_file.hpp"
 #include "launcher/failure_report.hpp"
 #include "launcher/join_status.hpp"
 #include "launcher/local_runner.hpp"
+#include "launcher/output_pump.hpp"
+#include "launcher/result_file.hpp"
 #include "launcher/round_workers.hpp"
+#include "launcher/survivors.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/coordinator_client.hpp"
@@ -64,6 +68,12 @@ class Agent::Impl {
 
     int run() {
         host_if_first();
+        OutputPumpSettings settings;
+        if (auto folder = options_.environment.find("TMPDIR"); folder != options_.environment.end()) {
+            settings.temporary_folder = folder->second;
+        }
+        pump_.emplace(context_.get_executor(), options_.output, settings,
+                      [this](const std::string& notice) { say(notice); });
         watch_signals();
         client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
                         Clock::now() + options_.join_timeout, client_events());
@@ -105,7 +115,8 @@ class Agent::Impl {
                 .local_world_size = static_cast<int>(options_.workers.size()),
                 .role = options_.role,
                 .host = host_name(),
-                .pid = ::getpid()};
+                .pid = ::getpid(),
+                .wants_rank_ends = !options_.result_file.empty()};
     }
 
     CoordinatorClientEvents client_events() {
@@ -120,6 +131,7 @@ class Agent::Impl {
             if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
         }
         for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
+        if (::isatty(STDOUT_FILENO) != 0) signals_.add(SIGWINCH);
         wait_for_signal();
     }
 
@@ -132,11 +144,13 @@ class Agent::Impl {
     }
 
     void take_signal(int signal) {
+        if (signal == SIGWINCH) pump_->window_changed();
         if (auto forward = options_.forwarded_signals.find(signal);
             forward != options_.forwarded_signals.end()) {
             // The coordinator sends it back to every agent, this one included.
             return client_->send(NoticeSignal{round_.round, forward->second});
         }
+        if (signal == SIGWINCH) return;
         if (signal_ == 0) signal_ = signal;
         if (signal == SIGINT) ++interrupts_;
         handle(interrupts_ > 1 ? AgentEvent::interrupted_again : AgentEvent::signal_received);
@@ -163,6 +177,8 @@ class Agent::Impl {
             handle(AgentEvent::stop_ordered);
         } else if (const auto* restarting = std::get_if<Restarting>(&message)) {
             announce(*restarting);
+        } else if (const auto* ends = std::get_if<RankEnds>(&message)) {
+            rank_ends_.insert(rank_ends_.end(), ends->ends.begin(), ends->ends.end());
         } else if (const auto* finish = std::get_if<Finish>(&message)) {
             finish_ = *finish;
             if (finish->failed) cause_ = finish->cause;
@@ -204,8 +220,7 @@ class Agent::Impl {
 
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) {
         for (const UnkillableWorker& worker : unkillable) {
-            say("rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
-                ") does not end even by SIGKILL; this node needs attention");
+            say(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
         }
         tell_ends();
         const bool success =
@@ -242,10 +257,7 @@ class Agent::Impl {
             case AgentAction::tell_signal: client_->send(AgentSignalled{round_.round, signal_}); break;
             case AgentAction::stop_workers: stop_workers(stop_signal()); break;
             case AgentAction::kill_workers: workers_->kill_now(); break;
-            case AgentAction::report_gone:
-                client_->send(WorkersGone{round_.round, workers_->all_zero(), workers_->progressed()});
-                limit_finish({});
-                break;
+            case AgentAction::report_gone: report_gone(); break;
             case AgentAction::say_goodbye:
             case AgentAction::leave: leave(); break;
         }
@@ -253,11 +265,23 @@ class Agent::Impl {
 
     void start_workers() {
         finish_limit_.cancel();
+        joined_ = true;
         workers_.emplace(
-            context_.get_executor(), runner_, options_, round_, host_name(),
+            context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
             RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
                         .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); }});
         workers_->start();
+    }
+
+    void report_gone() {
+        const auto& failure = workers_->failure();
+        if (failure) own_failure_ = failure;
+        client_->send(WorkersGone{.round = round_.round,
+                                  .all_zero = workers_->all_zero(),
+                                  .progressed = workers_->progressed(),
+                                  .failed = failure.has_value(),
+                                  .failure = failure.value_or(Failure{})});
+        limit_finish({});
     }
 
     // A signal that one agent was sent reaches the workers of all nodes; everything else ends them by
@@ -284,45 +308,90 @@ class Agent::Impl {
 
     void leave() {
         finish_limit_.cancel();
-        conclude();
+        // While the job still gathers, or without the coordinator's last word, there is no goodbye to wait
+        // for.
+        if (!finish_ && !refusal_) job_over_ = true;
         client_->close([this] {
             left_ = true;
             end_if_free();
         });
-        // While the job still gathers, or without the coordinator's last word, there is no goodbye to wait
-        // for.
-        if (!finish_ && !refusal_) job_over_ = true;
+        // The report is the last thing on the screen.
+        pump_->drain([this] {
+            conclude();
+            reported_ = true;
+            end_if_free();
+        });
+        if (!server_) return;
         finish_limit_.expires_after(kGoodbyeTimeout);
         finish_limit_.async_wait([this](boost::system::error_code cancelled) {
             if (!cancelled) host_may_leave();
         });
     }
 
-    // Says why the job ended and fixes the exit code.
+    // Fixes the exit code and says why the job ended.
     void conclude() {
+        for (const std::string& loss : pump_->stop()) console_.say(loss);
         const auto cause = cause_ ? cause_ : own_failure_;
+        std::string message = finish_ ? finish_->message : "";
         if (finish_) {
             exit_code_ = finish_->exit_code;
         } else if (refusal_) {
             exit_code_ = refusal_->exit_code;
-            say(refusal_->reason);
-            return;
+            console_.say(message = refusal_->reason);
         } else if (cause) {
             exit_code_ =
                 cause->kind == Failure::Kind::signalled ? kExitSignalBase + cause->signal : cause->exit_code;
         } else if (signal_ != 0) {
             exit_code_ = kExitSignalBase + signal_;
-            say("ended by " + signal_text(signal_) + " before any worker was started");
-            return;
+            console_.say(message = "ended by " + signal_text(signal_) + " before any worker was started");
         }
-        if (!cause) return;
+        std::vector<std::string> survivors;
+        if (joined_) {
+            for (const Survivor& survivor : find_survivors(round_.job_id))
+                survivors.push_back(to_string(survivor));
+        }
+        if (cause && !refusal_) report(*cause, survivors);
+        if (!options_.result_file.empty()) write_result(cause, message, survivors);
+    }
+
+    void report(const Failure& cause, const std::vector<std::string>& survivors) {
         ReportFacts facts{.entry_name = options_.entry_name, .finish = finish_.value_or(Finish{})};
-        facts.finish.cause = *cause;
+        facts.finish.cause = cause;
         facts.finish.exit_code = exit_code_;
         facts.restarts = round_.restart_count;
         facts.max_restarts = round_.max_restarts;
-        facts.utc_offset = local_utc_offset(cause->unix_time_ms);
-        say(failure_report(facts));
+        facts.utc_offset = local_utc_offset(cause.unix_time_ms);
+        facts.survivors = survivors;
+        console_.say(failure_report(facts));
+        if (options_.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return;
+        const bool ours = workers_ && workers_->failure() && workers_->failure()->rank == cause.rank;
+        const std::string trouble =
+            write_root_cause(options_.own_error_file, cause, ours ? workers_->error_file_text() : "");
+        if (!trouble.empty()) console_.say(trouble);
+    }
+
+    void write_result(const std::optional<Failure>& cause, const std::string& message,
+                      const std::vector<std::string>& survivors) {
+        JobResult result{
+            .job_id = round_.job_id, .run_id = options_.run_id, .entry_name = options_.entry_name};
+        result.host = host_name();
+        result.node_rank = options_.node_rank;
+        result.nnodes = options_.nnodes;
+        result.outcome = outcome_of(exit_code_, cause, joined_);
+        result.exit_code = exit_code_;
+        result.message = message;
+        result.first_failure = cause;
+        result.ranks = rank_ends_;
+        // Without the coordinator's last word this node knows of its own workers only.
+        if (result.ranks.empty() && workers_) result.ranks = workers_->ends();
+        result.restart_count = round_.restart_count;
+        result.max_restarts = round_.max_restarts;
+        if (finish_) result.restarts = finish_->restarts;
+        result.start_unix_ms = start_unix_ms_;
+        result.end_unix_ms = unix_time_now_ms();
+        result.survivors = survivors;
+        const std::string trouble = write_result_file(options_.result_file, result);
+        if (!trouble.empty()) console_.say(trouble);
     }
 
     void host_may_leave() {
@@ -331,10 +400,13 @@ class Agent::Impl {
     }
 
     void end_if_free() {
-        if (left_ && (!server_ || job_over_)) context_.stop();
+        if (left_ && reported_ && (!server_ || job_over_)) context_.stop();
     }
 
-    void say(const std::string& text) { console_.say(text); }
+    // The launcher's own lines wait their turn behind the workers' and never stop supervision.
+    void say(const std::string& text) {
+        if (!text.empty()) pump_->announce("ddprun: " + text);
+    }
 
     asio::io_context context_{1};
     LaunchOptions options_;
@@ -346,6 +418,7 @@ class Agent::Impl {
     JoinStatus join_status_;
     std::optional<RendezvousServer> server_;
     std::optional<CoordinatorClient> client_;
+    std::optional<OutputPump> pump_;
     std::optional<RoundWorkers> workers_;
 
     RoundReady round_;
@@ -353,9 +426,13 @@ class Agent::Impl {
     std::optional<Failure> own_failure_;  // the first one of this node
     std::optional<Refused> refusal_;
     std::optional<Finish> finish_;
-    int signal_ = 0;      // the first one this agent was sent
-    int interrupts_ = 0;  // how many of them were SIGINT
+    int signal_ = 0;                  // the first one this agent was sent
+    int interrupts_ = 0;              // how many of them were SIGINT
+    std::vector<RankEnd> rank_ends_;  // of all nodes, for the result file
+    std::int64_t start_unix_ms_ = unix_time_now_ms();
+    bool joined_ = false;  // a round began here
     bool left_ = false;
+    bool reported_ = false;
     bool job_over_ = false;
     int exit_code_ = kExitInternal;
 };

@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/output_plan.hpp"
+#include "launcher/wrap.hpp"
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/restart_policy.hpp"
 #include "rendezvous/worker_env.hpp"
@@ -34,6 +37,11 @@ struct LaunchOptions {
     std::vector<int> terminating_signals;
     // Signals that do not end it: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
+    OutputPlan output;
+    std::vector<Wrap> wraps;
+    std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
+    std::string result_file;          // empty: none
+    std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;           // what reports call the program
     std::vector<WorkerPlan> workers;  // one for each local rank
     Environment environment;          // what workers inherit

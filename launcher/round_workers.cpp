@@ -1,10 +1,21 @@
 #include "launcher/round_workers.hpp"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <chrono>
 
+#include "launcher/error_file.hpp"
+#include "launcher/failure_hint.hpp"
+#include "launcher/job_cgroup.hpp"
+#include "launcher/wall_clock.hpp"
+
 namespace ddprun {
+namespace {
+
+OomSources oom_sources() { return {.job_cgroup = own_cgroup_folder().value_or("")}; }
+
+}  // namespace
 
 std::string file_state(const std::string& path) {
     struct stat info {};
@@ -14,31 +25,44 @@ std::string file_state(const std::string& path) {
 }
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                           const LaunchOptions& options, const RoundReady& place, std::string host,
-                           RoundEvents events)
+                           OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
+                           std::string host, RoundEvents events)
     : options_(options),
+      pump_(pump),
       place_(place),
       host_(std::move(host)),
       events_(std::move(events)),
       group_(executor, runner,
              {.on_end = [this](const WorkerEnd& end) { ended(end); },
-              .on_all_gone = [this](const auto& unkillable) { events_.on_gone(unkillable); }}) {}
+              .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); }}),
+      self_(std::make_shared<RoundWorkers*>(this)) {}
+
+RoundWorkers::~RoundWorkers() { *self_ = nullptr; }
 
 void RoundWorkers::start() {
     if (!options_.progress_file.empty()) progress_before_ = file_state(options_.progress_file);
+    oom_before_ = read_oom_counters(oom_sources());
+    pump_.begin_round(
+        {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
+    // The workers' ends of the streams; closed here once the workers have them.
+    std::vector<WorkerStreams> streams;
     std::vector<WorkerSpec> specs;
-    for (std::size_t i = 0; i < options_.workers.size(); ++i) specs.push_back(spec(static_cast<int>(i)));
+    for (std::size_t i = 0; i < options_.workers.size(); ++i) {
+        const int local_rank = static_cast<int>(i);
+        streams.push_back(pump_.open(local_rank, place_.base_rank + local_rank));
+        error_files_.push_back(streams.back().error_file);
+        specs.push_back(spec(local_rank, streams.back()));
+    }
     auto refused = group_.start_all(specs);
     if (!refused) return;
     all_zero_ = false;
-    failed_ = true;
     Failure failure = failure_of(refused->rank, refused->local_rank, 0);
     failure.exit_code = refused->failure.exit_code;
     failure.message = refused->failure.text;
-    events_.on_failure(failure);
+    fail(std::move(failure));
 }
 
-WorkerSpec RoundWorkers::spec(int local_rank) const {
+WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) const {
     const WorkerPlan& plan = options_.workers.at(static_cast<std::size_t>(local_rank));
     WorkerIdentity identity;
     identity.rank = place_.base_rank + local_rank;
@@ -61,12 +85,19 @@ WorkerSpec RoundWorkers::spec(int local_rank) const {
 
     Environment environment = options_.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
+    environment["TORCHELASTIC_ERROR_FILE"] = streams.error_file;
     WorkerSpec spec;
-    spec.argv = plan.argv;
+    spec.argv = wrapped_argv(options_.wraps, plan.argv, {identity.rank, local_rank, host_});
     spec.environment = worker_environment(environment, identity);
     spec.rank = identity.rank;
     spec.local_rank = local_rank;
     spec.ignore_hangup = options_.hangup_ignored;
+    if (options_.tty_rank == identity.rank) {
+        spec.standard_input = Stdio::inherit;
+    } else {
+        spec.standard_output = streams.standard_output();
+        spec.standard_error = streams.standard_error();
+    }
     return spec;
 }
 
@@ -84,13 +115,54 @@ void RoundWorkers::ended(const WorkerEnd& end) {
                     : zero            ? RankEnd::Manner::succeeded
                                       : RankEnd::Manner::failed;
     ends_.push_back(record);
-    if (record.manner != RankEnd::Manner::failed || std::exchange(failed_, true)) return;
+    if (record.manner != RankEnd::Manner::failed || failure_) return;
 
     Failure failure = failure_of(end.rank, end.local_rank, end.pid);
     failure.exit_code = record.exit_code;
     failure.signal = record.signal;
     failure.core_dumped = record.core_dumped;
-    events_.on_failure(failure);
+    fail(std::move(failure));
+    gather_evidence();
+}
+
+void RoundWorkers::fail(Failure failure) {
+    failure_ = std::move(failure);
+    events_.on_failure(*failure_);
+}
+
+// What the worker has left behind: its error file, its last words, the kernel's counters.
+void RoundWorkers::gather_evidence() {
+    if (failure_->signal == SIGKILL)
+        failure_->hint = explain_kill(oom_before_, read_oom_counters(oom_sources()));
+    const std::string& path = error_files_.at(static_cast<std::size_t>(failure_->local_rank));
+    if (auto error = path.empty() ? std::nullopt : read_error_file(path)) {
+        failure_->error_message = error->message;
+        failure_->traceback = error->traceback;
+        error_file_text_ = error->file;
+    }
+    ++open_steps_;
+    pump_.last_lines(failure_->local_rank, [self = self_](std::vector<std::string> lines) {
+        if (*self == nullptr) return;
+        Failure& failure = *(*self)->failure_;
+        failure.last_lines = std::move(lines);
+        if (failure.hint.empty()) failure.hint = failure_hint(failure);
+        (*self)->step_done();
+    });
+}
+
+void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
+    unkillable_ = unkillable;
+    for (std::size_t i = 0; i < options_.workers.size(); ++i) {
+        ++open_steps_;
+        pump_.finish(static_cast<int>(i), [self = self_] {
+            if (*self != nullptr) (*self)->step_done();
+        });
+    }
+    step_done();
+}
+
+void RoundWorkers::step_done() {
+    if (--open_steps_ == 0) events_.on_gone(unkillable_);
 }
 
 Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {
@@ -98,9 +170,7 @@ Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {
     failure.rank = rank;
     failure.local_rank = local_rank;
     failure.pid = pid;
-    // For people to read; a wall clock is the only one they share.
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    failure.unix_time_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+    failure.unix_time_ms = unix_time_now_ms();
     return failure;
 }
 

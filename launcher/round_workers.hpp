@@ -1,17 +1,20 @@
 // RoundWorkers: this node's workers in one round, from their ranks to how each of them ended.
 //
-// Fills in what each worker is told (its place in the round), starts the WorkerGroup, and keeps the books
-// that the coordinator and the report want. Driven by the agent on its thread, which makes a new one for
-// every round and may destroy it when on_gone has returned. Decides nothing.
+// Fills in what each worker is told (its place in the round, where its output goes), starts the WorkerGroup,
+// and keeps the books that the coordinator and the report want. Driven by the agent on its thread, which
+// makes a new one for every round and may destroy it when on_gone has returned. Decides nothing.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/kill_cause.hpp"
 #include "launcher/launch_options.hpp"
+#include "launcher/output_pump.hpp"
 #include "launcher/worker_group.hpp"
 #include "rendezvous/control_message.hpp"
 
@@ -23,14 +26,15 @@ std::string file_state(const std::string& path);
 struct RoundEvents {
     // The first worker of this node failed by itself, or could not be started.
     std::function<void(const Failure&)> on_failure;
-    // Nothing of this node's workers is left but these; normally none.
+    // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
 };
 
 class RoundWorkers {
   public:
-    RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
+    RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
                  const LaunchOptions& options, const RoundReady& place, std::string host, RoundEvents events);
+    ~RoundWorkers();
 
     // Starts all of them. What goes wrong is reported by on_failure before start returns; on_gone comes in
     // any case.
@@ -46,21 +50,37 @@ class RoundWorkers {
     bool progressed() const;
     // One for each worker that has ended.
     const std::vector<RankEnd>& ends() const { return ends_; }
+    // The first failure of this node; when on_gone comes, with what could be found out about it.
+    const std::optional<Failure>& failure() const { return failure_; }
+    // The error file of that worker as it is; empty without one.
+    const std::string& error_file_text() const { return error_file_text_; }
 
   private:
-    WorkerSpec spec(int local_rank) const;
+    WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
     void ended(const WorkerEnd& end);
+    void fail(Failure failure);
+    void gather_evidence();
+    void group_gone(const std::vector<UnkillableWorker>& unkillable);
+    void step_done();
     Failure failure_of(int rank, int local_rank, pid_t pid) const;
 
     const LaunchOptions& options_;
+    OutputPump& pump_;
     RoundReady place_;
     std::string host_;
     RoundEvents events_;
     WorkerGroup group_;
+    OomCounters oom_before_;
     std::string progress_before_;
+    std::vector<std::string> error_files_;  // by local rank
     std::vector<RankEnd> ends_;
+    std::vector<UnkillableWorker> unkillable_;
+    std::optional<Failure> failure_;
+    std::string error_file_text_;
     bool all_zero_ = true;
-    bool failed_ = false;
+    int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
+    // Answers of the pump may come when the round is no more.
+    std::shared_ptr<RoundWorkers*> self_;
 };
 
 }  // namespace ddprun

@@ -114,6 +114,8 @@ struct WorkersGone {
     int round = 0;
     bool all_zero = false;    // every worker ended with 0
     bool progressed = false;  // the progress file changed during the round
+    bool failed = false;      // a worker of this node failed by itself; `failure` is the first of them, …
+    Failure failure;          // … now with what could be found out about it
     bool operator==(const WorkersGone&) const = default;
 };
 

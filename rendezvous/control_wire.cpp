@@ -82,6 +82,8 @@ void fields(auto& visit, auto& m, const WorkersGone*) {
     visit("round", m.round);
     visit("all_zero", m.all_zero);
     visit("progressed", m.progressed);
+    visit("failed", m.failed);
+    visit("failure", m.failure);
 }
 void fields(auto& visit, auto& m, const RankEnds*) {
     visit("round", m.round);

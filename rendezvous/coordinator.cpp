@@ -175,6 +175,7 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
         if (state_ != State::stopping || gone->round != round_) return {};
         node.all_zero = gone->all_zero;
         progressed_ = progressed_ || gone->progressed;
+        if (gone->failed) add_evidence(node, gone->failure);
         return node_ended(node, now);
     }
     if (std::holds_alternative<Goodbye>(message) && state_ == State::over) {
@@ -182,6 +183,16 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
         node.connected = false;
     }
     return {};
+}
+
+// The first failure was told at once; what its worker wrote has been gathered since.
+void Coordinator::add_evidence(const Node& node, Failure failure) {
+    const bool same = cause_ && cause_->kind == Failure::Kind::worker_failed &&
+                      cause_->node_rank == node.hello.node_rank && cause_->rank == failure.rank;
+    if (!same) return;
+    failure.node_rank = node.hello.node_rank;
+    failure.host = node.hello.host;
+    cause_ = std::move(failure);
 }
 
 Coordinator::Outbox Coordinator::first_failure(Failure failure, TimePoint now) {

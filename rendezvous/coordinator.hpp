@@ -86,6 +86,7 @@ class Coordinator {
     Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
     std::optional<Refused> reason_to_refuse(const Hello& hello) const;
     Outbox start_round(TimePoint now);
+    void add_evidence(const Node& node, Failure failure);
     Outbox first_failure(Failure failure, TimePoint now);
     Outbox node_ended(Node& node, TimePoint now);
     Outbox all_ended(TimePoint now);

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "apps/ddprun/option_values.hpp"
+#include "launcher/output_plan.hpp"
+#include "launcher/wrap.hpp"
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/restart_policy.hpp"
 
@@ -31,6 +33,10 @@ struct CommandLine {
     std::vector<int> terminating_signals;
     std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
     std::map<int, int> forwarded_signals;
+    OutputPlan output;
+    std::vector<Wrap> wraps;
+    std::optional<int> tty_rank;
+    std::string result_file;
     bool module = false;
     bool no_python = false;
     bool python = false;

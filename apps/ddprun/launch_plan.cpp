@@ -84,6 +84,11 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.progress_file = line.progress_file;
     options.terminating_signals = line.terminating_signals;
     options.forwarded_signals = line.forwarded_signals;
+    options.output = line.output;
+    options.wraps = line.wraps;
+    options.tty_rank = line.tty_rank;
+    options.result_file = line.result_file;
+    options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     options.environment = facts.environment;
     options.hangup_ignored = facts.hangup_ignored;

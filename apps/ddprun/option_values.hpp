@@ -22,6 +22,7 @@ class UsageError : public std::runtime_error {
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
 inline constexpr int kMaxRestarts = 1'000'000;
+inline constexpr int kMaxRank = 100'000'000;
 
 // A whole number from `low` to `high`.
 int bounded(const std::string& flag, const std::string& text, int low, int high);

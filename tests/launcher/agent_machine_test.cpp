@@ -96,12 +96,15 @@ TEST_CASE("the lives of an agent") {
               {E::workers_gone, A::report_gone, S::leaving},
               {E::finish_timed_out, A::leave, S::done}});
     }
-    SECTION("the coordinator dies under running workers") {
+}
+
+TEST_CASE("the lives of an agent that loses its coordinator") {
+    SECTION("under running workers") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::connection_lost, A::stop_workers, S::stopping_alone},
               {E::workers_gone, A::leave, S::done}});
     }
-    SECTION("the coordinator dies while workers stop, or when they are gone") {
+    SECTION("while workers stop, or when they are gone") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::worker_failed, A::report_failure, S::stopping},
               {E::connection_lost, A::none, S::stopping_alone},

@@ -1,66 +1,11 @@
 #include "rendezvous/coordinator.hpp"
 
-#include <set>
-
 #include "tests/support/catch.hpp"
+#include "tests/support/coordinator_fixture.hpp"
 
 namespace ddprun {
-namespace {
 
 using namespace std::chrono_literals;
-using TimePoint = Coordinator::TimePoint;
-
-const TimePoint kStart{};
-
-Coordinator make_restarting(int nnodes, RestartOptions restarts) {
-    return Coordinator(
-        {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .restarts = restarts}, kStart);
-}
-
-Coordinator make(int nnodes, std::chrono::milliseconds join_timeout = 900s) {
-    return Coordinator(
-        {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .join_timeout = join_timeout},
-        kStart);
-}
-
-Hello hello(int node_rank, int nnodes, int workers = 1) {
-    return {.version = "1",
-            .run_id = "none",
-            .node_rank = node_rank,
-            .nnodes = nnodes,
-            .local_world_size = workers,
-            .host = "gpu" + std::to_string(node_rank),
-            .pid = 100 + node_rank};
-}
-
-template <class Message>
-std::vector<Message> of_type(const Coordinator::Outbox& outbox) {
-    std::vector<Message> found;
-    for (const auto& outgoing : outbox) {
-        if (const auto* message = std::get_if<Message>(&outgoing.message)) found.push_back(*message);
-    }
-    return found;
-}
-
-// Joins node r over connection r + 1 for each node of `workers`.
-Coordinator::Outbox join_all(Coordinator& coordinator, const std::vector<int>& workers) {
-    Coordinator::Outbox last;
-    const int nnodes = static_cast<int>(workers.size());
-    for (int rank = 0; rank < nnodes; ++rank) {
-        last = coordinator.receive(static_cast<std::uint64_t>(rank) + 1,
-                                   hello(rank, nnodes, workers[static_cast<std::size_t>(rank)]), kStart);
-    }
-    return last;
-}
-
-WorkerFailed failed_with(int exit_code, int rank) {
-    Failure failure{.kind = Failure::Kind::worker_failed};
-    failure.rank = rank;
-    failure.exit_code = exit_code;
-    return {0, failure};
-}
-
-}  // namespace
 
 TEST_CASE("the round begins when the last node joins, in whatever order") {
     Coordinator coordinator = make(3);
@@ -199,12 +144,31 @@ TEST_CASE("the first failure received is the story, whatever comes later") {
     }
     CHECK(coordinator.receive(1, failed_with(9, 0), kStart).empty());
     CHECK(coordinator.receive(3, AgentSignalled{0, 15}, kStart).empty());
-    CHECK(coordinator.receive(1, WorkersGone{0, false}, kStart).empty());
-    CHECK(coordinator.receive(2, WorkersGone{0, false}, kStart).empty());
-    auto finish = of_type<Finish>(coordinator.receive(3, WorkersGone{0, true}, kStart));
+    CHECK(coordinator.receive(1, gone(0, false), kStart).empty());
+    CHECK(coordinator.receive(2, gone(0, false), kStart).empty());
+    auto finish = of_type<Finish>(coordinator.receive(3, gone(0, true), kStart));
     REQUIRE(finish.size() == 3);
     CHECK(finish[0].exit_code == 7);
     CHECK(finish[0].cause.rank == 3);
+}
+
+TEST_CASE("what is found out about the first failure is added to it, and nothing else is") {
+    Coordinator coordinator = make(2);
+    join_all(coordinator, {2, 2});
+    coordinator.receive(2, failed_with(7, 3), kStart);
+    WorkersGone victim = gone(0, false), culprit = gone(0, false);
+    victim.failed = culprit.failed = true;
+    victim.failure = failed_with(9, 0).failure;
+    culprit.failure = failed_with(7, 3).failure;
+    culprit.failure.error_message = "ValueError";
+    culprit.failure.last_lines = {"Traceback"};
+    coordinator.receive(1, victim, kStart);
+    auto finish = of_type<Finish>(coordinator.receive(2, culprit, kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].cause.rank == 3);
+    CHECK(finish[0].cause.host == "gpu1");
+    CHECK(finish[0].cause.error_message == "ValueError");
+    CHECK(finish[0].cause.last_lines == std::vector<std::string>{"Traceback"});
 }
 
 TEST_CASE("a node that vanishes is the first failure, named; one that had finished is not") {
@@ -217,7 +181,7 @@ TEST_CASE("a node that vanishes is the first failure, named; one that had finish
     CHECK(stops[0].cause.kind == Failure::Kind::node_lost);
     CHECK(stops[0].cause.node_rank == 1);
     CHECK_THAT(stops[0].cause.message, Catch::Contains("pid 101"));
-    auto finish = of_type<Finish>(coordinator.receive(3, WorkersGone{0, false}, kStart));
+    auto finish = of_type<Finish>(coordinator.receive(3, gone(0, false), kStart));
     REQUIRE(finish.size() == 1);
     CHECK(finish[0].exit_code == kExitUnavailable);
 }
@@ -230,8 +194,8 @@ TEST_CASE("after a signal the exit code says whether all workers ended in order"
         REQUIRE(stops.size() == 2);
         CHECK(stops[0].cause.kind == Failure::Kind::signalled);
         CHECK(stops[0].cause.signal == 15);
-        coordinator.receive(1, WorkersGone{0, true}, kStart);
-        auto finish = of_type<Finish>(coordinator.receive(2, WorkersGone{0, in_order}, kStart));
+        coordinator.receive(1, gone(0, true), kStart);
+        auto finish = of_type<Finish>(coordinator.receive(2, gone(0, in_order), kStart));
         REQUIRE(finish.size() == 2);
         CHECK(finish[0].exit_code == (in_order ? kExitPreempted : kExitSignalBase + 15));
     }
@@ -242,8 +206,8 @@ TEST_CASE("a failure with restarts left begins the next round when every node's 
     join_all(coordinator, {1, 2});
     CHECK(coordinator.round() == 0);
     coordinator.receive(1, failed_with(7, 0), kStart + 1s);
-    CHECK(coordinator.receive(1, WorkersGone{0, false}, kStart + 1s).empty());
-    auto out = coordinator.receive(2, WorkersGone{0, false}, kStart + 2s);
+    CHECK(coordinator.receive(1, gone(0, false), kStart + 1s).empty());
+    auto out = coordinator.receive(2, gone(0, false), kStart + 2s);
     REQUIRE(of_type<Restarting>(out).size() == 2);
     CHECK(of_type<Restarting>(out)[0].restart == 1);
     CHECK(of_type<Restarting>(out)[0].max_restarts == 2);
@@ -277,14 +241,14 @@ TEST_CASE("restarts are counted once for the job, whichever node fails") {
         WorkerFailed failed = failed_with(7, round % 2);
         failed.round = round;
         coordinator.receive(failing, failed, kStart);
-        coordinator.receive(1, WorkersGone{round, false}, kStart);
-        REQUIRE(of_type<RoundReady>(coordinator.receive(2, WorkersGone{round, false}, kStart)).size() == 2);
+        coordinator.receive(1, gone(round, false), kStart);
+        REQUIRE(of_type<RoundReady>(coordinator.receive(2, gone(round, false), kStart)).size() == 2);
     }
     WorkerFailed last = failed_with(8, 0);
     last.round = 3;
     coordinator.receive(1, last, kStart);
-    coordinator.receive(1, WorkersGone{3, false}, kStart);
-    auto finish = of_type<Finish>(coordinator.receive(2, WorkersGone{3, false}, kStart));
+    coordinator.receive(1, gone(3, false), kStart);
+    auto finish = of_type<Finish>(coordinator.receive(2, gone(3, false), kStart));
     REQUIRE(finish.size() == 2);
     CHECK(finish[0].exit_code == 8);
     CHECK(finish[0].restarts.size() == 3);
@@ -297,8 +261,8 @@ TEST_CASE("a pause between rounds is kept, and ends early when the job must") {
             2, {.max_restarts = 1, .backoff_min = 10s, .backoff_max = 60s, .min_uptime = 0ms});
         join_all(coordinator, {1, 1});
         coordinator.receive(1, failed_with(7, 0), kStart);
-        coordinator.receive(1, WorkersGone{0, false}, kStart);
-        auto out = coordinator.receive(2, WorkersGone{0, false}, kStart);
+        coordinator.receive(1, gone(0, false), kStart);
+        auto out = coordinator.receive(2, gone(0, false), kStart);
         CHECK(of_type<Restarting>(out).size() == 2);
         CHECK(of_type<RoundReady>(out).empty());
         return coordinator;
@@ -327,10 +291,9 @@ TEST_CASE("no restart once the user wants the job to end, or a node is missing")
         Coordinator coordinator = make_restarting(2, {.max_restarts = 5});
         join_all(coordinator, {1, 1});
         coordinator.receive(1, failed_with(7, 0), kStart);
-        coordinator.receive(1, WorkersGone{0, false}, kStart);
+        coordinator.receive(1, gone(0, false), kStart);
         if (by_signal) coordinator.receive(2, AgentSignalled{0, 15}, kStart);
-        auto out =
-            by_signal ? coordinator.receive(2, WorkersGone{0, false}, kStart) : coordinator.closed(2, kStart);
+        auto out = by_signal ? coordinator.receive(2, gone(0, false), kStart) : coordinator.closed(2, kStart);
         auto finish = of_type<Finish>(out);
         REQUIRE(finish.size() == (by_signal ? 2 : 1));
         CHECK(finish[0].exit_code == 7);
@@ -369,8 +332,8 @@ TEST_CASE(
     second.ends.push_back(end(999, Manner::failed));  // more than the node has workers: not believed
     coordinator.receive(2, first, kStart);
     coordinator.receive(2, second, kStart);
-    coordinator.receive(1, WorkersGone{0, false}, kStart);
-    auto out = coordinator.receive(2, WorkersGone{0, false}, kStart);
+    coordinator.receive(1, gone(0, false), kStart);
+    auto out = coordinator.receive(2, gone(0, false), kStart);
     auto finish = of_type<Finish>(out);
     REQUIRE(finish.size() == 2);
     CHECK(finish[0].failed_too == 1);
@@ -398,157 +361,6 @@ TEST_CASE("messages that make no sense do no harm") {
     CHECK(coordinator.receive(1, failed_with(1, 0), kStart).empty());
     CHECK(coordinator.receive(1, Finish{}, kStart).empty());
     CHECK(coordinator.closed(99, kStart).empty());
-}
-
-namespace {
-
-// A job on a network that delays, reorders between agents, and cuts connections. Each step one random thing
-// happens.
-struct Simulation {
-    explicit Simulation(unsigned seed) : random(seed) {
-        nnodes = pick(1, 40);
-        max_restarts = pick(0, 3);
-        coordinator.emplace(
-            make_restarting(nnodes, {.max_restarts = max_restarts, .backoff_max = 2s, .min_uptime = 0ms}));
-        for (int rank = 0; rank < nnodes; ++rank) agents.push_back({.workers = pick(1, 8)});
-    }
-
-    struct Agent {
-        int workers = 1;
-        std::uint64_t connection = 0;
-        bool dead = false, stopped = false, said_gone = false, succeeded = false;
-        std::optional<RoundReady> round;
-        std::optional<Stop> stop;
-        std::optional<Finish> finish;
-    };
-
-    int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
-
-    void deliver(const Coordinator::Outbox& outbox) {
-        for (const auto& outgoing : outbox) {
-            for (Agent& agent : agents) {
-                if (agent.connection != outgoing.to || agent.dead) continue;
-                if (const auto* ready = std::get_if<RoundReady>(&outgoing.message)) {
-                    CHECK((agent.round ? agent.round->round + 1 : 0) == ready->round);
-                    CHECK(ready->restart_count == ready->round);
-                    CHECK(ready->restart_count <= max_restarts);
-                    agent.round = *ready;
-                    agent.stop.reset();
-                    agent.said_gone = agent.succeeded = false;
-                }
-                if (std::holds_alternative<Restarting>(outgoing.message)) first.reset();
-                if (const auto* stop = std::get_if<Stop>(&outgoing.message)) agent.stop = *stop;
-                if (const auto* finish = std::get_if<Finish>(&outgoing.message)) agent.finish = *finish;
-            }
-        }
-    }
-
-    // One random event of one random agent; nothing if that agent has nothing to do now.
-    void step() {
-        const int index = pick(0, nnodes - 1);
-        Agent& agent = agents[static_cast<std::size_t>(index)];
-        if (agent.dead) return;
-        now += std::chrono::milliseconds(pick(0, 50));
-        deliver(coordinator->tick(now));
-        if (agent.connection == 0) {
-            agent.connection = ++last_connection;
-            return deliver(coordinator->receive(agent.connection, hello(index, nnodes, agent.workers), now));
-        }
-        if (!agent.round) {
-            if (pick(0, 9) != 0) return;
-            deliver(coordinator->closed(std::exchange(agent.connection, 0),
-                                        now));  // lost before the round: joins again
-            return;
-        }
-        if (agent.finish) {
-            deliver(coordinator->receive(agent.connection, Goodbye{}, now));
-            agent.dead = true;
-            return;
-        }
-        if (agent.stop && !agent.said_gone) {
-            agent.said_gone = true;
-            return deliver(coordinator->receive(agent.connection,
-                                                WorkersGone{agent.round->round, pick(0, 1) == 0}, now));
-        }
-        if (agent.said_gone || agent.succeeded || agent.stop) return;
-        const int what = pick(0, 199);
-        if (what == 0) {
-            agent.dead = true;
-            note_first(Failure::Kind::node_lost, index);
-            deliver(coordinator->closed(agent.connection, now));
-        } else if (what == 1) {
-            note_first(Failure::Kind::worker_failed, index);
-            WorkerFailed failed = failed_with(3, agent.round->base_rank);
-            failed.round = agent.round->round;
-            deliver(coordinator->receive(agent.connection, failed, now));
-        } else if (what == 2) {
-            note_first(Failure::Kind::signalled, index);
-            deliver(coordinator->receive(agent.connection, AgentSignalled{agent.round->round, 15}, now));
-        } else if (what < 60) {
-            agent.succeeded = true;
-            deliver(coordinator->receive(agent.connection, WorkersSucceeded{agent.round->round}, now));
-        }
-    }
-
-    void note_first(Failure::Kind kind, int node) {
-        if (!first) first = std::pair(kind, node);
-    }
-
-    bool over() const {
-        return std::all_of(agents.begin(), agents.end(), [](const Agent& agent) { return agent.dead; });
-    }
-
-    std::mt19937 random;
-    int nnodes = 0, max_restarts = 0;
-    std::optional<Coordinator> coordinator;
-    std::vector<Agent> agents;
-    std::uint64_t last_connection = 0;
-    TimePoint now{};
-    std::optional<std::pair<Failure::Kind, int>> first;
-};
-
-}  // namespace
-
-TEST_CASE("simulated networks: every job ends, with one truth on every agent") {
-    for (unsigned seed = 1; seed <= 300; ++seed) {
-        INFO("seed " << seed);
-        Simulation simulation(seed);
-        constexpr int kSteps = 200'000;
-        for (int i = 0; i < kSteps && !simulation.over(); ++i) simulation.step();
-        REQUIRE(simulation.over());
-        REQUIRE(simulation.coordinator->empty());
-
-        std::set<int> ranks;
-        for (const auto& agent : simulation.agents) {
-            REQUIRE(agent.round);
-            for (int i = 0; i < agent.workers; ++i) ranks.insert(agent.round->base_rank + i);
-            if (!agent.finish) continue;
-            CHECK(agent.finish->failed == simulation.first.has_value());
-            if (!simulation.first) continue;
-            CHECK(agent.finish->cause.kind == simulation.first->first);
-            CHECK(agent.finish->cause.node_rank == simulation.first->second);
-        }
-        const int world_size = simulation.agents.front().round->world_size;
-        CHECK(static_cast<int>(ranks.size()) == world_size);
-        CHECK(*ranks.rbegin() == world_size - 1);
-    }
-}
-
-TEST_CASE("ten thousand agents cost ten thousand messages a step, not their square") {
-    constexpr int kNodes = 10'000;
-    Coordinator coordinator = make(kNodes);
-    std::size_t messages = 0;
-    for (int rank = 0; rank < kNodes; ++rank) {
-        messages +=
-            coordinator.receive(static_cast<std::uint64_t>(rank) + 1, hello(rank, kNodes, 8), kStart).size();
-    }
-    CHECK(messages == kNodes);
-    CHECK(coordinator.receive(1, failed_with(1, 0), kStart).size() == kNodes);
-    for (int rank = 0; rank < kNodes; ++rank) {
-        messages +=
-            coordinator.receive(static_cast<std::uint64_t>(rank) + 1, WorkersGone{0, true}, kStart).size();
-    }
-    CHECK(messages == 2 * kNodes);
 }
 
 }  // namespace ddprun

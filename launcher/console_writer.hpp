@@ -1,0 +1,62 @@
+// ConsoleWriter: writes to one of the launcher's own standard streams without ever blocking the caller, and
+// without making the stream non-blocking for the others who have it (the shell, programs in a pipeline).
+//
+// A pipe or terminal is opened a second time through /proc, which gives a description of our own; a socket is
+// sent to with MSG_DONTWAIT; files do not block. Where a second opening is refused, writes are preceded by a
+// poll and so small that a pipe takes them whole. Used by one thread, in which SIGPIPE is blocked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "launcher/owned_descriptor.hpp"
+
+namespace ddprun {
+
+class ConsoleWriter {
+  public:
+    // `fd` stays the caller's and open.
+    explicit ConsoleWriter(int fd);
+
+    // What is to be written next; text may be put behind it, then flush() is called. Empty unless blocked().
+    std::string& buffer() { return buffer_; }
+
+    // Writes these bytes, behind the buffer; what the console does not take goes into the buffer.
+    void write(std::string_view bytes);
+
+    // Writes as much of the buffer as the console takes.
+    void flush();
+
+    // The console takes nothing at the moment: wait until poll_fd() is writable, then flush().
+    bool blocked() const { return begin_ < buffer_.size(); }
+    int poll_fd() const { return own_ ? own_.get() : fd_; }
+
+    // Nobody reads any more; everything is thrown away.
+    bool closed() const { return closed_; }
+
+    bool is_terminal() const { return terminal_; }
+    std::size_t columns() const;
+
+    std::uint64_t written() const { return written_; }
+    std::uint64_t dropped() const { return dropped_; }
+
+  private:
+    enum class Manner { plain, own_description, socket, small_writes };
+
+    std::size_t write_some(std::string_view bytes);
+    long attempt(std::string_view bytes) const;
+
+    int fd_;
+    OwnedDescriptor own_;
+    Manner manner_ = Manner::plain;
+    bool terminal_ = false;
+    bool closed_ = false;
+    std::string buffer_;
+    std::size_t begin_ = 0;  // of what is left in the buffer
+    std::uint64_t written_ = 0;
+    std::uint64_t dropped_ = 0;
+};
+
+}  // namespace ddprun

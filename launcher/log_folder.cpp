@@ -1,0 +1,94 @@
+#include "launcher/log_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "rendezvous/error.hpp"
+
+namespace ddprun {
+namespace {
+
+// Beyond that a name of a folder is refused by common file systems, with the suffix behind it.
+constexpr std::size_t kMaxNameText = 200;
+
+// A run id is free text; as the name of a folder it must not lead elsewhere.
+std::string as_name(const std::string& run_id) {
+    std::string name = run_id.substr(0, kMaxNameText);
+    for (char& c : name) {
+        if (c == '/' || static_cast<unsigned char>(c) < 0x20) c = '_';
+    }
+    if (!name.empty() && name.front() == '.') name.front() = '_';
+    return name;
+}
+
+[[noreturn]] void refuse(int error_number, const std::string& path) {
+    fail_errno(error_number, "cannot create the folder " + path + " for logs and error files (--log-dir)");
+}
+
+std::string make_unique(const std::string& start) {
+    std::string path = start + "_XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) refuse(errno, path);
+    return path;
+}
+
+}  // namespace
+
+LogFolder::LogFolder(const OutputPlan& plan, std::string temporary)
+    : base_(plan.log_dir),
+      temporary_(std::move(temporary)),
+      files_(plan.files),
+      chosen_by_user_(!plan.log_dir.empty()) {}
+
+LogFolder::~LogFolder() {
+    if (chosen_by_user_) return;
+    // What holds a file stays: rmdir refuses it.
+    for (auto path = created_.rbegin(); path != created_.rend(); ++path) ::rmdir(path->c_str());
+}
+
+std::string LogFolder::attempt(const std::string& run_id, int attempt) {
+    if (!files_) return {};
+    if (job_.empty()) {
+        if (base_.empty()) {
+            base_ = make_unique(temporary_ + "/ddprun");
+            created_.push_back(base_);
+        } else {
+            std::error_code error;
+            std::filesystem::create_directories(base_, error);
+            if (error) refuse(error.value(), base_);
+        }
+        job_ = make_unique(base_ + "/" + as_name(run_id));
+        created_.push_back(job_);
+    }
+    std::string path = job_ + "/attempt_" + std::to_string(attempt);
+    create(path);
+    return path;
+}
+
+std::string LogFolder::worker(const std::string& attempt_folder, int local_rank) {
+    if (!files_) return {};
+    std::string path = attempt_folder + "/" + std::to_string(local_rank);
+    create(path);
+    return path;
+}
+
+void LogFolder::create(const std::string& path) {
+    if (::mkdir(path.c_str(), 0777) == 0) {
+        created_.push_back(path);
+    } else if (errno != EEXIST) {
+        refuse(errno, path);
+    }
+}
+
+std::string log_dir_complaint(const OutputPlan& plan) {
+    if (!plan.files || plan.log_dir.empty()) return {};
+    std::error_code ignored;
+    const auto status = std::filesystem::status(plan.log_dir, ignored);
+    if (!std::filesystem::exists(status) || std::filesystem::is_directory(status)) return {};
+    return "--log-dir '" + plan.log_dir + "': is there, but is no folder";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,46 @@
+// LogFolder: the folders of one job's files on this node, torchrun's layout.
+//
+//   <--log-dir, or a new ddprun_XXXXXXXX among the temporary files>/<run id>_XXXXXXXX/attempt_<n>/
+//       filtered_stdout.log  filtered_stderr.log
+//       <local rank>/stdout.log  stderr.log  error.json
+//
+// The folders are made even when nothing is redirected, because the worker's error file needs its own; those
+// that stayed empty are removed at the end if the user did not choose the place. Used by the agent's thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/output_plan.hpp"
+
+namespace ddprun {
+
+class LogFolder {
+  public:
+    // Nothing is created yet. `temporary` is where temporary files go (TMPDIR, else /tmp).
+    LogFolder(const OutputPlan& plan, std::string temporary);
+    LogFolder(const LogFolder&) = delete;
+    LogFolder& operator=(const LogFolder&) = delete;
+    ~LogFolder();
+
+    // The folder of an attempt, and that of one of its local ranks; created if it is not there. Throw a
+    // system_error that names --log-dir when that fails. Empty when there are no files.
+    std::string attempt(const std::string& run_id, int attempt);
+    std::string worker(const std::string& attempt_folder, int local_rank);
+
+  private:
+    void create(const std::string& path);
+
+    std::string base_;
+    std::string temporary_;
+    std::string job_;
+    bool files_;
+    bool chosen_by_user_;
+    std::vector<std::string> created_;
+};
+
+// What is wrong with --log-dir as the file system stands, in one line that names the flag; empty if nothing
+// is. For the command line, where it is bad input.
+std::string log_dir_complaint(const OutputPlan& plan);
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// OwnedDescriptor: a descriptor that is closed with its owner. Move-only.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace ddprun {
+
+class OwnedDescriptor {
+  public:
+    explicit OwnedDescriptor(int fd = -1) : fd_(fd) {}
+    OwnedDescriptor(OwnedDescriptor&& other) noexcept : fd_(other.release()) {}
+    OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
+        reset(other.release());
+        return *this;
+    }
+    ~OwnedDescriptor() { reset(); }
+
+    int get() const { return fd_; }
+    explicit operator bool() const { return fd_ >= 0; }
+    int release() { return std::exchange(fd_, -1); }
+    void reset(int fd = -1) {
+        const int old = std::exchange(fd_, fd);
+        if (old >= 0) ::close(old);
+    }
+
+  private:
+    int fd_;
+};
+
+}  // namespace ddprun

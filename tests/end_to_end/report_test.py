@@ -1,0 +1,180 @@
+"""The report: the true culprit with its last words, the same on every node; the result file; output and logs."""
+
+import json
+import os
+import random
+import re
+import signal
+import stat
+import tempfile
+
+import support
+from support import EndToEndTest, free_port, program
+
+
+def worker(*modes):
+    return [program("worker_stub"), *modes]
+
+
+def shell(script):
+    return ["sh", "-c", script]
+
+
+class Report(EndToEndTest):
+    def agents(self, *words, nproc=4, flags=(), nnodes=2, **options):
+        port = free_port()
+        return [self.launch("--nnodes", nnodes, "--node-rank", rank, "--nproc-per-node", nproc, "--master-addr",
+                            "127.0.0.1", "--master-port", port, *flags, *words, **options) for rank in range(nnodes)]
+
+    def test_the_last_words_of_the_culprit_stand_on_every_node(self):
+        agents = self.agents(*shell(
+            'if [ $RANK = 5 ]; then for i in $(seq 30); do echo "clue $i" >&2; done; exit 7; fi; exec sleep 1000'))
+        for agent in agents:
+            self.assertEqual(agent.wait(), 7)
+            report = [line for line in agent.seen["err"] if line.startswith("ddprun: ")]
+            self.assertLessEqual(len(report), 30)
+            text = "\n".join(report)
+            self.assertRegex(text, r"rank 5 \(local rank 1\) on node 1 \(.+\), pid \d+: exit code 7")
+            self.assertEqual([int(number) for number in re.findall(r"clue (\d+)", text)], list(range(11, 31)))
+            self.assertIn("stopped by ddprun", text)
+            self.assertEqual(report[-1].split("ddprun: ")[1].strip(), "survivors: 0")
+
+    def test_one_culprit_among_seven_victims_that_fail_soon_after(self):
+        rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "10"))
+        seed = random.randrange(1 << 32)
+        rng = random.Random(seed)
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(rounds):
+                culprit = rng.randrange(8)
+                mark = os.path.join(folder, str(number))
+                delays = " ".join(f"{rng.uniform(0.005, 0.05):.4f}" for _ in range(8))
+                # Victims fail 5 to 50 ms after the culprit wrote its mark, unless they are stopped before.
+                agents = self.agents(*shell(
+                    f'trap "" TERM; set -- {delays}; shift $RANK; '
+                    f'if [ $RANK = {culprit} ]; then sleep 0.05; touch {mark}; exit 3; fi; '
+                    f'while [ ! -e {mark} ]; do sleep 0.002; done; sleep $1; exit 4'), flags=("--grace", 5))
+                for agent in agents:
+                    self.assertEqual(agent.wait(), 3, f"seed {seed}, round {number}")
+                    self.assertRegex(agent.err(), f"first failure: rank {culprit} ")
+
+    def test_error_files_of_both_forms(self):
+        nested = '{"message": {"message": "ValueError: nested", "extraInfo": {"py_callstack": "File train.py, line 3"}}}'
+        flat = '{"message": "flat words", "timestamp": 1700000000}'
+        with tempfile.TemporaryDirectory() as folder:
+            own = os.path.join(folder, "own.json")
+            for text, words in ((nested, ["ValueError: nested", "File train.py, line 3"]), (flat, ["flat words"])):
+                code, _, err = self.run_job("--nproc-per-node", 2, *shell(
+                    f"[ $RANK = 1 ] || exec sleep 1000; printf '%s' '{text}' > $TORCHELASTIC_ERROR_FILE; exit 9"),
+                    env={"TORCHELASTIC_ERROR_FILE": own})
+                self.assertEqual(code, 9)
+                for word in words:
+                    self.assertIn(word, err)
+            code, _, _ = self.run_job(*shell(f"printf '%s' '{nested}' > $TORCHELASTIC_ERROR_FILE; exit 9"),
+                                      env={"TORCHELASTIC_ERROR_FILE": own})
+            with open(own, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["message"]["errorCode"], 9)
+
+    def test_a_kill_from_outside_is_not_called_out_of_memory(self):
+        code, _, err = self.run_job(*worker("signal", "9"))
+        self.assertEqual(code, 137)
+        self.assertRegex(err, r"signal 9 \(SIGKILL\)")
+        self.assertRegex(err, "(?i)not the kernel's OOM killer|out-of-memory|could not be told|OOM")
+
+    def test_the_result_file_tells_everything(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "result.json")
+            agents = self.agents(*worker("--only-rank", "2", "exit", "7", "else", "ready-then-wait"), nproc=2,
+                                 flags=("--result-file", path + ".$$"))
+            for agent in agents:
+                self.assertEqual(agent.wait(), 7)
+            with open(path + ".$$", encoding="utf-8") as file:
+                result = json.load(file)
+            self.assertEqual((result["outcome"], result["exit_code"]), ("failed", 7))
+            self.assertEqual(result["first_failure"]["rank"], 2)
+            self.assertEqual(sorted(end["rank"] for end in result["ranks"]), [0, 1, 2, 3])
+            code, _, _ = self.run_job("--result-file", path, "true")
+            with open(path, encoding="utf-8") as file:
+                result = json.load(file)
+            self.assertEqual((code, result["outcome"], result["exit_code"]), (0, "succeeded", 0))
+            code, _, err = self.run_job("--result-file", os.path.join(folder, "no", "such", "folder"), "true")
+            self.assertEqual(code, 0, "a result file that cannot be written changes nothing else")
+            self.assertIn("no/such/folder", err)
+
+
+class Output(EndToEndTest):
+    def test_every_line_whole_in_order_and_equal_to_the_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "talk.py")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("import os, random\nrank = os.environ['RANK']\nrng = random.Random(int(rank))\n"
+                           "text = ''.join(f'{rank} {i} ' + 'x' * rng.randrange(60) + '\\n' for i in range(10000))\n"
+                           "at = 0\nwhile at < len(text):\n"
+                           "    size = rng.randrange(1, 3000)\n    os.write(1, text[at:at + size].encode())\n    at += size\n")
+            code, out, err = self.run_job("--nproc-per-node", 8, "--tee", 3, "--log-dir", os.path.join(folder, "logs"),
+                                          "--prefix=none", script)
+            self.assertEqual((code, err), (0, ""))
+            by_rank = {str(rank): [] for rank in range(8)}
+            for line in out.splitlines():
+                by_rank[line.split()[0]].append(line)
+            for rank, lines in by_rank.items():
+                self.assertEqual([int(line.split()[1]) for line in lines], list(range(10000)))
+                found = [os.path.join(base, name) for base, _, names in os.walk(folder) for name in names
+                         if base.endswith(f"/attempt_0/{rank}") and name == "stdout.log"]
+                self.assertEqual(len(found), 1)
+                with open(found[0], encoding="ascii") as file:
+                    self.assertEqual(file.read().splitlines(), lines)
+
+    def test_prefixes_and_choices_of_ranks(self):
+        code, out, _ = self.run_job("--nproc-per-node", 3, "--tee", 3, *worker("say", "x"))
+        self.assertEqual((code, sorted(out.splitlines())), (0, ["[default0]:x", "[default1]:x", "[default2]:x"]))
+        _, out, _ = self.run_job("--nproc-per-node", 2, "--prefix={rank}/{local_rank} {role} {stream}> ", "--role", "t",
+                                 *worker("say", "x"))
+        self.assertEqual(sorted(out.splitlines()), ["0/0 t stdout> x", "1/1 t stdout> x"])
+        _, out, _ = self.run_job("--nproc-per-node", 4, "--show", "1,3", *shell("echo $RANK"))
+        self.assertEqual(sorted(out.split()), ["1", "3"])
+        _, out, _ = self.run_job("--nproc-per-node", 2, "-r", "1:1", *shell("echo $RANK"))
+        self.assertEqual(out.split(), ["0"])
+
+    def test_last_words_without_newline_before_a_kill(self):
+        code, out, _ = self.run_job(*shell("printf 'no newline'; kill -9 $$"))
+        self.assertEqual((code, out), (137, "no newline"))
+
+    def test_a_reader_that_goes_away_harms_no_worker(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = os.path.join(folder, "done")
+            command = f"'{program('ddprun')}' sh -c 'seq 200000; touch {done}' | head -n 1"
+            status = os.system(command + " > /dev/null")
+            self.assertEqual(status, 0)
+            self.assertTrue(os.path.exists(done))
+
+    def test_error_files_are_private_to_the_round_and_log_dir_must_be_a_directory(self):
+        with tempfile.NamedTemporaryFile() as plain:
+            os.chmod(plain.name, stat.S_IRUSR | stat.S_IWUSR)
+            code, _, err = self.run_job("--log-dir", plain.name, "--tee", 3, "true")
+            self.assertNotEqual(code, 0)
+            self.assertIn(plain.name, err)
+
+
+class Wrapping(EndToEndTest):
+    def test_a_command_in_front_of_some_ranks(self):
+        code, out, _ = self.run_job("--nproc-per-node", 3, "--wrap", "0,2:env WRAPPED=%r/%l", *shell(
+            'echo "$RANK ${WRAPPED:-plain}"'))
+        self.assertEqual((code, sorted(out.splitlines())), (0, ["0 0/0", "1 plain", "2 2/2"]))
+
+    def test_signals_and_exit_codes_pass_through(self):
+        code, _, _ = self.run_job("--wrap", "0:env", *worker("exit", "9"))
+        self.assertEqual(code, 9)
+        job = self.launch("--wrap", "*:sh -c '\"$@\"' sh", *worker("exit-zero-on-term"))
+        job.wait_for_line("^ready$")
+        job.send(signal.SIGTERM)
+        job.wait()
+        self.assertIn("got SIGTERM", job.out())
+
+    def test_bad_wraps(self):
+        for text in ("gdb", "0:", "x:gdb", "0:'gdb"):
+            code, _, err = self.run_job("--wrap", text, "true")
+            self.assertEqual((code, "--wrap" in err), (2, True), text)
+
+
+if __name__ == "__main__":
+    support.main()
