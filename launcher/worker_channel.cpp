@@ -1,0 +1,61 @@
+#include "launcher/worker_channel.hpp"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "rendezvous/error.hpp"
+
+namespace ddprun {
+namespace {
+
+// A launcher that was entered without standard streams is given their numbers.
+OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
+    if (!fd || fd.get() > STDERR_FILENO) return fd;
+    return OwnedDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
+
+void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+}  // namespace
+
+WorkerChannel make_pipe_channel() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot make a pipe for a worker's output");
+    WorkerChannel channel{OwnedDescriptor(ends[0]), OwnedDescriptor(ends[1])};
+    channel.reader = above_standard_streams(std::move(channel.reader));
+    channel.writer = above_standard_streams(std::move(channel.writer));
+    if (!channel.reader || !channel.writer) fail_errno(errno, "cannot make a pipe for a worker's output");
+    ::fcntl(channel.writer.get(), F_SETPIPE_SZ, kPipeSize);
+    set_nonblocking(channel.reader.get());
+    return channel;
+}
+
+WorkerChannel make_terminal_channel(int like) {
+    WorkerChannel channel{
+        above_standard_streams(OwnedDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC))),
+        OwnedDescriptor(), true};
+    const int reader = channel.reader.get();
+    if (reader < 0 || ::grantpt(reader) != 0 || ::unlockpt(reader) != 0) return make_pipe_channel();
+    // By the descriptor, not by the name: in a container the name may belong to another mount.
+    channel.writer =
+        above_standard_streams(OwnedDescriptor(::ioctl(reader, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)));
+    termios modes{};
+    if (!channel.writer || ::tcgetattr(channel.writer.get(), &modes) != 0) return make_pipe_channel();
+    modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+    modes.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    if (::tcsetattr(channel.writer.get(), TCSANOW, &modes) != 0) return make_pipe_channel();
+    copy_window_size(like, reader);
+    set_nonblocking(reader);
+    return channel;
+}
+
+void copy_window_size(int like, int reader) {
+    winsize size{};
+    if (::ioctl(like, TIOCGWINSZ, &size) == 0) ::ioctl(reader, TIOCSWINSZ, &size);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+// The way of one stream from a worker to the launcher: a pipe, or a pseudo-terminal.
+//
+// Both ends are close-on-exec and none of the numbers 0 to 2; the reading end does not block.
+#pragma once
+
+#include "launcher/owned_descriptor.hpp"
+
+namespace ddprun {
+
+struct WorkerChannel {
+    OwnedDescriptor reader;  // the launcher's
+    OwnedDescriptor writer;  // becomes the worker's stream
+    bool is_terminal = false;
+};
+
+// What a pipe is asked to hold, so that a worker is not woken for every few lines. Less is fine: the kernel
+// limits what one user's pipes hold together.
+inline constexpr int kPipeSize = 256 * 1024;
+
+// Throws system_error when there are no descriptors left.
+WorkerChannel make_pipe_channel();
+
+// A pseudo-terminal of the size of the terminal `like`, which passes bytes on as they are: what is right for
+// that terminal is done by that terminal. A pipe where there are no pseudo-terminals.
+WorkerChannel make_terminal_channel(int like);
+
+// Gives the worker's terminal the present size of the terminal `like`.
+void copy_window_size(int like, int reader);
+
+}  // namespace ddprun
