@@ -212,8 +212,12 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
     } catch (const boost::system::system_error& error) {
         throw translated(error);
     }
-    const Place place{found.rank, found.world_size, found.local_rank, found.local_world_size,
-                      static_cast<std::uint32_t>(found.generation)};
+    // Slurm tells the number of local tasks only if it was asked for, and who starts ranks by hand seldom
+    // does.
+    const bool told =
+        environment.contains("LOCAL_WORLD_SIZE") || environment.contains("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const Place place{found.rank, found.world_size, told ? found.local_rank : -1,
+                      told ? found.local_world_size : -1, static_cast<std::uint32_t>(found.generation)};
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
                         options);
 }

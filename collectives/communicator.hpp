@@ -63,7 +63,7 @@ class Communicator {
 
     int rank() const;
     int world_size() const;
-    // Among the ranks on this host. They are counted by host when the environment does not say.
+    // Among the ranks on this host. As the launcher says; where it does not, counted by comparing hosts.
     int local_rank() const;
     int local_world_size() const;
 

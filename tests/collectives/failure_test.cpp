@@ -18,7 +18,7 @@ using Code = CollectiveErrorCode;
 
 CommunicatorOptions short_operations() {
     CommunicatorOptions options;
-    options.operation_timeout = std::chrono::milliseconds(400);
+    options.operation_timeout = std::chrono::milliseconds(1000);
     return options;
 }
 

@@ -1,10 +1,9 @@
 #include "collectives/join.hpp"
 
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
+#include <random>
 
 #include "collectives/bootstrap.hpp"
 #include "rendezvous/store_host.hpp"
@@ -28,7 +27,18 @@ void all_reduce_ones(Communicator& comm) {
     expect(ones == std::vector<int>(3, comm.world_size()), "all ranks took part");
 }
 
-std::uint16_t free_port() { return StoreHost(ListenScope::loopback, 0).port(); }
+// A port that is free now, below the range from which the kernel gives other programs theirs at any moment.
+std::uint16_t free_port() {
+    std::random_device random;
+    while (true) {
+        const auto port = static_cast<std::uint16_t>(10'000 + random() % 20'000);
+        try {
+            return StoreHost(ListenScope::loopback, port).port();
+        } catch (const boost::system::system_error&) {
+            // Taken: the next one.
+        }
+    }
+}
 
 }  // namespace
 
@@ -152,6 +162,25 @@ TEST_CASE("an environment that is incomplete is an invalid_argument that names t
         open_session_from({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, {});
     });
     REQUIRE(std::string(error.what()).find("MASTER_ADDR") != std::string::npos);
+}
+
+TEST_CASE("the environment gives the place; local ranks it does not give are counted", "[bootstrap]") {
+    const std::string port = std::to_string(free_port());
+    run_ranks(2, [&](int rank) {
+        Environment environment{{"RANK", std::to_string(rank)},
+                                {"WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", port}};
+        {
+            Communicator comm(open_session_from(environment, {}));
+            all_reduce_ones(comm);
+            expect(comm.local_rank() == rank && comm.local_world_size() == 2, "counted");
+        }
+        environment["LOCAL_RANK"] = "0";
+        environment["LOCAL_WORLD_SIZE"] = "1";
+        Communicator comm(open_session_from(environment, {}));
+        expect(comm.local_rank() == 0 && comm.local_world_size() == 1, "as told");
+    });
 }
 
 TEST_CASE("without any launcher there is one rank, alone", "[bootstrap]") {

@@ -11,8 +11,19 @@ guard=120  # seconds; only a hang comes near it
 output="$(mktemp)"
 trap 'rm -f "$output"' EXIT
 
+# Below the range from which the kernel gives other programs their ports at any moment.
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 - <<'PYTHON'
+import random, socket
+while True:
+    with socket.socket() as s:
+        try:
+            s.bind(("", random.randrange(10000, 30000)))
+        except OSError:
+            continue
+        print(s.getsockname()[1])
+        break
+PYTHON
 }
 
 require_installed() {
