@@ -42,7 +42,8 @@ class Workers(EndToEndTest):
         rng = random.Random(seed)
         arguments = ["", " ", "-", "--", "--nnodes", "--nproc-per-node=9", "-h", "$$", "${HOME}", "a\nb", "\\", "'", '"']
         for _ in range(40):
-            arguments.append("".join(chr(rng.randrange(1, 128)) for _ in range(rng.randrange(12))))
+            # Without carriage returns: on their way out they are progress bars, of which the last state counts.
+            arguments.append("".join(chr(rng.choice([*range(1, 13), *range(14, 128)])) for _ in range(rng.randrange(12))))
         arguments.append(b"\xff\xfe".decode(errors="surrogateescape"))
         expected = "".join(f"{len(os.fsencode(argument))}:{argument}\n" for argument in arguments)
         for dashes in ([], ["--"]):

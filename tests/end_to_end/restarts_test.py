@@ -24,10 +24,15 @@ class Restarts(EndToEndTest):
                             "127.0.0.1", "--master-port", port, *flags, *words, **options) for rank in range(nnodes)]
 
     def test_attempt_and_reason_are_the_same_on_all_ranks(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        # The rank that fails waits until all four have spoken.
         agents = self.agents(*shell(
             'echo "try $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS round $DDPRUN_ROUND: '
             '$DDPRUN_RESTART_REASON"; if [ $TORCHELASTIC_RESTART_COUNT = 2 ]; then exit 0; fi; '
-            'if [ $RANK = $TORCHELASTIC_RESTART_COUNT ]; then exit 5; fi; exec sleep 1000'),
+            f'touch {folder.name}/$DDPRUN_ROUND.$RANK; '
+            f'if [ $RANK = $TORCHELASTIC_RESTART_COUNT ]; then for rank in 0 1 2 3; do '
+            f'while [ ! -e {folder.name}/$DDPRUN_ROUND.$rank ]; do sleep 0.01; done; done; exit 5; fi; exec sleep 1000'),
             flags=("--max-restarts", 3))
         for agent in agents:
             self.assertEqual(agent.wait(), 0, agent.err())
@@ -111,7 +116,7 @@ class Notices(EndToEndTest):
     def test_a_notice_reaches_every_rank_of_every_node_exactly_once(self):
         port = free_port()
         agents = [self.launch("--nnodes", 2, "--node-rank", rank, "--nproc-per-node", 2, "--master-addr", "127.0.0.1",
-                              "--master-port", port, "--forward", "USR1,USR2=WINCH", *worker("print-signals"))
+                              "--master-port", port, "--grace", 2, "--forward", "USR1,USR2=WINCH", *worker("print-signals"))
                   for rank in (0, 1)]
         for agent in agents:
             agent.wait_for_line("^ready$", count=2)
@@ -124,9 +129,6 @@ class Notices(EndToEndTest):
         agents[0].send(signal.SIGTERM)
         for agent in agents:
             agent.wait_for_line("^SIGTERM$", count=2)
-        for _ in range(2):
-            agents[0].send(signal.SIGINT)
-            agents[1].send(signal.SIGINT)
         for agent in agents:
             agent.wait()
             for name in ("SIGUSR1", "SIGWINCH", "SIGTERM"):
