@@ -46,9 +46,7 @@ DistributedSampler::DistributedSampler(std::size_t size, int num_replicas, int r
     num_samples_ = size / num_replicas_ + (uneven && !options.drop_last ? 1 : 0);
 }
 
-void DistributedSampler::set_epoch(std::uint64_t epoch) {
-    epoch_ = epoch;
-}
+void DistributedSampler::set_epoch(std::uint64_t epoch) { epoch_ = epoch; }
 
 std::vector<std::size_t> DistributedSampler::indices() const {
     std::vector<std::size_t> order;

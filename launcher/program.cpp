@@ -30,7 +30,8 @@ std::size_t macro_length(std::string_view rest) {
 
 std::string substitute(std::string_view text, const std::string& local_rank) {
     // A shell's `$$` in an argument that has nothing to do with the macro is the shell's.
-    if (text.find("$local_rank") == text.npos && text.find("${local_rank}") == text.npos) return std::string(text);
+    if (text.find("$local_rank") == text.npos && text.find("${local_rank}") == text.npos)
+        return std::string(text);
     std::string result;
     for (std::size_t at = 0; at < text.size(); ++at) {
         if (text[at] != '$') {

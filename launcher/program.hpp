@@ -32,10 +32,10 @@ struct Program {
 // where python is $PYTHON_EXEC, or else python3 as found on PATH.
 std::variant<Program, std::string> choose_program(const ProgramRequest& request);
 
-// The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it, these
-// become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
-// string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the macro is
-// passed on byte for byte, so that `sh -c 'echo $$'` means what it says).
+// The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
+// these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
+// string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the
+// macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says).
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
 
 }  // namespace ddprun

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "launcher/output_plan.hpp"
-#include "launcher/output_plan.hpp"
 #include "launcher/output_route.hpp"
 #include "launcher/owned_descriptor.hpp"
 

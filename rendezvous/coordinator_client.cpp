@@ -149,20 +149,12 @@ CoordinatorClient::CoordinatorClient(const asio::any_io_executor& executor, Endp
     : impl_(std::make_shared<Impl>(executor, std::move(coordinator), std::move(hello), join_deadline,
                                    std::move(events))) {}
 
-CoordinatorClient::~CoordinatorClient() {
-    impl_->abandon();
-}
+CoordinatorClient::~CoordinatorClient() { impl_->abandon(); }
 
-void CoordinatorClient::join() {
-    impl_->join();
-}
+void CoordinatorClient::join() { impl_->join(); }
 
-void CoordinatorClient::send(const ControlMessage& message) {
-    impl_->send(message);
-}
+void CoordinatorClient::send(const ControlMessage& message) { impl_->send(message); }
 
-void CoordinatorClient::close(std::function<void()> on_closed) {
-    impl_->close(std::move(on_closed));
-}
+void CoordinatorClient::close(std::function<void()> on_closed) { impl_->close(std::move(on_closed)); }
 
 }  // namespace ddprun

@@ -35,9 +35,11 @@ class Store {
     // Adds to the number kept as decimal text under the key (missing counts as 0) and returns the sum.
     virtual std::int64_t add(std::string_view key, std::int64_t delta) = 0;
 
-    // If the key holds `expected` (or is missing and `expected` is empty), stores `desired`. Returns the value held
-    // afterwards; for a missing key with a non-empty `expected` that is `expected`, and nothing is stored.
-    virtual std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) = 0;
+    // If the key holds `expected` (or is missing and `expected` is empty), stores `desired`. Returns the
+    // value held afterwards; for a missing key with a non-empty `expected` that is `expected`, and nothing is
+    // stored.
+    virtual std::string compare_set(std::string_view key, std::string_view expected,
+                                    std::string_view desired) = 0;
 
     // Waits until all keys exist, `timeout` at most.
     virtual void wait(const std::vector<std::string>& keys, Milliseconds timeout) = 0;

@@ -2,12 +2,12 @@
 // collectives library. Pure: the environment comes in and goes out as values.
 //
 // Written (torchrun's names and texts, so that its programs run unchanged):
-//   RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE
-//   MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID
-//   TORCHELASTIC_USE_AGENT_STORE=True TORCH_NCCL_ASYNC_ERROR_HANDLING (kept if set, else 1) and
-//   NCCL_ASYNC_ERROR_HANDLING (likewise, for PyTorch before 2.2)
-// and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND, and from the
-// second round on DDPRUN_RESTART_REASON.
+//   RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK
+//   ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
+//   TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE=True TORCH_NCCL_ASYNC_ERROR_HANDLING (kept if set, else
+//   1) and NCCL_ASYNC_ERROR_HANDLING (likewise, for PyTorch before 2.2)
+// and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND, and from
+// the second round on DDPRUN_RESTART_REASON.
 #pragma once
 
 #include <cstdint>
@@ -57,9 +57,10 @@ struct WorkerPlace {
     int local_world_size = 1;
     std::string master_addr;
     std::uint16_t master_port = 0;
-    bool agent_hosts_store = false;  // the launcher serves the store; else rank 0 must host it at master_addr:master_port
-    std::string run_id = "none";     // TORCHELASTIC_RUN_ID
-    int generation = 0;              // restart count: keeps a stale worker out of a newer round
+    bool agent_hosts_store =
+        false;  // the launcher serves the store; else rank 0 must host it at master_addr:master_port
+    std::string run_id = "none";  // TORCHELASTIC_RUN_ID
+    int generation = 0;           // restart count: keeps a stale worker out of a newer round
 };
 
 // Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (mpirun),
