@@ -62,4 +62,8 @@ function(ddprun_script_test name script)
   endif()
   add_test(NAME ${name} COMMAND ${interpreter} ${path} ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+  # Sanitizers take memory of their own; tests that measure it must know.
+  if(DDPRUN_SANITIZE)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "DDPRUN_SANITIZED=${DDPRUN_SANITIZE}")
+  endif()
 endfunction()

@@ -292,7 +292,9 @@ class Many(AgentsTest):
             peak_kib = int(re.search(r"^VmHWM:\s+(\d+) kB$", status.read(), re.MULTILINE)[1])
         job.send(signal.SIGTERM)
         job.wait()
-        if not os.environ.get("DDPRUN_SANITIZED"):
+        if os.environ.get("DDPRUN_SANITIZED"):
+            print(f"peak memory {peak_kib} KiB, not judged: a sanitizer's is in it")
+        else:
             self.assertLess(peak_kib, 20 * 1024)
 
 
