@@ -20,10 +20,8 @@ void append_prefixed(std::string& out, std::string_view prefix, std::string_view
     while (from < end) {
         const void* newline = std::memchr(from, '\n', static_cast<std::size_t>(end - from));
         const char* const next = newline == nullptr ? end : static_cast<const char*>(newline) + 1;
-        std::memcpy(to, prefix.data(), prefix.size());
-        to += prefix.size();
-        std::memcpy(to, from, static_cast<std::size_t>(next - from));
-        to += next - from;
+        to = std::copy(prefix.begin(), prefix.end(), to);
+        to = std::copy(from, next, to);
         from = next;
     }
     out.resize(static_cast<std::size_t>(to - out.data()));
