@@ -149,11 +149,26 @@ TEST_CASE("buffers larger than all the sockets' buffers never stand still", "[co
             auto data = values<float>(comm.rank(), kCount);
             comm.all_reduce(std::span(data), ReduceOp::sum);
             expect(data == reduced_values<float>(n, kCount, ReduceOp::sum), "all_reduce of 24 MiB");
-            std::vector<float> part(kCount / 8);
-            comm.reduce_scatter(std::span(data).first(part.size() * static_cast<std::size_t>(n)),
-                                std::span(part), ReduceOp::max);
         });
     }
+}
+
+// Rank 1 receives two steps while it can send nothing: what it has not sent yet must not be overwritten.
+TEST_CASE("reduce_scatter holds its left neighbour back while its right one is late", "[communicator]") {
+    constexpr std::size_t kPart = (std::size_t{6} << 20) / sizeof(std::int32_t);
+    constexpr int kRanks = 4;
+    std::latch ready(kRanks);
+    run_communicators(kRanks, [&](Communicator& comm) {
+        std::vector<std::int32_t> part(kPart);
+        if (comm.rank() == 2) ready.arrive_and_wait();
+        // Rank 2 begins to prepare its input when the others are done with theirs.
+        const auto whole = values<std::int32_t>(comm.rank(), kPart * kRanks);
+        if (comm.rank() != 2) ready.arrive_and_wait();
+        comm.reduce_scatter(whole, std::span(part), ReduceOp::sum);
+        const std::size_t first = kPart * static_cast<std::size_t>(comm.rank());
+        expect(part == reduced_values<std::int32_t>(kRanks, kPart, ReduceOp::sum, first),
+               "every part is right");
+    });
 }
 
 TEST_CASE("floating-point results are bitwise equal on all ranks and from run to run", "[communicator]") {

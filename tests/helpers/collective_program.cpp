@@ -129,7 +129,9 @@ void run(const std::vector<std::string>& arguments) {
         comm.barrier();
         say_ready();
         if (comm.rank() == argument(arguments, 1)) stay_away();
+        // One who comes late may find all it needs for the first call, but nobody in the second.
         comm.all_reduce(std::span(data), ReduceOp::sum);
+        comm.barrier();
     } else if (mode == "mismatch") {
         if (comm.rank() == argument(arguments, 1)) data.push_back(0);
         comm.all_reduce(std::span(data), ReduceOp::sum);
