@@ -69,7 +69,7 @@ LocalRunner::~LocalRunner() {
         child->timer.cancel();
         child->process.detach();
     }
-    sweeper_.sweep_now(kDestructionPatience);
+    sweep_now({}, kDestructionPatience);
 }
 
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {

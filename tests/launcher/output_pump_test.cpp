@@ -1,230 +1,17 @@
 #include "launcher/output_pump.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <sys/ioctl.h>
-#include <termios.h>
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <condition_variable>
+#include <algorithm>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <random>
 #include <sstream>
-#include <thread>
 
-#include "launcher/local_runner.hpp"
-#include "tests/launcher/worker_fixture.hpp"
+#include "tests/launcher/pump_fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
-
-using Modes = std::vector<std::string>;
-
-// One end of a console, read by a thread of its own; nothing is read until read_on().
-class ConsoleReader {
-  public:
-    explicit ConsoleReader(OwnedDescriptor fd) : fd_(std::move(fd)), thread_([this] { run(); }) {}
-    ~ConsoleReader() {
-        read_on();
-        thread_.join();
-    }
-
-    void read_on() {
-        std::lock_guard lock(mutex_);
-        reading_ = true;
-        condition_.notify_all();
-    }
-
-    // Everything up to the end of the console, which comes when its last writer has closed it.
-    std::string all() {
-        read_on();
-        std::unique_lock lock(mutex_);
-        if (!condition_.wait_for(lock, kHangGuard, [this] { return ended_; }))
-            throw std::runtime_error("no end");
-        return text_;
-    }
-
-    // Waits until this text has come.
-    void await(const std::string& text) {
-        read_on();
-        std::unique_lock lock(mutex_);
-        if (!condition_.wait_for(lock, kHangGuard, [&] { return text_.find(text) != std::string::npos; })) {
-            throw std::runtime_error("'" + text + "' never came, but '" + text_ + "'");
-        }
-    }
-
-    void close() { fd_.reset(); }
-
-  private:
-    void run() {
-        {
-            std::unique_lock lock(mutex_);
-            condition_.wait(lock, [this] { return reading_; });
-        }
-        char buffer[4096];
-        for (;;) {
-            const ssize_t count = ::read(fd_.get(), buffer, sizeof buffer);
-            std::lock_guard lock(mutex_);
-            if (count > 0) text_.append(buffer, static_cast<std::size_t>(count));
-            ended_ = count <= 0;
-            condition_.notify_all();
-            if (ended_) return;
-        }
-    }
-
-    OwnedDescriptor fd_;
-    std::mutex mutex_;
-    std::condition_variable condition_;
-    bool reading_ = false;
-    bool ended_ = false;
-    std::string text_;
-    std::thread thread_;
-};
-
-struct Ends {
-    OwnedDescriptor reader;
-    OwnedDescriptor writer;
-};
-
-Ends make_pipe() {
-    int fds[2];
-    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
-    return {OwnedDescriptor(fds[0]), OwnedDescriptor(fds[1])};
-}
-
-// A terminal of 100 columns and 30 rows that passes bytes on as they are.
-Ends make_terminal() {
-    Ends ends{OwnedDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)), OwnedDescriptor()};
-    const int master = ends.reader.get();
-    REQUIRE(master >= 0);
-    REQUIRE(::grantpt(master) == 0);
-    REQUIRE(::unlockpt(master) == 0);
-    ends.writer.reset(::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC));
-    REQUIRE(ends.writer.get() >= 0);
-    termios modes{};
-    REQUIRE(::tcgetattr(ends.writer.get(), &modes) == 0);
-    ::cfmakeraw(&modes);
-    REQUIRE(::tcsetattr(ends.writer.get(), TCSANOW, &modes) == 0);
-    winsize size{};
-    size.ws_col = 100;
-    size.ws_row = 30;
-    REQUIRE(::ioctl(master, TIOCSWINSZ, &size) == 0);
-    return ends;
-}
-
-OutputPlan plan_of(const OutputOptions& options) {
-    auto parsed = parse_output_options(options);
-    if (const auto* why = std::get_if<std::string>(&parsed)) throw std::runtime_error(*why);
-    return std::get<OutputPlan>(parsed);
-}
-
-// An agent in small: a pump between real workers and two consoles.
-class PumpRun {
-  public:
-    PumpRun(const OutputOptions& options, Ends to_out, Ends to_err)
-        : out(std::move(to_out.reader)),
-          err(std::move(to_err.reader)),
-          out_writer_(std::move(to_out.writer)),
-          err_writer_(std::move(to_err.writer)),
-          work_(context_.get_executor()),
-          runner_(context_.get_executor()) {
-        OutputPumpSettings settings;
-        settings.out_fd = out_writer_.get();
-        settings.err_fd = err_writer_.get();
-        settings.temporary_folder = temporary_.path().string();
-        pump_.emplace(context_.get_executor(), plan_of(options), settings,
-                      [this](const std::string& text) { notices.push_back(text); });
-        begin_round(0);
-    }
-    explicit PumpRun(const OutputOptions& options = {}) : PumpRun(options, make_pipe(), make_pipe()) {}
-
-    void begin_round(int attempt) { pump_->begin_round({"job", attempt, "trainer", "node7"}); }
-
-    pid_t start(int local_rank, Modes modes) {
-        WorkerSpec spec;
-        spec.argv = std::move(modes);
-        spec.argv.insert(spec.argv.begin(), DDPRUN_OUTPUT_STUB);
-        spec.environment = current_environment();
-        WorkerStreams streams = pump_->open(local_rank, 100 + local_rank);
-        spec.standard_output = streams.standard_output();
-        spec.standard_error = streams.standard_error();
-        error_files[local_rank] = streams.error_file;
-        ++unfinished_;
-        const auto started = runner_.start(spec, {[](const ExitStatus&) {},
-                                                  [this, local_rank] {
-                                                      ++gone;
-                                                      pump_->finish(local_rank, [this] { --unfinished_; });
-                                                  }});
-        REQUIRE(std::holds_alternative<Started>(started));
-        return std::get<Started>(started).pid;
-    }
-
-    void run_until_finished() {
-        run_until(context_, [this] { return unfinished_ == 0; });
-    }
-
-    void run_until_gone(int count) {
-        run_until(context_, [this, count] { return gone == count; });
-    }
-
-    std::vector<std::string> last_lines(int local_rank) {
-        std::optional<std::vector<std::string>> lines;
-        pump_->last_lines(local_rank, [&](auto given) { lines = std::move(given); });
-        run_until(context_, [&] { return lines.has_value(); });
-        return *lines;
-    }
-
-    void drain() {
-        bool drained = false;
-        pump_->drain([&] { drained = true; });
-        run_until(context_, [&] { return drained; });
-    }
-
-    // Everything shown, nothing lost; the consoles end.
-    void end() {
-        run_until_finished();
-        drain();
-        close();
-    }
-
-    void close() {
-        losses = pump_->stop();
-        pump_.reset();
-        context_.poll();
-        out_writer_.reset();
-        err_writer_.reset();
-    }
-
-    OutputPump& pump() { return *pump_; }
-    void kill(pid_t worker) { runner_.signal_group(worker, SIGKILL); }
-    const std::filesystem::path& temporary() const { return temporary_.path(); }
-
-  private:
-    TemporaryFolder temporary_;
-
-  public:
-    ConsoleReader out;
-    ConsoleReader err;
-    std::vector<std::string> notices;
-    std::vector<std::string> losses;
-    std::map<int, std::string> error_files;
-    int gone = 0;
-
-  private:
-    // Behind the readers, so that they are closed before somebody waits for the end.
-    OwnedDescriptor out_writer_;
-    OwnedDescriptor err_writer_;
-    boost::asio::io_context context_{1};
-    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-    LocalRunner runner_;
-    std::optional<OutputPump> pump_;
-    int unfinished_ = 0;
-};
 
 std::string text_of(const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);
@@ -318,7 +105,7 @@ TEST_CASE("last lines are there once the worker has ended, and after it was fini
     OutputOptions options;
     options.redirects = "3";
     PumpRun run(options);
-    Modes modes;
+    std::vector<std::string> modes;
     for (int i = 0; i < 30; ++i) {
         modes.push_back("err");
         modes.push_back("line " + std::to_string(i) + "\\n");
@@ -378,10 +165,10 @@ TEST_CASE("stop ends at once although the console takes nothing") {
 }
 
 TEST_CASE("a console that nobody reads any more changes nothing for files and workers") {
-    Ends out = make_pipe();
+    ConsoleEnds out = pipe_console();
     out.reader.reset();
     OutputOptions options = teed();
-    PumpRun run(options, std::move(out), make_pipe());
+    PumpRun run(options, std::move(out), pipe_console());
     run.start(0, {"flood", "500000", "50", "err", "still there\\n"});
     run.end();
     CHECK(std::filesystem::file_size(folder_of(run.error_files[0]) / "stdout.log") == 500'000);
@@ -400,7 +187,7 @@ TEST_CASE("a process outside the worker's group that keeps the streams open does
 }
 
 TEST_CASE("workers see a terminal of the console's size where the console is one") {
-    PumpRun run(OutputOptions(), make_terminal(), make_pipe());
+    PumpRun run(OutputOptions(), terminal_console(), pipe_console());
     run.start(0, {"terminal"});
     run.end();
     CHECK(run.out.all() == "tty 100x30\nno tty\n");
@@ -409,14 +196,14 @@ TEST_CASE("workers see a terminal of the console's size where the console is one
 TEST_CASE("what does not go to the terminal goes through a pipe") {
     OutputOptions options;
     options.redirects = "1";
-    PumpRun run(options, make_terminal(), make_terminal());
+    PumpRun run(options, terminal_console(), terminal_console());
     run.start(0, {"terminal"});
     run.end();
     CHECK(text_of(folder_of(run.error_files[0]) / "stdout.log") == "no tty\ntty 100x30\n");
 }
 
 TEST_CASE("a progress bar passes at the bottom of a terminal and stays in its last state") {
-    PumpRun run(OutputOptions(), make_terminal(), make_pipe());
+    PumpRun run(OutputOptions(), terminal_console(), pipe_console());
     const pid_t bar = run.start(0, {"out", "\\r10%\\r20%", "wait"});
     run.out.await("20%");
     run.start(1, {"out", "a line\\n"});
@@ -508,17 +295,12 @@ TEST_CASE("a log folder that cannot be made: refused where it was asked for, els
 TEST_CASE("a file that cannot be written is said once, counted at the end, and stops nobody") {
     OutputOptions options = teed();
     PumpRun run(options);
-    const auto full = std::filesystem::path("/dev/full");
-    if (!std::filesystem::exists(full)) {
-        WARN("skipped: there is no /dev/full");
-        return;
-    }
     run.out.read_on();
     // The log file is a link to a device that is always full.
     run.start(0, {"out", "x\\n"});
     run.run_until_finished();
     std::filesystem::remove(folder_of(run.error_files[0]) / "stdout.log");
-    std::filesystem::create_symlink(full, folder_of(run.error_files[0]) / "stdout.log");
+    std::filesystem::create_symlink("/dev/full", folder_of(run.error_files[0]) / "stdout.log");
     run.start(0, {"flood", "300000", "100", "out", "end\\n"});
     run.end();
     REQUIRE(run.notices.size() == 1);
