@@ -69,7 +69,7 @@ LocalRunner::~LocalRunner() {
         child->timer.cancel();
         child->process.detach();
     }
-    sweep_now({}, kDestructionPatience);
+    sweeper_.sweep_now(kDestructionPatience);
 }
 
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
