@@ -59,9 +59,10 @@ void TcpStore::connect() {
     const Deadline deadline = Clock::now() + connect_timeout_;
     std::minstd_rand random(std::random_device{}());
     Milliseconds pause = kFirstPause;
+    // The last thing that was learned: an attempt that merely ran out of time teaches nothing new.
+    Errc code = Errc::timed_out;
+    std::string cause = "it does not answer";
     for (;;) {
-        Errc code = Errc::timed_out;
-        std::string cause = "it does not answer";
         try {
             // A connection that breaks in the modern dialect is a legacy server's answer, or an accident; a
             // dialect is believed only when it was answered in.
@@ -78,8 +79,9 @@ void TcpStore::connect() {
             }
         } catch (const boost::system::system_error& error) {
             if (error.code() == Errc::protocol_violation) throw;
-            code = error.code() == Errc::timed_out ? Errc::timed_out : Errc::unreachable;
-            cause = error.what();
+            const bool learned = error.code() != Errc::timed_out;
+            if (learned) code = Errc::unreachable;
+            if (learned || code == Errc::timed_out) cause = error.what();
         }
         stream_.close();
         auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
