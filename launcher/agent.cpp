@@ -58,9 +58,10 @@ std::string make_job_id(const std::string& run_id) {
 
 class Agent::Impl {
   public:
-    Impl(LaunchOptions options, Console& console)
+    Impl(LaunchOptions options, Console& console, AgentWatcher* watcher)
         : options_(std::move(options)),
           console_(console),
+          watcher_(watcher),
           runner_(context_.get_executor()),
           signals_(context_),
           finish_limit_(context_),
@@ -75,6 +76,9 @@ class Agent::Impl {
         pump_.emplace(context_.get_executor(), options_.output, settings,
                       [this](const std::string& notice) { say(notice); });
         watch_signals();
+        if (watcher_ != nullptr)
+            watcher_->began(context_.get_executor(), {[this] { return status(); },
+                                                      [this](int signal) { take_signal(signal); }});
         client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
                         Clock::now() + options_.join_timeout, client_events());
         client_->join();
@@ -116,7 +120,7 @@ class Agent::Impl {
                 .role = options_.role,
                 .host = host_name(),
                 .pid = ::getpid(),
-                .wants_rank_ends = !options_.result_file.empty()};
+                .wants_rank_ends = watcher_ != nullptr || !options_.result_file.empty()};
     }
 
     CoordinatorClientEvents client_events() {
@@ -271,6 +275,17 @@ class Agent::Impl {
             RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
                         .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); }});
         workers_->start();
+        if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round_);
+    }
+
+    AgentStatus status() const {
+        return {.state = std::string(to_text(machine_.state())),
+                .job_id = round_.job_id,
+                .round = round_.round,
+                .restart_count = round_.restart_count,
+                .max_restarts = round_.max_restarts,
+                .world_size = round_.world_size,
+                .workers = workers_ ? workers_->status() : std::vector<WorkerStatus>()};
     }
 
     void report_gone() {
@@ -351,7 +366,7 @@ class Agent::Impl {
                 survivors.push_back(to_string(survivor));
         }
         if (cause && !refusal_) report(*cause, survivors);
-        if (!options_.result_file.empty()) write_result(cause, message, survivors);
+        if (watcher_ != nullptr || !options_.result_file.empty()) write_result(cause, message, survivors);
     }
 
     void report(const Failure& cause, const std::vector<std::string>& survivors) {
@@ -390,8 +405,8 @@ class Agent::Impl {
         result.start_unix_ms = start_unix_ms_;
         result.end_unix_ms = unix_time_now_ms();
         result.survivors = survivors;
-        const std::string trouble = write_result_file(options_.result_file, result);
-        if (!trouble.empty()) console_.say(trouble);
+        if (!options_.result_file.empty()) console_.say(write_result_file(options_.result_file, result));
+        if (watcher_ != nullptr) console_.say(watcher_->ended(result));
     }
 
     void host_may_leave() {
@@ -411,6 +426,7 @@ class Agent::Impl {
     asio::io_context context_{1};
     LaunchOptions options_;
     Console& console_;
+    AgentWatcher* watcher_;
     AgentMachine machine_;
     LocalRunner runner_;
     asio::signal_set signals_;
@@ -437,8 +453,8 @@ class Agent::Impl {
     int exit_code_ = kExitInternal;
 };
 
-Agent::Agent(LaunchOptions options, Console& console)
-    : impl_(std::make_unique<Impl>(std::move(options), console)) {}
+Agent::Agent(LaunchOptions options, Console& console, AgentWatcher* watcher)
+    : impl_(std::make_unique<Impl>(std::move(options), console, watcher)) {}
 
 Agent::~Agent() = default;
 

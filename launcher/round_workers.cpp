@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "launcher/error_file.hpp"
@@ -172,6 +173,21 @@ Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {
     failure.pid = pid;
     failure.unix_time_ms = unix_time_now_ms();
     return failure;
+}
+
+std::vector<WorkerStatus> RoundWorkers::status() const {
+    std::vector<WorkerStatus> workers = group_.running_workers();
+    for (const RankEnd& end : ends_) {
+        workers.push_back({.rank = end.rank,
+                           .local_rank = end.local_rank,
+                           .pid = static_cast<pid_t>(end.pid),
+                           .running = false,
+                           .exit_code = end.exit_code});
+    }
+    std::sort(workers.begin(), workers.end(), [](const WorkerStatus& a, const WorkerStatus& b) {
+        return a.local_rank < b.local_rank;
+    });
+    return workers;
 }
 
 bool RoundWorkers::progressed() const {

@@ -50,6 +50,8 @@ class RoundWorkers {
     bool progressed() const;
     // One for each worker that has ended.
     const std::vector<RankEnd>& ends() const { return ends_; }
+    // All of them, by local rank.
+    std::vector<WorkerStatus> status() const;
     // The first failure of this node; when on_gone comes, with what could be found out about it.
     const std::optional<Failure>& failure() const { return failure_; }
     // The error file of that worker as it is; empty without one.

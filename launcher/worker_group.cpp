@@ -84,6 +84,15 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
                              [](const Worker& worker) { return worker.phase == Worker::Phase::running; });
     }
 
+    std::vector<WorkerStatus> running_workers() const {
+        std::vector<WorkerStatus> found;
+        for (const Worker& worker : workers_) {
+            if (worker.phase == Worker::Phase::running)
+                found.push_back({.rank = worker.rank, .local_rank = worker.local_rank, .pid = worker.pid});
+        }
+        return found;
+    }
+
     // The group is being destroyed: the runner still reaps what is killed here.
     void abandon() {
         if (!killing_) signal_all(SIGKILL);
@@ -183,5 +192,7 @@ std::string to_string(const UnkillableWorker& worker) {
 }
 
 std::size_t WorkerGroup::running() const { return state_->running(); }
+
+std::vector<WorkerStatus> WorkerGroup::running_workers() const { return state_->running_workers(); }
 
 }  // namespace ddprun

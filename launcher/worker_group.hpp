@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent_status.hpp"
 #include "launcher/process_runner.hpp"
 
 namespace ddprun {
@@ -96,6 +97,7 @@ class WorkerGroup {
 
     // Workers that have not ended.
     std::size_t running() const;
+    std::vector<WorkerStatus> running_workers() const;
 
   private:
     struct Worker;
