@@ -7,7 +7,6 @@
 
 #include "launcher/detach.hpp"
 #include "launcher/exit_status.hpp"
-#include "launcher/job_control_server.hpp"
 #include "launcher/job_folder.hpp"
 #include "launcher/process_table.hpp"
 #include "launcher/small_file.hpp"
@@ -41,8 +40,8 @@ DetachedJob::~DetachedJob() {
 void DetachedJob::began(const boost::asio::any_io_executor& executor, AgentControls controls) {
     serve_job_control(executor, listen_job_control(folder_),
                       {.status = std::move(controls.status),
-                       .refuse_signal = [this](int signal) { return refuse_signal(signal); },
-                       .deliver_signal = std::move(controls.signal)});
+                       .effect_of = [this](int signal) { return effect_of(signal); },
+                       .deliver = std::move(controls.signal)});
 }
 
 void DetachedJob::workers_run(const RoundReady& place) {
@@ -68,13 +67,14 @@ void DetachedJob::write_record() const {
         throw Error(error, "cannot write '" + path.string() + "': " + error.message());
 }
 
-std::string DetachedJob::refuse_signal(int signal) const {
+SignalEffect DetachedJob::effect_of(int signal) const {
     const auto& ending = options_.terminating_signals;
     const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
     if (ends && signal == SIGHUP && options_.hangup_ignored)
-        return "SIGHUP was ignored when the launcher was started, and stays so";
-    if (ends || options_.forwarded_signals.contains(signal)) return {};
-    return signal_text(signal) + " is neither in the job's --signals-to-handle nor in its --forward";
+        return {.refusal = "SIGHUP was ignored when the launcher was started, and stays so"};
+    if (ends || options_.forwarded_signals.contains(signal)) return {.ends_job = ends};
+    return {.refusal =
+                signal_text(signal) + " is neither in the job's --signals-to-handle nor in its --forward"};
 }
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/agent_watcher.hpp"
+#include "launcher/job_control_server.hpp"
 #include "launcher/job_record.hpp"
 #include "launcher/launch_options.hpp"
 #include "launcher/owned_descriptor.hpp"
@@ -31,7 +32,7 @@ class DetachedJob : public AgentWatcher {
 
   private:
     void write_record() const;
-    std::string refuse_signal(int signal) const;
+    SignalEffect effect_of(int signal) const;
 
     std::filesystem::path folder_;
     const LaunchOptions& options_;

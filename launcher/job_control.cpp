@@ -93,6 +93,7 @@ std::string to_line(const ControlRequest& request) {
 std::string to_line(const ControlReply& reply) {
     json::object object = message();
     object["error"] = reply.error.empty() ? json::value(nullptr) : json::value(valid_utf8(reply.error));
+    if (reply.ends_job) object["ends_job"] = true;
     if (reply.status) object["status"] = status_object(*reply.status);
     return json::serialize(object) + "\n";
 }
@@ -113,7 +114,9 @@ std::variant<ControlRequest, std::string> parse_control_request(std::string_view
 std::optional<ControlReply> parse_control_reply(std::string_view line) {
     const auto object = parse_object(line);
     if (!object || !same_version(*object)) return std::nullopt;
-    ControlReply reply{.error = std::string(text_of(*object, "error")), .status = {}};
+    ControlReply reply{.error = std::string(text_of(*object, "error"))};
+    const json::value* ends_job = object->if_contains("ends_job");
+    reply.ends_job = ends_job != nullptr && *ends_job == json::value(true);
     try {
         if (const json::value* status = object->if_contains("status")) reply.status = read_status(*status);
     } catch (const std::exception&) {

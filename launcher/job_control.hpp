@@ -5,7 +5,7 @@
 //   {"version":1,"request":"status"}
 //   {"version":1,"request":"signal","signal":"SIGTERM"}
 // Replies:
-//   {"version":1,"error":null}                   done
+//   {"version":1,"error":null,"ends_job":true}   the signal is on its way
 //   {"version":1,"error":null,"status":{...}}    AgentStatus
 //   {"version":1,"error":"..."}                  refused, and why
 #pragma once
@@ -35,7 +35,8 @@ struct SignalRequest {
 using ControlRequest = std::variant<StatusRequest, SignalRequest>;
 
 struct ControlReply {
-    std::string error;  // empty: done
+    std::string error;      // empty: done
+    bool ends_job = false;  // the signal does; others only reach the workers
     std::optional<AgentStatus> status;
     bool operator==(const ControlReply&) const = default;
 };

@@ -77,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         asio::async_read_until(socket_, asio::dynamic_buffer(text_, kMaxControlRequest), '\n',
                                [self = shared_from_this()](error_code error, std::size_t size) {
                                    if (error == asio::error::not_found) {
-                                       self->reply({.error = "the request is too long", .status = {}}, 0);
+                                       self->reply({.error = "the request is too long"}, 0);
                                    } else if (error) {
                                        self->end();
                                    } else {
@@ -90,12 +90,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     void answer(std::string_view line) {
         const auto parsed = parse_control_request(line);
         if (const auto* why = std::get_if<std::string>(&parsed))
-            return reply({.error = *why, .status = {}}, 0);
+            return reply({.error = *why}, 0);
         const auto& request = std::get<ControlRequest>(parsed);
         const auto* signal = std::get_if<SignalRequest>(&request);
-        if (signal == nullptr) return reply({.error = "", .status = server_->handlers().status()}, 0);
-        const std::string refusal = server_->handlers().refuse_signal(signal->signal);
-        reply({.error = refusal, .status = {}}, refusal.empty() ? signal->signal : 0);
+        if (signal == nullptr) return reply({.status = server_->handlers().status()}, 0);
+        const SignalEffect effect = server_->handlers().effect_of(signal->signal);
+        reply({.error = effect.refusal, .ends_job = effect.ends_job},
+              effect.refusal.empty() ? signal->signal : 0);
     }
 
     // The signal may end the agent; the answer is in the socket before.
@@ -104,7 +105,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         asio::async_write(socket_, asio::buffer(text_),
                           [self = shared_from_this(), signal](error_code, std::size_t) {
                               self->end();
-                              if (signal != 0) self->server_->handlers().deliver_signal(signal);
+                              if (signal != 0) self->server_->handlers().deliver(signal);
                           });
     }
 

@@ -18,12 +18,17 @@ namespace ddprun {
 inline constexpr std::size_t kMaxControlClients = 16;
 inline constexpr std::chrono::seconds kControlPatience{5};
 
+// What a signal to the launcher would do.
+struct SignalEffect {
+    std::string refusal;  // nothing, and why
+    bool ends_job = false;
+};
+
 struct JobControlHandlers {
     std::function<AgentStatus()> status;
-    // Empty if the signal can be delivered, else why not. Asked before deliver_signal, which is called when
-    // the answer is on its way.
-    std::function<std::string(int)> refuse_signal;
-    std::function<void(int)> deliver_signal;
+    std::function<SignalEffect(int)> effect_of;
+    // Called when the answer is on its way, if the signal was not refused.
+    std::function<void(int)> deliver;
 };
 
 // A socket that listens at `folder`/control; the folder's path may be longer than a socket's address and may

@@ -63,6 +63,26 @@ class Members {
     bool whole_ = true;
 };
 
+// Of a lost rank nothing is known, so it is passed over.
+std::vector<WorkerStatus> workers_of(const json::object& result, int node_rank) {
+    std::vector<WorkerStatus> workers;
+    const json::value* ranks = result.if_contains("ranks");
+    if (ranks == nullptr || !ranks->is_array()) return workers;
+    for (const json::value& entry : ranks->get_array()) {
+        if (!entry.is_object()) continue;
+        WorkerStatus worker{.running = false};
+        int node = 0;
+        Members members(entry.get_object());
+        members.number("rank", worker.rank);
+        members.number("local_rank", worker.local_rank);
+        members.number("node_rank", node);
+        members.number("pid", worker.pid);
+        members.number("exit_code", worker.exit_code);
+        if (members.whole() && node == node_rank) workers.push_back(worker);
+    }
+    return workers;
+}
+
 }  // namespace
 
 std::string to_json(const JobRecord& record) {
@@ -71,7 +91,6 @@ std::string to_json(const JobRecord& record) {
     root["id"] = valid_utf8(record.id);
     root["job_id"] = valid_utf8(record.job_id);
     root["entry_name"] = valid_utf8(record.entry_name);
-    root["host"] = valid_utf8(record.host);
     root["directory"] = valid_utf8(record.directory);
     root["command"] = words_of(record.command);
     root["node_rank"] = record.node_rank;
@@ -92,7 +111,6 @@ std::optional<JobRecord> parse_job_record(std::string_view text) {
     members.text("id", record.id);
     members.text("job_id", record.job_id);
     members.text("entry_name", record.entry_name);
-    members.text("host", record.host);
     members.text("directory", record.directory);
     members.texts("command", record.command);
     members.number("node_rank", record.node_rank);
@@ -114,7 +132,13 @@ std::optional<JobEnd> parse_job_end(std::string_view text) {
     members.text("outcome", end.outcome);
     members.text("message", end.message);
     members.number("end_unix_ms", end.end_unix_ms);
-    return members.whole() ? std::optional(end) : std::nullopt;
+    members.number("restart_count", end.restart_count);
+    members.number("max_restarts", end.max_restarts);
+    int node_rank = 0;
+    members.number("node_rank", node_rank);
+    if (!members.whole()) return std::nullopt;
+    end.workers = workers_of(root.get_object(), node_rank);
+    return end;
 }
 
 std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes) {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/agent_status.hpp"
+
 namespace ddprun {
 
 // How much of a command line is recorded; the words behind it are replaced by "...".
@@ -21,7 +23,6 @@ struct JobRecord {
     std::string id;  // the name of the folder, what ddpctl takes
     std::string job_id;
     std::string entry_name;
-    std::string host;
     std::string directory;             // where it was started
     std::vector<std::string> command;  // the launcher's command line
     int node_rank = 0;
@@ -39,6 +40,9 @@ struct JobEnd {
     std::string outcome;
     std::string message;
     std::int64_t end_unix_ms = 0;
+    int restart_count = 0;
+    int max_restarts = 0;
+    std::vector<WorkerStatus> workers;  // of this node, in the last round
 };
 
 std::string to_json(const JobRecord& record);
