@@ -77,8 +77,8 @@ class Agent::Impl {
                       [this](const std::string& notice) { say(notice); });
         watch_signals();
         if (watcher_ != nullptr)
-            watcher_->began(context_.get_executor(), {[this] { return status(); },
-                                                      [this](int signal) { take_signal(signal); }});
+            watcher_->began(context_.get_executor(),
+                            {[this] { return status(); }, [this](int signal) { take_signal(signal); }});
         client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
                         Clock::now() + options_.join_timeout, client_events());
         client_->join();

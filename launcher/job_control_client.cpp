@@ -48,8 +48,7 @@ ControlReply ask_job(const std::filesystem::path& folder, const ControlRequest& 
         if (count < 0) give_up(errno);
         if (count == 0) fail(Errc::closed, "the launcher gave no answer");
         text.append(buffer.data(), static_cast<std::size_t>(count));
-        if (text.size() > kMaxControlReply)
-            fail(Errc::limit_exceeded, "the launcher's answer is too long");
+        if (text.size() > kMaxControlReply) fail(Errc::limit_exceeded, "the launcher's answer is too long");
     }
     text.pop_back();
     auto reply = parse_control_reply(text);

@@ -89,8 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   private:
     void answer(std::string_view line) {
         const auto parsed = parse_control_request(line);
-        if (const auto* why = std::get_if<std::string>(&parsed))
-            return reply({.error = *why}, 0);
+        if (const auto* why = std::get_if<std::string>(&parsed)) return reply({.error = *why}, 0);
         const auto& request = std::get<ControlRequest>(parsed);
         const auto* signal = std::get_if<SignalRequest>(&request);
         if (signal == nullptr) return reply({.status = server_->handlers().status()}, 0);

@@ -184,9 +184,8 @@ std::vector<WorkerStatus> RoundWorkers::status() const {
                            .running = false,
                            .exit_code = end.exit_code});
     }
-    std::sort(workers.begin(), workers.end(), [](const WorkerStatus& a, const WorkerStatus& b) {
-        return a.local_rank < b.local_rank;
-    });
+    std::sort(workers.begin(), workers.end(),
+              [](const WorkerStatus& a, const WorkerStatus& b) { return a.local_rank < b.local_rank; });
     return workers;
 }
 

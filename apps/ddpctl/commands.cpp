@@ -103,9 +103,7 @@ class Commands {
     }
 
   private:
-    std::vector<Job> all() const {
-        return is_private_folder(jobs_) ? list_jobs(jobs_) : std::vector<Job>();
-    }
+    std::vector<Job> all() const { return is_private_folder(jobs_) ? list_jobs(jobs_) : std::vector<Job>(); }
 
     Job find(const std::string& id) const {
         auto found = find_job(all(), id);
