@@ -320,7 +320,8 @@ class OtherUsers(DetachTest):
             os.setgroups([])
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
-            os._exit(socket.socket(socket.AF_UNIX).connect_ex(path))
+            with socket.socket(socket.AF_UNIX) as client:
+                os._exit(client.connect_ex(path))
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def test_another_user_is_refused(self):
