@@ -98,8 +98,12 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
 
     ~State() {
         hang_up();
-        if (!lost_) await_keeper();
-        if (!has_no_child()) sweep_now(rules(), kGuardianPatience);
+        // What the patience of a sweep did not end is not waited for again; the guardian stays a while to
+        // try.
+        if (!unkillable_) {
+            if (!lost_) await_keeper();
+            if (!has_no_child()) sweep_now(rules(), kGuardianPatience);
+        }
         if (cgroup_) cgroup_->remove();
     }
 
@@ -250,6 +254,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
 
     void report_swept(const SweepResult& result) {
         answer_limit_.cancel();
+        unkillable_ = !result.survivors.empty();
         if (const auto done = std::exchange(sweep_done_, {})) done(result);
     }
 
@@ -320,6 +325,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     std::function<void(const SweepResult&)> sweep_done_;
     const char* lost_ = nullptr;  // the reason, once it is
     bool cleaned_up_ = false;     // after the loss
+    bool unkillable_ = false;     // the last sweep left something
 };
 
 GuardianRunner::GuardianRunner(const asio::any_io_executor& executor, OnLost on_lost,

@@ -39,7 +39,8 @@ class GuardianRunner final : public ProcessRunner {
     GuardianRunner(const boost::asio::any_io_executor& executor, OnLost on_lost,
                    const std::optional<std::filesystem::path>& cgroup_parent = own_cgroup_folder());
 
-    // Ends the guardian, which kills what is left; blocks until that is done, kGuardianPatience at most.
+    // Ends the guardian, which kills what is left; blocks until that is done, 2 * kGuardianPatience at most,
+    // and not at all after a sweep that left something which cannot be killed.
     ~GuardianRunner() override;
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;

@@ -182,6 +182,8 @@ SweepRules rules_for(const std::optional<JobCgroup>& cgroup) {
     close_from(kChannelNumber + 1);
     Guardian* guardian = new Guardian(GuardianChannel(OwnedDescriptor(kChannelNumber)), cgroup);
     guardian->run();
+    // Whoever reads what the agent said must not wait for us.
+    lead_to_nowhere(STDERR_FILENO);
     end_all(cgroup);
 }
 
