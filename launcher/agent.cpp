@@ -16,8 +16,8 @@
 #include "launcher/agent_machine.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/failure_report.hpp"
+#include "launcher/guardian.hpp"
 #include "launcher/join_status.hpp"
-#include "launcher/local_runner.hpp"
 #include "launcher/output_pump.hpp"
 #include "launcher/result_file.hpp"
 #include "launcher/round_workers.hpp"
@@ -62,7 +62,7 @@ class Agent::Impl {
         : options_(std::move(options)),
           console_(console),
           watcher_(watcher),
-          runner_(context_.get_executor()),
+          runner_(context_.get_executor(), [this](const std::string& what) { say(what); }),
           signals_(context_),
           finish_limit_(context_),
           join_status_(Clock::now(), kFirstTroubleDelay) {}
@@ -428,7 +428,7 @@ class Agent::Impl {
     Console& console_;
     AgentWatcher* watcher_;
     AgentMachine machine_;
-    LocalRunner runner_;
+    GuardianRunner runner_;
     asio::signal_set signals_;
     asio::steady_timer finish_limit_;
     JoinStatus join_status_;

@@ -29,6 +29,7 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
                            std::string host, RoundEvents events)
     : options_(options),
+      runner_(runner),
       pump_(pump),
       place_(place),
       host_(std::move(host)),
@@ -133,8 +134,13 @@ void RoundWorkers::fail(Failure failure) {
 
 // What the worker has left behind: its error file, its last words, the kernel's counters.
 void RoundWorkers::gather_evidence() {
-    if (failure_->signal == SIGKILL)
-        failure_->hint = explain_kill(oom_before_, read_oom_counters(oom_sources()));
+    if (failure_->signal == SIGKILL) {
+        OomSources sources = oom_sources();
+        sources.worker_cgroup = runner_.worker_cgroup(failure_->local_rank);
+        // Made for this worker, its cgroup counts from zero.
+        if (!sources.worker_cgroup.empty()) oom_before_.worker_kills = 0;
+        failure_->hint = explain_kill(oom_before_, read_oom_counters(sources));
+    }
     const std::string& path = error_files_.at(static_cast<std::size_t>(failure_->local_rank));
     if (auto error = path.empty() ? std::nullopt : read_error_file(path)) {
         failure_->error_message = error->message;

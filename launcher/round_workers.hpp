@@ -67,6 +67,7 @@ class RoundWorkers {
     Failure failure_of(int rank, int local_rank, pid_t pid) const;
 
     const LaunchOptions& options_;
+    ProcessRunner& runner_;
     OutputPump& pump_;
     RoundReady place_;
     std::string host_;
