@@ -135,7 +135,7 @@ class Agent::Impl {
             if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
         }
         for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
-        if (::isatty(STDOUT_FILENO) != 0) signals_.add(SIGWINCH);
+        if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) signals_.add(SIGWINCH);
         wait_for_signal();
     }
 
@@ -148,7 +148,10 @@ class Agent::Impl {
     }
 
     void take_signal(int signal) {
-        if (signal == SIGWINCH) pump_->window_changed();
+        if (signal == SIGWINCH) {
+            pump_->window_changed();
+            if (workers_) workers_->window_changed();
+        }
         if (auto forward = options_.forwarded_signals.find(signal);
             forward != options_.forwarded_signals.end()) {
             // The coordinator sends it back to every agent, this one included.

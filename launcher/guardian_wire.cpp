@@ -136,9 +136,10 @@ template <class Visitor, class Message>
 void fields(Visitor& visit, Message& message) {
     using T = std::remove_const_t<Message>;
     if constexpr (std::is_same_v<T, WorkerSpec>) {
-        auto& [argv, environment, rank, local_rank, input, output, error, ignore_hangup] = message;
+        auto& [argv, environment, rank, local_rank, input, output, error, ignore_hangup, takes_terminal] =
+            message;
         visit(argv), visit(environment), visit(rank), visit(local_rank);
-        visit(input), visit(output), visit(error), visit(ignore_hangup);
+        visit(input), visit(output), visit(error), visit(ignore_hangup), visit(takes_terminal);
     } else if constexpr (std::is_same_v<T, StartFailure>) {
         auto& [error_number, text, exit_code] = message;
         visit(error_number), visit(text), visit(exit_code);

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,8 @@ std::string file_state(const std::string& path) {
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
                            std::string host, RoundEvents events)
-    : options_(options),
+    : executor_(executor),
+      options_(options),
       runner_(runner),
       pump_(pump),
       place_(place),
@@ -46,6 +48,7 @@ void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
         {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
+    if (has_tty_rank() && ::isatty(STDIN_FILENO) != 0) relay_.emplace(executor_, STDIN_FILENO);
     // The workers' ends of the streams; closed here once the workers have them.
     std::vector<WorkerStreams> streams;
     std::vector<WorkerSpec> specs;
@@ -56,6 +59,7 @@ void RoundWorkers::start() {
         specs.push_back(spec(local_rank, streams.back()));
     }
     auto refused = group_.start_all(specs);
+    if (relay_) relay_->start();
     if (!refused) return;
     all_zero_ = false;
     Failure failure = failure_of(refused->rank, refused->local_rank, 0);
@@ -95,12 +99,28 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
     spec.local_rank = local_rank;
     spec.ignore_hangup = options_.hangup_ignored;
     if (options_.tty_rank == identity.rank) {
-        spec.standard_input = Stdio::inherit;
+        lend_streams(spec);
     } else {
         spec.standard_output = streams.standard_output();
         spec.standard_error = streams.standard_error();
     }
     return spec;
+}
+
+// The launcher's own streams; in place of its terminal the relay's.
+void RoundWorkers::lend_streams(WorkerSpec& spec) const {
+    spec.standard_input = Stdio::inherit;
+    if (!relay_) return;
+    const GivenDescriptor terminal{relay_->worker_end()};
+    spec.takes_terminal = true;
+    spec.standard_input = terminal;
+    if (::isatty(STDOUT_FILENO) != 0) spec.standard_output = terminal;
+    if (::isatty(STDERR_FILENO) != 0) spec.standard_error = terminal;
+}
+
+bool RoundWorkers::has_tty_rank() const {
+    const int local_rank = options_.tty_rank.value_or(-1) - place_.base_rank;
+    return local_rank >= 0 && local_rank < static_cast<int>(options_.workers.size());
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
@@ -159,6 +179,7 @@ void RoundWorkers::gather_evidence() {
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
+    if (relay_) relay_->finish();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), [self = self_] {

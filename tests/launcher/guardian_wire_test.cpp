@@ -18,6 +18,7 @@ WorkerSpec full_spec() {
     spec.standard_output = Stdio::null;
     spec.standard_error = GivenDescriptor{32};
     spec.ignore_hangup = true;
+    spec.takes_terminal = true;
     return spec;
 }
 
@@ -50,6 +51,7 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
     CHECK(spec.standard_output == sent.standard_output);
     CHECK(spec.standard_error == StreamTarget(GivenDescriptor{-1}));
     CHECK(spec.ignore_hangup);
+    CHECK(spec.takes_terminal);
     CHECK(given_descriptors(sent) == std::vector<int>{31, 32});
     CHECK_FALSE(give_descriptors(spec, std::vector<int>{5}));
     CHECK_FALSE(give_descriptors(spec, std::vector<int>{5, 6, 7}));
@@ -58,6 +60,7 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
     const WorkerSpec plain = std::get<StartWorker>(*decode_order(encode_order(StartWorker{}))).spec;
     CHECK(plain.standard_output == StreamTarget(Stdio::inherit));
     CHECK_FALSE(plain.ignore_hangup);
+    CHECK_FALSE(plain.takes_terminal);
 }
 
 TEST_CASE("guardian wire: orders and events arrive as they were") {
