@@ -67,11 +67,13 @@ class Report(EndToEndTest):
                 culprit = rng.randrange(8)
                 mark = os.path.join(folder, str(number))
                 delays = " ".join(f"{rng.uniform(0.005, 0.05):.4f}" for _ in range(8))
-                # Victims fail 5 to 50 ms after the culprit wrote its mark, unless they are stopped before.
+                # Victims fail 5 to 50 ms after the culprit's end, unless they are stopped before. The end is when the
+                # kernel gives up the lock that the culprit holds.
                 agents = self.agents(*shell(
                     f'trap "" TERM; set -- {delays}; shift $RANK; '
-                    f'if [ $RANK = {culprit} ]; then sleep 0.05; touch {mark}; exit 3; fi; '
-                    f'while [ ! -e {mark} ]; do sleep 0.002; done; sleep $1; exit 4'), flags=("--grace", 5),
+                    f'if [ $RANK = {culprit} ]; then exec 9> {mark}.lock; flock 9; touch {mark}; sleep 0.05; exit 3; fi; '
+                    f'while [ ! -e {mark} ]; do sleep 0.002; done; exec 9< {mark}.lock; flock -s 9; sleep $1; exit 4'),
+                    flags=("--grace", 5),
                     prefixes=prefixes)
                 for agent in agents:
                     self.assertEqual(agent.wait(), 3, f"seed {seed}, round {number}")
