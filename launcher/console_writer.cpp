@@ -37,12 +37,14 @@ void ConsoleWriter::write(std::string_view bytes) {
         buffer_ += bytes;
     } else {
         buffer_ = bytes.substr(write_some(bytes));
+        blocked_ = !buffer_.empty();
     }
 }
 
 void ConsoleWriter::flush() {
     begin_ += write_some(std::string_view(buffer_).substr(begin_));
-    if (blocked()) return;
+    blocked_ = begin_ < buffer_.size();
+    if (blocked_) return;
     buffer_.clear();
     begin_ = 0;
 }

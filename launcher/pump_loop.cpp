@@ -241,6 +241,7 @@ void PumpLoop::say_launcher_lines() {
         console.text.add(console.writer.buffer(), kLauncherStream, {}, line + "\n");
     }
     announcements_.clear();
+    console.writer.flush();
 }
 
 void PumpLoop::look_at_drain(Clock::time_point now) {
