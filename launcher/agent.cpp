@@ -75,6 +75,8 @@ class Agent::Impl {
         pump_.emplace(context_.get_executor(), options_.output, settings,
                       [this](const std::string& notice) { say(notice); });
         watch_signals();
+        explain("node " + std::to_string(options_.node_rank) + " of " + std::to_string(options_.nnodes) +
+                (server_ ? " serves" : " joins") + " the rendezvous at " + to_string(options_.master));
         client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
                         Clock::now() + options_.join_timeout, client_events());
         client_->join();
@@ -122,7 +124,7 @@ class Agent::Impl {
     CoordinatorClientEvents client_events() {
         return {.on_message = [this](const ControlMessage& message) { receive(message); },
                 .on_trouble =
-                    [this](const std::string& cause) { say(join_status_.trouble(cause, Clock::now())); },
+                    [this](const std::string& cause) { inform(join_status_.trouble(cause, Clock::now())); },
                 .on_lost = [this](const std::string& cause, bool gave_up) { lose(cause, gave_up); }};
     }
 
@@ -153,6 +155,7 @@ class Agent::Impl {
         if (signal == SIGWINCH) return;
         if (signal_ == 0) signal_ = signal;
         if (signal == SIGINT) ++interrupts_;
+        if (interrupts_ > 1 && machine_.state() == AgentState::done) return conclude();
         handle(interrupts_ > 1 ? AgentEvent::interrupted_again : AgentEvent::signal_received);
     }
 
@@ -161,7 +164,7 @@ class Agent::Impl {
 
     void receive(const ControlMessage& message) {
         if (const auto* waiting = std::get_if<Waiting>(&message)) {
-            say(join_status_.waiting(*waiting));
+            inform(join_status_.waiting(*waiting));
         } else if (const auto* refused = std::get_if<Refused>(&message)) {
             refusal_ = *refused;
             handle(AgentEvent::refused);
@@ -204,7 +207,7 @@ class Agent::Impl {
             return handle(AgentEvent::refused);
         }
         if (machine_.state() == AgentState::joining) {
-            say(join_status_.trouble(cause, Clock::now()));
+            inform(join_status_.trouble(cause, Clock::now()));
         } else if (!cause_) {
             cause_ = Failure{.kind = Failure::Kind::node_lost, .node_rank = 0, .host = options_.master.host};
             cause_->exit_code = kExitUnavailable;
@@ -266,10 +269,11 @@ class Agent::Impl {
     void start_workers() {
         finish_limit_.cancel();
         joined_ = true;
-        workers_.emplace(
-            context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
-            RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
-                        .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); }});
+        workers_.emplace(context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
+                         RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
+                                     .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
+                                     .on_word = [this](const std::string& text) { explain(text); }});
+        explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
     }
 
@@ -291,6 +295,11 @@ class Agent::Impl {
     }
 
     void stop_workers(int signal) {
+        const auto& cause = cause_ ? cause_ : own_failure_;
+        explain("stopping the workers by " + signal_text(signal) +
+                (cause          ? ": " + to_text(*cause)
+                 : signal_ != 0 ? ": asked to by " + signal_text(signal_)
+                                : ""));
         if (workers_) workers_->stop(signal);
     }
 
@@ -315,12 +324,10 @@ class Agent::Impl {
             left_ = true;
             end_if_free();
         });
+        explain("the job is over; showing what is left of the workers' output");
         // The report is the last thing on the screen.
-        pump_->drain([this] {
-            conclude();
-            reported_ = true;
-            end_if_free();
-        });
+        pump_->drain([this] { conclude(); },
+                     interrupts_ > 1 ? OutputPump::kShortConsolePatience : OutputPump::kConsolePatience);
         if (!server_) return;
         finish_limit_.expires_after(kGoodbyeTimeout);
         finish_limit_.async_wait([this](boost::system::error_code cancelled) {
@@ -330,6 +337,7 @@ class Agent::Impl {
 
     // Fixes the exit code and says why the job ended.
     void conclude() {
+        if (std::exchange(reported_, true)) return;
         for (const std::string& loss : pump_->stop()) console_.say(loss);
         const auto cause = cause_ ? cause_ : own_failure_;
         std::string message = finish_ ? finish_->message : "";
@@ -352,6 +360,7 @@ class Agent::Impl {
         }
         if (cause && !refusal_) report(*cause, survivors);
         if (!options_.result_file.empty()) write_result(cause, message, survivors);
+        end_if_free();
     }
 
     void report(const Failure& cause, const std::vector<std::string>& survivors) {
@@ -406,6 +415,12 @@ class Agent::Impl {
     // The launcher's own lines wait their turn behind the workers' and never stop supervision.
     void say(const std::string& text) {
         if (!text.empty()) pump_->announce("ddprun: " + text);
+    }
+    void inform(const std::string& text) {
+        if (options_.verbosity != Verbosity::quiet) say(text);
+    }
+    void explain(const std::string& text) {
+        if (options_.verbosity == Verbosity::verbose) say(text);
     }
 
     asio::io_context context_{1};

@@ -49,6 +49,11 @@ void ConsoleWriter::flush() {
     begin_ = 0;
 }
 
+void ConsoleWriter::give_up() {
+    gave_up_ = true;
+    flush();
+}
+
 std::size_t ConsoleWriter::columns() const {
     winsize size{};
     return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;
@@ -56,6 +61,10 @@ std::size_t ConsoleWriter::columns() const {
 
 // How many of the bytes are done with: written or thrown away.
 std::size_t ConsoleWriter::write_some(std::string_view bytes) {
+    if (gave_up_) {
+        dropped_ += bytes.size();
+        return bytes.size();
+    }
     std::size_t done = 0;
     while (done < bytes.size() && !closed_) {
         const long count = attempt(bytes.substr(done));

@@ -33,6 +33,11 @@ class ConsoleWriter {
     bool blocked() const { return blocked_; }
     int poll_fd() const { return own_ ? own_.get() : fd_; }
 
+    // Throws away what is not written yet and all that comes, and counts it: nobody waits any longer for a
+    // console that takes nothing.
+    void give_up();
+    bool gave_up() const { return gave_up_; }
+
     // Nobody reads any more; everything is thrown away.
     bool closed() const { return closed_; }
 
@@ -54,6 +59,7 @@ class ConsoleWriter {
     bool terminal_ = false;
     bool closed_ = false;
     bool blocked_ = false;
+    bool gave_up_ = false;
     std::string buffer_;
     std::size_t begin_ = 0;  // of what is left in the buffer
     std::uint64_t written_ = 0;

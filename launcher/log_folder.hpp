@@ -1,6 +1,6 @@
 // LogFolder: the folders of one job's files on this node, torchrun's layout.
 //
-//   <--log-dir, or a new ddprun_XXXXXXXX among the temporary files>/<run id>_XXXXXXXX/attempt_<n>/
+//   <--log-dir, or a new ddprun_XXXXXX among the temporary files>/<run id>_XXXXXX/attempt_<n>/
 //       filtered_stdout.log  filtered_stderr.log
 //       <local rank>/stdout.log  stderr.log  error.json
 //

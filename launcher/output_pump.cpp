@@ -79,7 +79,7 @@ OutputPump::OutputPump(const asio::any_io_executor& executor, OutputPlan plan, O
       on_notice_(std::move(on_notice)),
       folder_(plan_, settings_.temporary_folder),
       gate_(std::make_shared<Gate>(executor)) {
-    const PumpTimes times{kDrainPatience, kConsolePatience, kUpdateInterval};
+    const PumpTimes times{kDrainPatience, kUpdateInterval};
     loop_ = std::make_shared<PumpLoop>(settings_.out_fd, settings_.err_fd, times,
                                        [gate = gate_, notice = on_notice_](std::string text) {
                                            gate->post([notice, text = std::move(text)] { notice(text); });
@@ -182,9 +182,9 @@ void OutputPump::window_changed() {
     loop_->post([loop = loop_.get()] { loop->window_changed(); });
 }
 
-void OutputPump::drain(std::function<void()> done) {
-    loop_->post([loop = loop_.get(), gate = gate_, done = std::move(done)] {
-        loop->drain([gate, done] { gate->post(done); });
+void OutputPump::drain(std::function<void()> done, std::chrono::milliseconds patience) {
+    loop_->post([loop = loop_.get(), gate = gate_, done = std::move(done), patience] {
+        loop->drain([gate, done] { gate->post(done); }, patience);
     });
 }
 

@@ -213,19 +213,24 @@ void PumpLoop::look_at(PumpWorker& worker, Clock::time_point now) {
     }
     if (worker.finish_due && (all_closed || *worker.finish_due <= now)) {
         worker.finish_due.reset();
-        if (!all_closed) give_up_waiting(worker);
+        for (PumpStream& stream : worker.streams) give_up_waiting(stream);
         if (auto done = std::exchange(worker.on_finished, nullptr)) done();
     }
 }
 
 // Somebody outside the worker's process group holds the stream open: what is in it now is taken, no more.
-void PumpLoop::give_up_waiting(PumpWorker& worker) {
-    for (PumpStream& stream : worker.streams) {
-        if (!stream.reader || stream.remaining) continue;
-        int in_pipe = 0;
-        if (::ioctl(stream.reader.get(), FIONREAD, &in_pipe) != 0) in_pipe = 0;
-        stream.remaining = static_cast<std::size_t>(std::max(in_pipe, 0));
-        if (in_pipe <= 0) close(stream);
+void PumpLoop::give_up_waiting(PumpStream& stream) {
+    if (!stream.reader || stream.remaining) return;
+    int in_pipe = 0;
+    if (::ioctl(stream.reader.get(), FIONREAD, &in_pipe) != 0) in_pipe = 0;
+    stream.remaining = static_cast<std::size_t>(std::max(in_pipe, 0));
+    if (in_pipe <= 0) close(stream);
+}
+
+void PumpLoop::give_up_blocked_consoles() {
+    flush_consoles();
+    for (OutputConsole* console : {out_.get(), own_err_.get()}) {
+        if (console != nullptr && console->writer.blocked()) console->writer.give_up();
     }
 }
 
@@ -252,7 +257,7 @@ void PumpLoop::look_at_drain(Clock::time_point now) {
     });
     if (progress() != progress_seen_) {
         progress_seen_ = progress();
-        drain_due_ = now + times_.console_patience;
+        drain_due_ = now + drain_patience_;
     }
     const bool all_shown = streams_closed && announcements_.empty() && !consoles_blocked();
     if (!all_shown && now < *drain_due_) return;
@@ -364,10 +369,11 @@ void PumpLoop::window_changed() {
     }
 }
 
-void PumpLoop::drain(std::function<void()> done) {
+void PumpLoop::drain(std::function<void()> done, std::chrono::milliseconds patience) {
     on_drained_ = std::move(done);
     const auto now = Clock::now();
-    drain_due_ = now + times_.console_patience;
+    drain_patience_ = patience;
+    drain_due_ = now + patience;
     progress_seen_ = progress();
     for (PumpWorker& worker : workers_) {
         if (!worker.finish_due) worker.finish_due = now + times_.drain_patience;
@@ -376,18 +382,23 @@ void PumpLoop::drain(std::function<void()> done) {
 
 void PumpLoop::end() {
     running_ = false;
-    flush_consoles();
+    give_up_blocked_consoles();
+    say_launcher_lines();
     for (PumpWorker& worker : workers_) {
         for (PumpStream& stream : worker.streams) {
+            // The files get what was held back only for the sake of a console.
+            give_up_waiting(stream);
+            while (stream.reader && *stream.remaining > 0) read_some(stream);
             if (stream.reader) close(stream);
         }
     }
-    flush_consoles();
+    give_up_blocked_consoles();
     for (const auto& [name, console] :
          {std::pair{"stdout", out_.get()}, std::pair{"stderr", own_err_.get()}}) {
         if (console == nullptr) continue;
         if (const std::uint64_t lost = console->writer.dropped(); lost > 0) {
-            losses_[name] = std::to_string(lost) + " bytes could not be written to " + name;
+            losses_[name] = std::to_string(lost) + " bytes could not be written to " + name +
+                            (console->writer.gave_up() ? ", which took nothing more" : "");
         }
     }
 }

@@ -54,6 +54,7 @@ void RoundWorkers::start() {
         specs.push_back(spec(local_rank, streams.back()));
     }
     auto refused = group_.start_all(specs);
+    tell_start();
     if (!refused) return;
     all_zero_ = false;
     Failure failure = failure_of(refused->rank, refused->local_rank, 0);
@@ -101,6 +102,14 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
     return spec;
 }
 
+void RoundWorkers::tell_start() {
+    int rank = place_.base_rank;
+    for (const pid_t pid : group_.pids()) {
+        events_.on_word("rank " + std::to_string(rank++) + " of " + std::to_string(place_.world_size) +
+                        ": pid " + std::to_string(pid));
+    }
+}
+
 void RoundWorkers::ended(const WorkerEnd& end) {
     const bool zero = succeeded(end.status);
     all_zero_ = all_zero_ && zero;
@@ -115,6 +124,9 @@ void RoundWorkers::ended(const WorkerEnd& end) {
                     : zero            ? RankEnd::Manner::succeeded
                                       : RankEnd::Manner::failed;
     ends_.push_back(record);
+    events_.on_word("rank " + std::to_string(end.rank) + ", pid " + std::to_string(end.pid) + ": " +
+                    to_string(end.status) + " after " + std::to_string(record.wall_ms) + " ms" +
+                    (end.stopped_by_us ? ", stopped by ddprun" : ""));
     if (record.manner != RankEnd::Manner::failed || failure_) return;
 
     Failure failure = failure_of(end.rank, end.local_rank, end.pid);

@@ -28,6 +28,8 @@ struct RoundEvents {
     std::function<void(const Failure&)> on_failure;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
+    // What happens, in words, for who wants to follow it.
+    std::function<void(const std::string&)> on_word = [](const std::string&) {};
 };
 
 class RoundWorkers {
@@ -57,6 +59,7 @@ class RoundWorkers {
 
   private:
     WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
+    void tell_start();
     void ended(const WorkerEnd& end);
     void fail(Failure failure);
     void gather_evidence();

@@ -84,6 +84,12 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
                              [](const Worker& worker) { return worker.phase == Worker::Phase::running; });
     }
 
+    std::vector<pid_t> pids() const {
+        std::vector<pid_t> pids;
+        for (const Worker& worker : workers_) pids.push_back(worker.pid);
+        return pids;
+    }
+
     // The group is being destroyed: the runner still reaps what is killed here.
     void abandon() {
         if (!killing_) signal_all(SIGKILL);
@@ -181,6 +187,8 @@ std::string to_string(const UnkillableWorker& worker) {
     if (worker.rank < 0) return process + ", left behind by a worker,";
     return "rank " + std::to_string(worker.rank) + ", " + process + ",";
 }
+
+std::vector<pid_t> WorkerGroup::pids() const { return state_->pids(); }
 
 std::size_t WorkerGroup::running() const { return state_->running(); }
 

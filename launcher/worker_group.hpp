@@ -94,6 +94,9 @@ class WorkerGroup {
     // Kills everything now.
     void kill_now();
 
+    // Of the workers that were started, in their order.
+    std::vector<pid_t> pids() const;
+
     // Workers that have not ended.
     std::size_t running() const;
 

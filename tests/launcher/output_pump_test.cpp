@@ -167,6 +167,24 @@ TEST_CASE("stop ends at once although the console takes nothing") {
     CHECK(run.out.all().size() < 3'000'000);
 }
 
+TEST_CASE("a console that takes nothing is given up in the end: said how much, and the files are complete") {
+    constexpr std::size_t kBytes = 100'000;
+    PumpRun run(teed());
+    // More than the console takes, but what is left fits into the worker's pipe: the worker can end.
+    run.start(0, {"flood", std::to_string(kBytes), "100"});
+    run.run_until_finished();
+    SECTION("when its patience is over") { run.drain(std::chrono::milliseconds(20)); }
+    SECTION("when nobody waits") {}
+    run.close();
+    CHECK(text_of(folder_of(run.error_files[0]) / "stdout.log").size() == kBytes);
+    const std::size_t all = kBytes + kBytes / 100 * std::string("[trainer0]:").size();
+    const std::size_t shown = run.out.all().size();
+    CHECK(shown < all);
+    REQUIRE(run.losses.size() == 1);
+    CHECK(run.losses[0] ==
+          std::to_string(all - shown) + " bytes could not be written to stdout, which took nothing more");
+}
+
 TEST_CASE("a console that nobody reads any more changes nothing for files and workers") {
     ConsoleEnds out = pipe_console();
     out.reader.reset();

@@ -145,9 +145,9 @@ std::vector<std::string> PumpRun::last_lines(int local_rank) {
     return *lines;
 }
 
-void PumpRun::drain() {
+void PumpRun::drain(std::chrono::milliseconds patience) {
     bool drained = false;
-    pump_->drain([&] { drained = true; });
+    pump_->drain([&] { drained = true; }, patience);
     run_until(context_, [&] { return drained; });
 }
 

@@ -76,7 +76,7 @@ class PumpRun {
     void run_until_gone(int count);
     void run_until_finished();
     std::vector<std::string> last_lines(int local_rank);
-    void drain();
+    void drain(std::chrono::milliseconds patience = OutputPump::kConsolePatience);
 
     // Stops the pump; the consoles end.
     void close();
