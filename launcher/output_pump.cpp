@@ -91,6 +91,7 @@ OutputPump::~OutputPump() { stop(); }
 
 void OutputPump::begin_round(const RoundIdentity& identity) {
     round_ = identity;
+    pipes_ = 0;
     filtered_out_.reset();
     filtered_err_.reset();
     try {
@@ -115,7 +116,7 @@ WorkerStreams OutputPump::open(int local_rank, int rank) {
     WorkerStreams ends;
     const std::string folder =
         round_folder_.empty() ? std::string() : folder_.worker(round_folder_, local_rank);
-    if (!folder.empty()) ends.error_file = folder + "/error.json";
+    ends.error_file = folder_.error_file(folder, local_rank);
 
     auto worker = std::make_shared<PumpWorker>();
     worker->local_rank = local_rank;
@@ -126,7 +127,9 @@ WorkerStreams OutputPump::open(int local_rank, int rank) {
         if (!wanted) continue;
         const int console_fd = stream == OutputStream::out ? settings_.out_fd : settings_.err_fd;
         const bool terminal = parts.console != nullptr && parts.console->writer.is_terminal();
-        WorkerChannel channel = terminal ? make_terminal_channel(console_fd) : make_pipe_channel();
+        const int pipe_size = pipes_++ < kLargePipes ? kLargePipeSize : kPipeSize;
+        WorkerChannel channel =
+            terminal ? make_terminal_channel(console_fd, pipe_size) : make_pipe_channel(pipe_size);
         (stream == OutputStream::out ? ends.out : ends.err) = std::move(channel.writer);
         worker->streams.push_back(
             {std::move(channel.reader), OutputRoute(std::move(parts)), channel.is_terminal, std::nullopt});

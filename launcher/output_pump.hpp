@@ -137,6 +137,7 @@ class OutputPump {
     std::shared_ptr<LogFile> filtered_out_;
     std::shared_ptr<LogFile> filtered_err_;
     int next_stream_ = 0;
+    int pipes_ = 0;  // of this round
     bool stopped_ = false;
 };
 

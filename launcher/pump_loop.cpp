@@ -19,8 +19,8 @@
 namespace ddprun {
 namespace {
 
-// One read takes what a worker's pipe can hold.
-constexpr std::size_t kReadSize = kPipeSize;
+// What one read takes: few enough bytes to stay in a core's cache until they are written twice.
+constexpr std::size_t kReadSize = 128 * 1024;
 
 // The launcher's own stream in ConsoleText; the workers' are numbered from 0.
 constexpr int kLauncherStream = INT_MAX;

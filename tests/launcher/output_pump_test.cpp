@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "launcher/worker_channel.hpp"
 #include "tests/launcher/pump_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -352,6 +353,36 @@ TEST_CASE("every attempt has its own files, local ranks of any number of digits"
     CHECK(first.find("/attempt_0/12/error.json") != std::string::npos);
     CHECK(text_of(folder_of(first) / "stdout.log") == "first\n");
     CHECK(text_of(folder_of(run.error_files[12]) / "stdout.log") == "second\n");
+}
+
+TEST_CASE("without logs there is one folder for the error files, gone at the end if none was written") {
+    PumpRun run;
+    run.start(0, {"out", "x\\n"});
+    run.start(11, {"out", "y\\n"});
+    run.run_until_finished();
+    const std::string first = run.error_files[0];
+    CHECK(folder_of(first) == folder_of(run.error_files[11]));
+    CHECK(folder_of(first).parent_path() == run.temporary());
+    CHECK(std::filesystem::path(first).filename() == "attempt_0_0_error.json");
+    CHECK(std::filesystem::path(run.error_files[11]).filename() == "attempt_0_11_error.json");
+    run.begin_round(1);
+    run.start(0, {"out", "z\\n"});
+    run.end();
+    CHECK(folder_of(run.error_files[0]) == folder_of(first));
+    CHECK(std::filesystem::path(run.error_files[0]).filename() == "attempt_1_0_error.json");
+    CHECK(std::filesystem::is_empty(run.temporary()));
+}
+
+TEST_CASE("the pipes of the first streams are large, those of many workers are not") {
+    PumpRun run;
+    std::vector<WorkerStreams> streams;
+    for (int i = 0; i < kLargePipes / 2 + 1; ++i) streams.push_back(run.pump().open(i, i));
+    // The kernel may grant less.
+    CHECK(::fcntl(streams.front().out.get(), F_GETPIPE_SZ) <= kLargePipeSize);
+    CHECK(::fcntl(streams.back().out.get(), F_GETPIPE_SZ) <= kPipeSize);
+    if (::geteuid() == 0) CHECK(::fcntl(streams.front().out.get(), F_GETPIPE_SZ) == kLargePipeSize);
+    streams.clear();
+    run.end();
 }
 
 TEST_CASE("/dev/null: no files and no error files") {
