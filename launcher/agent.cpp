@@ -194,6 +194,9 @@ class Agent::Impl {
         std::string text = to_text(restarting.cause) + "; restart " + std::to_string(restarting.restart) +
                            " of " + std::to_string(restarting.max_restarts);
         if (delay.count() > 0) text += " in " + std::to_string(delay.count()) + " ms";
+        // No report follows that would show the last words of a rank which is kept off the screen.
+        if (own_failure_ && own_failure_->rank == restarting.cause.rank)
+            pump_->replay_stderr(own_failure_->local_rank);
         say(text);
         limit_finish(delay);
     }

@@ -100,7 +100,7 @@ class OutputPump {
     void finish(int local_rank, std::function<void()> done);
 
     // Shows the last lines of the worker's stderr if its stderr does not go to the console: the failing
-    // rank's are always shown. Not needed where the report shows them.
+    // rank's are always shown. For a round that is followed by another, since only the last one is reported.
     void replay_stderr(int local_rank);
 
     // A line of the launcher's own, on stderr and never inside another line.

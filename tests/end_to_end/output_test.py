@@ -206,6 +206,20 @@ class ShownInAnyCase(OutputTest):
             self.assertRegex(err, r"ddprun: .*\| word of 1", str(flags))
 
 
+    def test_the_same_when_a_restart_follows_and_no_report(self):
+        for flags in (("--show", "0"), ("--redirects", 2, "--log-dir", self.logs)):
+            code, _, err = self.run_job("--nproc-per-node", 2, "--max-restarts", 1, *flags, *shell(
+                '[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; echo "word of $RANK" >&2; [ $RANK = 1 ] || exec sleep 1000; exit 4'))
+            lines = [line for line in err.splitlines() if line != "word of 0"]
+            self.assertEqual((code, len(lines), lines[0]), (0, 2, "word of 1"), err)
+            self.assertIn("restart 1 of 1", lines[1])
+
+    def test_what_was_shown_is_not_shown_again(self):
+        code, _, err = self.run_job("--max-restarts", 1, *shell(
+            '[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; echo "word" >&2; exit 4'))
+        self.assertEqual((code, err.splitlines().count("word")), (0, 1), err)
+
+
 class ProgressBars(OutputTest):
     # The bar's own pace: it goes on whatever anybody sees of it, so there is no event to wait for.
     BAR = ("import os, time\nfor i in range(300):\n"
