@@ -146,8 +146,9 @@ void PumpLoop::wait() {
 void PumpLoop::settle() {
     const auto now = Clock::now();
     for (PumpWorker& worker : workers_) look_at(worker, now);
-    say_launcher_lines();
+    // In this order: lines that wait for a blocked console must not stay behind when this unblocks it.
     flush_consoles();
+    say_launcher_lines();
     look_at_drain(now);
 }
 
