@@ -16,8 +16,8 @@
 #include "launcher/agent_machine.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/failure_report.hpp"
+#include "launcher/guardian.hpp"
 #include "launcher/join_status.hpp"
-#include "launcher/local_runner.hpp"
 #include "launcher/output_pump.hpp"
 #include "launcher/result_file.hpp"
 #include "launcher/round_workers.hpp"
@@ -58,10 +58,11 @@ std::string make_job_id(const std::string& run_id) {
 
 class Agent::Impl {
   public:
-    Impl(LaunchOptions options, Console& console)
+    Impl(LaunchOptions options, Console& console, AgentWatcher* watcher)
         : options_(std::move(options)),
           console_(console),
-          runner_(context_.get_executor()),
+          watcher_(watcher),
+          runner_(context_.get_executor(), [this](const std::string& what) { say(what); }),
           signals_(context_),
           finish_limit_(context_),
           join_status_(Clock::now(), kFirstTroubleDelay) {}
@@ -77,6 +78,9 @@ class Agent::Impl {
         watch_signals();
         explain("node " + std::to_string(options_.node_rank) + " of " + std::to_string(options_.nnodes) +
                 (server_ ? " serves" : " joins") + " the rendezvous at " + to_string(options_.master));
+        if (watcher_ != nullptr)
+            watcher_->began(context_.get_executor(),
+                            {[this] { return status(); }, [this](int signal) { take_signal(signal); }});
         client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
                         Clock::now() + options_.join_timeout, client_events());
         client_->join();
@@ -118,7 +122,7 @@ class Agent::Impl {
                 .role = options_.role,
                 .host = host_name(),
                 .pid = ::getpid(),
-                .wants_rank_ends = !options_.result_file.empty()};
+                .wants_rank_ends = watcher_ != nullptr || !options_.result_file.empty()};
     }
 
     CoordinatorClientEvents client_events() {
@@ -133,7 +137,7 @@ class Agent::Impl {
             if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
         }
         for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
-        if (::isatty(STDOUT_FILENO) != 0) signals_.add(SIGWINCH);
+        if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) signals_.add(SIGWINCH);
         wait_for_signal();
     }
 
@@ -146,7 +150,10 @@ class Agent::Impl {
     }
 
     void take_signal(int signal) {
-        if (signal == SIGWINCH) pump_->window_changed();
+        if (signal == SIGWINCH) {
+            pump_->window_changed();
+            if (workers_) workers_->window_changed();
+        }
         if (auto forward = options_.forwarded_signals.find(signal);
             forward != options_.forwarded_signals.end()) {
             // The coordinator sends it back to every agent, this one included.
@@ -278,6 +285,17 @@ class Agent::Impl {
                                      .on_word = [this](const std::string& text) { explain(text); }});
         explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
+        if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round_);
+    }
+
+    AgentStatus status() const {
+        return {.state = std::string(to_text(machine_.state())),
+                .job_id = round_.job_id,
+                .round = round_.round,
+                .restart_count = round_.restart_count,
+                .max_restarts = round_.max_restarts,
+                .world_size = round_.world_size,
+                .workers = workers_ ? workers_->status() : std::vector<WorkerStatus>()};
     }
 
     void report_gone() {
@@ -362,7 +380,7 @@ class Agent::Impl {
                 survivors.push_back(to_string(survivor));
         }
         if (cause && !refusal_) report(*cause, survivors);
-        if (!options_.result_file.empty()) write_result(cause, message, survivors);
+        if (watcher_ != nullptr || !options_.result_file.empty()) write_result(cause, message, survivors);
         end_if_free();
     }
 
@@ -402,8 +420,8 @@ class Agent::Impl {
         result.start_unix_ms = start_unix_ms_;
         result.end_unix_ms = unix_time_now_ms();
         result.survivors = survivors;
-        const std::string trouble = write_result_file(options_.result_file, result);
-        if (!trouble.empty()) console_.say(trouble);
+        if (!options_.result_file.empty()) console_.say(write_result_file(options_.result_file, result));
+        if (watcher_ != nullptr) console_.say(watcher_->ended(result));
     }
 
     void host_may_leave() {
@@ -429,8 +447,9 @@ class Agent::Impl {
     asio::io_context context_{1};
     LaunchOptions options_;
     Console& console_;
+    AgentWatcher* watcher_;
     AgentMachine machine_;
-    LocalRunner runner_;
+    GuardianRunner runner_;
     asio::signal_set signals_;
     asio::steady_timer finish_limit_;
     JoinStatus join_status_;
@@ -455,8 +474,8 @@ class Agent::Impl {
     int exit_code_ = kExitInternal;
 };
 
-Agent::Agent(LaunchOptions options, Console& console)
-    : impl_(std::make_unique<Impl>(std::move(options), console)) {}
+Agent::Agent(LaunchOptions options, Console& console, AgentWatcher* watcher)
+    : impl_(std::make_unique<Impl>(std::move(options), console, watcher)) {}
 
 Agent::~Agent() = default;
 

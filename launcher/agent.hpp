@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "launcher/agent_watcher.hpp"
 #include "launcher/console.hpp"
 #include "launcher/launch_options.hpp"
 
@@ -21,7 +22,8 @@ class Agent {
     // How long the host waits for the other agents' goodbyes once the job is over.
     static constexpr std::chrono::seconds kGoodbyeTimeout{5};
 
-    Agent(LaunchOptions options, Console& console);
+    // `watcher` may be missing; it outlives the agent.
+    Agent(LaunchOptions options, Console& console, AgentWatcher* watcher = nullptr);
     ~Agent();
 
     // Blocks until the job is over and nothing of this node's part is left; returns the launcher's exit code.

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -146,6 +147,8 @@ void become_program(const ChildPlan& plan) noexcept {
     int error_number = redirect(STDIN_FILENO, plan.standard_input);
     if (error_number == 0) error_number = redirect(STDOUT_FILENO, plan.standard_output);
     if (error_number == 0) error_number = redirect(STDERR_FILENO, plan.standard_error);
+    if (error_number == 0 && plan.takes_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+        error_number = errno;
     if (error_number != 0) give_up(plan, ChildStep::standard_streams, error_number);
     error_number = close_on_exec_from(STDERR_FILENO + 1);
     if (error_number != 0) give_up(plan, ChildStep::descriptors, error_number);

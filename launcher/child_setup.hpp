@@ -3,9 +3,9 @@
 // needs was prepared by the parent.
 //
 // In this order: own session and process group; parent-death signal (SIGKILL), with a look whether the parent
-// died before it was set; signal dispositions and mask as a fresh program expects them; standard streams;
-// every other descriptor close-on-exec; exec. What fails is written to the report pipe, which exec closes,
-// and the process ends by _exit.
+// died before it was set; signal dispositions and mask as a fresh program expects them; standard streams and,
+// if wanted, the terminal; every other descriptor close-on-exec; exec. What fails is written to the report
+// pipe, which exec closes, and the process ends by _exit.
 #pragma once
 
 #include <sys/types.h>
@@ -34,6 +34,7 @@ struct ChildPlan {
     StreamTarget standard_output = Stdio::inherit;
     StreamTarget standard_error = Stdio::inherit;
     bool ignore_hangup = false;
+    bool takes_terminal = false;
 };
 
 // Becomes the program, or reports why not and ends. Called in the child, with all signals blocked.

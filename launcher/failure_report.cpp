@@ -113,8 +113,7 @@ std::string survivor_line(const std::vector<std::string>& survivors) {
     std::string line = "survivors: " + std::to_string(survivors.size());
     const std::size_t named = std::min(survivors.size(), kMaxSurvivorsNamed);
     for (std::size_t i = 0; i < named; ++i)
-        line +=
-            (i == 0 ? ": " : ", ") + harmless_line(survivors[i], kMaxShownLine / (2 * kMaxSurvivorsNamed));
+        line += (i == 0 ? ": " : ", ") + harmless_line(survivors[i], kMaxShownLine / (2 * named));
     if (survivors.size() > named) line += " and " + std::to_string(survivors.size() - named) + " more";
     return line;
 }

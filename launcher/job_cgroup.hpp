@@ -26,7 +26,7 @@ class JobCgroup {
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path worker_path(int local_rank) const;
 
-    // An open, close-on-exec descriptor of the worker's folder, which is made if it is not there yet; -1 if
+    // An open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in use; -1 if
     // that does not work. The caller closes it.
     int open_worker(int local_rank) const;
 

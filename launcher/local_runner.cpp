@@ -69,7 +69,7 @@ LocalRunner::~LocalRunner() {
         child->timer.cancel();
         child->process.detach();
     }
-    sweeper_.sweep_now(kDestructionPatience);
+    sweep_now({}, kDestructionPatience);
 }
 
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
@@ -82,7 +82,17 @@ std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, W
         std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
     children_.emplace(child->pid, child);
     wait_for_exit(child);
+    if (launcher.used_cgroup()) {
+        in_cgroup_.insert(spec.local_rank);
+    } else {
+        in_cgroup_.erase(spec.local_rank);
+    }
     return Started{child->pid, launcher.used_cgroup()};
+}
+
+std::filesystem::path LocalRunner::worker_cgroup(int local_rank) const {
+    if (!cgroup_ || in_cgroup_.count(local_rank) == 0) return {};
+    return cgroup_->worker_path(local_rank);
 }
 
 void LocalRunner::signal_group(pid_t worker, int signal) {

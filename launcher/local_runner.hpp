@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "launcher/job_cgroup.hpp"
 #include "launcher/process_runner.hpp"
@@ -43,6 +44,7 @@ class LocalRunner final : public ProcessRunner {
     void signal_group(pid_t worker, int signal) override;
     void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override;
     void forget(pid_t worker) override;
+    std::filesystem::path worker_cgroup(int local_rank) const override;
 
   private:
     struct Child;
@@ -57,6 +59,7 @@ class LocalRunner final : public ProcessRunner {
     Sweeper sweeper_;
     std::unique_ptr<Sweep> sweep_;  // while one is under way
     std::map<pid_t, std::shared_ptr<Child>> children_;
+    std::set<int> in_cgroup_;  // local ranks
 };
 
 }  // namespace ddprun

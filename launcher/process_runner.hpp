@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <variant>
@@ -76,6 +77,11 @@ class ProcessRunner {
 
     // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
     virtual void forget(pid_t worker) = 0;
+
+    // The cgroup v2 folder in which the worker that was last started with this local rank is alone with its
+    // descendants, made for it alone; empty where it has none. It stays until the next start or the runner's
+    // end.
+    virtual std::filesystem::path worker_cgroup(int local_rank) const = 0;
 };
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -100,7 +101,7 @@ std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_
                                      const std::vector<ProcessStat>& spared) {
     std::unordered_map<pid_t, std::uint64_t> left_out;
     for (const ProcessStat& process : spared) left_out.emplace(process.pid, process.start_time);
-    std::unordered_multimap<pid_t, const ProcessStat*> children;
+    std::multimap<pid_t, const ProcessStat*> children;  // of one parent in the order of the table
     for (const ProcessStat& process : table) {
         const auto entry = left_out.find(process.pid);
         const bool is_spared = entry != left_out.end() && entry->second == process.start_time;

@@ -2,7 +2,9 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "launcher/error_file.hpp"
@@ -27,7 +29,9 @@ std::string file_state(const std::string& path) {
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
                            std::string host, RoundEvents events)
-    : options_(options),
+    : executor_(executor),
+      options_(options),
+      runner_(runner),
       pump_(pump),
       place_(place),
       host_(std::move(host)),
@@ -44,6 +48,7 @@ void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
         {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
+    if (has_tty_rank() && ::isatty(STDIN_FILENO) != 0) relay_.emplace(executor_, STDIN_FILENO);
     // The workers' ends of the streams; closed here once the workers have them.
     std::vector<WorkerStreams> streams;
     std::vector<WorkerSpec> specs;
@@ -55,6 +60,7 @@ void RoundWorkers::start() {
     }
     auto refused = group_.start_all(specs);
     tell_start();
+    if (relay_) relay_->start();
     if (!refused) return;
     all_zero_ = false;
     Failure failure = failure_of(refused->rank, refused->local_rank, 0);
@@ -94,7 +100,7 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
     spec.local_rank = local_rank;
     spec.ignore_hangup = options_.hangup_ignored;
     if (options_.tty_rank == identity.rank) {
-        spec.standard_input = Stdio::inherit;
+        lend_streams(spec);
     } else {
         spec.standard_output = streams.standard_output();
         spec.standard_error = streams.standard_error();
@@ -103,11 +109,26 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
 }
 
 void RoundWorkers::tell_start() {
-    int rank = place_.base_rank;
-    for (const pid_t pid : group_.pids()) {
-        events_.on_word("rank " + std::to_string(rank++) + " of " + std::to_string(place_.world_size) +
-                        ": pid " + std::to_string(pid));
+    for (const WorkerStatus& worker : group_.running_workers()) {
+        events_.on_word("rank " + std::to_string(worker.rank) + " of " + std::to_string(place_.world_size) +
+                        ": pid " + std::to_string(worker.pid));
     }
+}
+
+// The launcher's own streams; in place of its terminal the relay's.
+void RoundWorkers::lend_streams(WorkerSpec& spec) const {
+    spec.standard_input = Stdio::inherit;
+    if (!relay_) return;
+    const GivenDescriptor terminal{relay_->worker_end()};
+    spec.takes_terminal = true;
+    spec.standard_input = terminal;
+    if (::isatty(STDOUT_FILENO) != 0) spec.standard_output = terminal;
+    if (::isatty(STDERR_FILENO) != 0) spec.standard_error = terminal;
+}
+
+bool RoundWorkers::has_tty_rank() const {
+    const int local_rank = options_.tty_rank.value_or(-1) - place_.base_rank;
+    return local_rank >= 0 && local_rank < static_cast<int>(options_.workers.size());
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
@@ -144,8 +165,13 @@ void RoundWorkers::fail(Failure failure) {
 
 // What the worker has left behind: its error file, its last words, the kernel's counters.
 void RoundWorkers::gather_evidence() {
-    if (failure_->signal == SIGKILL)
-        failure_->hint = explain_kill(oom_before_, read_oom_counters(oom_sources()));
+    if (failure_->signal == SIGKILL) {
+        OomSources sources = oom_sources();
+        sources.worker_cgroup = runner_.worker_cgroup(failure_->local_rank);
+        // Made for this worker, its cgroup counts from zero.
+        if (!sources.worker_cgroup.empty()) oom_before_.worker_kills = 0;
+        failure_->hint = explain_kill(oom_before_, read_oom_counters(sources));
+    }
     const std::string& path = error_files_.at(static_cast<std::size_t>(failure_->local_rank));
     if (auto error = path.empty() ? std::nullopt : read_error_file(path)) {
         failure_->error_message = error->message;
@@ -164,6 +190,7 @@ void RoundWorkers::gather_evidence() {
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
+    if (relay_) relay_->finish();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), [self = self_] {
@@ -184,6 +211,20 @@ Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {
     failure.pid = pid;
     failure.unix_time_ms = unix_time_now_ms();
     return failure;
+}
+
+std::vector<WorkerStatus> RoundWorkers::status() const {
+    std::vector<WorkerStatus> workers = group_.running_workers();
+    for (const RankEnd& end : ends_) {
+        workers.push_back({.rank = end.rank,
+                           .local_rank = end.local_rank,
+                           .pid = static_cast<pid_t>(end.pid),
+                           .running = false,
+                           .exit_code = end.exit_code});
+    }
+    std::sort(workers.begin(), workers.end(),
+              [](const WorkerStatus& a, const WorkerStatus& b) { return a.local_rank < b.local_rank; });
+    return workers;
 }
 
 bool RoundWorkers::progressed() const {

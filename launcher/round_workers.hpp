@@ -15,6 +15,7 @@
 #include "launcher/kill_cause.hpp"
 #include "launcher/launch_options.hpp"
 #include "launcher/output_pump.hpp"
+#include "launcher/terminal_relay.hpp"
 #include "launcher/worker_group.hpp"
 #include "rendezvous/control_message.hpp"
 
@@ -46,12 +47,19 @@ class RoundWorkers {
     void stop(int signal) { group_.stop(signal, options_.shutdown_timeout); }
     void kill_now() { group_.kill_now(); }
 
+    // The launcher's terminal has another size (SIGWINCH).
+    void window_changed() {
+        if (relay_) relay_->window_changed();
+    }
+
     // True if every worker ended with 0 so far.
     bool all_zero() const { return all_zero_; }
     // True if the progress file changed since the start.
     bool progressed() const;
     // One for each worker that has ended.
     const std::vector<RankEnd>& ends() const { return ends_; }
+    // All of them, by local rank.
+    std::vector<WorkerStatus> status() const;
     // The first failure of this node; when on_gone comes, with what could be found out about it.
     const std::optional<Failure>& failure() const { return failure_; }
     // The error file of that worker as it is; empty without one.
@@ -60,6 +68,8 @@ class RoundWorkers {
   private:
     WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
     void tell_start();
+    void lend_streams(WorkerSpec& spec) const;
+    bool has_tty_rank() const;
     void ended(const WorkerEnd& end);
     void fail(Failure failure);
     void gather_evidence();
@@ -67,11 +77,14 @@ class RoundWorkers {
     void step_done();
     Failure failure_of(int rank, int local_rank, pid_t pid) const;
 
+    boost::asio::any_io_executor executor_;
     const LaunchOptions& options_;
+    ProcessRunner& runner_;
     OutputPump& pump_;
     RoundReady place_;
     std::string host_;
     RoundEvents events_;
+    std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
     WorkerGroup group_;
     OomCounters oom_before_;
     std::string progress_before_;

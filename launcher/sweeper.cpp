@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <set>
+#include <utility>
 
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
@@ -21,8 +23,6 @@ using Clock = std::chrono::steady_clock;
 // Soon at first, since a killed process needs hardly a millisecond.
 constexpr Sweeper::Duration kFirstLook{1};
 constexpr Sweeper::Duration kLongestLook{50};
-
-Sweeper::Duration grow(Sweeper::Duration look) { return std::min(look * 2, kLongestLook); }
 
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
     for (;;) {
@@ -73,97 +73,110 @@ bool has_no_child() {
     return ::waitid(P_ALL, 0, &info, options) != 0 && errno == ECHILD;
 }
 
-Sweeper::Sweeper(const boost::asio::any_io_executor& executor, Rules rules)
+// One sweep, look by look.
+class Sweeper::Attempt {
+  public:
+    Attempt(const SweepRules& rules, Duration patience) : rules_(rules), deadline_(Clock::now() + patience) {}
+
+    // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or the time is
+    // over.
+    bool look() {
+        kill_all();
+        return all_gone() || Clock::now() >= deadline_;
+    }
+
+    // How long to wait before the next look.
+    Duration pause() {
+        const Duration now = next_pause_;
+        next_pause_ = now == Duration(0) ? kFirstLook : std::min(now * 2, kLongestLook);
+        return now;
+    }
+    void look_soon() { next_pause_ = Duration(0); }
+
+    SweepResult result() const {
+        SweepResult result;
+        result.killed = static_cast<int>(killed_.size());
+        for (const ProcessStat& process : living_) {
+            if (result.survivors.size() == kMaxSurvivors) break;
+            result.survivors.push_back(describe_survivor(process));
+        }
+        return result;
+    }
+
+  private:
+    void kill_all() {
+        living_.clear();
+        reap_ended(rules_.has_owner);
+        if (has_no_child()) return;
+        if (auto table = read_process_table()) living_ = descendants(*table, ::getpid(), rules_.spared);
+        const auto ended = [](const ProcessStat& process) { return process.ended(); };
+        living_.erase(std::remove_if(living_.begin(), living_.end(), ended), living_.end());
+        for (const ProcessStat& process : living_) {
+            kill_process(process);
+            const bool owned = rules_.has_owner && rules_.has_owner(process.pid);
+            if (!owned) killed_.emplace(process.pid, process.start_time);
+        }
+        if (rules_.kill_at_once) rules_.kill_at_once();
+    }
+
+    // A look can miss a process whose parent ended while the table was read. It is our child then, so having
+    // none is the proof; beside children that are spared, only a second empty look says that the first missed
+    // nothing.
+    bool all_gone() {
+        if (has_no_child()) return true;
+        empty_looks_ = living_.empty() ? empty_looks_ + 1 : 0;
+        return !rules_.spared.empty() && empty_looks_ > 1;
+    }
+
+    const SweepRules& rules_;
+    const Clock::time_point deadline_;
+    Duration next_pause_{0};
+    int empty_looks_ = 0;
+    std::vector<ProcessStat> living_;
+    std::set<std::pair<pid_t, std::uint64_t>> killed_;
+};
+
+Sweeper::Sweeper(const boost::asio::any_io_executor& executor, SweepRules rules)
     : rules_(std::move(rules)), timer_(executor) {}
+
+Sweeper::~Sweeper() = default;
 
 void Sweeper::reap() {
     reap_ended(rules_.has_owner);
-    // The look finds nothing and ends the sweep, from the executor.
-    if (done_ && has_no_child() && timer_.expiry() > Clock::now()) {
-        next_look_ = Duration(0);
-        look();
-    }
-}
-
-void Sweeper::sweep(Duration patience, Done done) {
-    check(!done_, "one sweep at a time");
-    done_ = std::move(done);
-    deadline_ = Clock::now() + patience;
-    next_look_ = Duration(0);
-    empty_looks_ = 0;
+    if (!attempt_ || !has_no_child()) return;
+    attempt_->look_soon();
     look();
 }
 
-SweepResult Sweeper::sweep_now(Duration patience) {
-    deadline_ = Clock::now() + patience;
+void Sweeper::sweep(Duration patience, Done done) {
+    check(!attempt_, "one sweep at a time");
+    attempt_ = std::make_unique<Attempt>(rules_, patience);
+    done_ = std::move(done);
+    look();
+}
+
+void Sweeper::look() {
+    timer_.expires_after(attempt_->pause());
+    timer_.async_wait([this, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
+        if (error || life.expired() || !attempt_) return;
+        if (!attempt_->look()) return look();
+        const auto attempt = std::move(attempt_);
+        const auto done = std::exchange(done_, {});
+        done(attempt->result());
+    });
+}
+
+SweepResult sweep_now(SweepRules rules, Sweeper::Duration patience) {
+    rules.has_owner = {};
     sigset_t child;
     sigset_t before;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &child, &before);
-    rules_.has_owner = {};
-    empty_looks_ = 0;
-    std::vector<ProcessStat> left;
-    for (Duration look = kFirstLook;; look = grow(look)) {
-        left = kill_all();
-        if (all_gone(left) || Clock::now() >= deadline_) break;
-        await_child_signal(look);
-    }
+    Sweeper::Attempt attempt(rules, patience);
+    while (!attempt.look()) await_child_signal(attempt.pause());
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return take_result(left);
-}
-
-// Sends SIGKILL to all that is alive, and says what that was.
-std::vector<ProcessStat> Sweeper::kill_all() {
-    reap_ended(rules_.has_owner);
-    if (has_no_child()) return {};
-    auto table = read_process_table();
-    std::vector<ProcessStat> living;
-    if (table) living = descendants(*table, ::getpid(), rules_.spared);
-    living.erase(std::remove_if(living.begin(), living.end(), [](const auto& one) { return one.ended(); }),
-                 living.end());
-    for (const ProcessStat& process : living) {
-        kill_process(process);
-        const bool owned = rules_.has_owner && rules_.has_owner(process.pid);
-        if (!owned) killed_.emplace(process.pid, process.start_time);
-    }
-    if (rules_.kill_at_once) rules_.kill_at_once();
-    return living;
-}
-
-// A look can miss a process whose parent ended while the table was read. It is our child then, so having none
-// is the proof; beside children that are spared, only a second empty look says that the first one missed
-// nothing.
-bool Sweeper::all_gone(const std::vector<ProcessStat>& living) {
-    if (has_no_child()) return true;
-    empty_looks_ = living.empty() ? empty_looks_ + 1 : 0;
-    return !rules_.spared.empty() && empty_looks_ > 1;
-}
-
-void Sweeper::look() {
-    timer_.expires_after(next_look_);
-    next_look_ = next_look_ == Duration(0) ? kFirstLook : grow(next_look_);
-    timer_.async_wait([this, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
-        if (error || life.expired() || !done_) return;
-        const auto left = kill_all();
-        if (all_gone(left) || Clock::now() >= deadline_) return finish(left);
-        look();
-    });
-}
-
-void Sweeper::finish(const std::vector<ProcessStat>& left) {
-    auto done = std::exchange(done_, {});
-    done(take_result(left));
-}
-
-SweepResult Sweeper::take_result(const std::vector<ProcessStat>& left) {
-    SweepResult result;
-    result.killed = static_cast<int>(std::exchange(killed_, {}).size());
-    for (const ProcessStat& process : left) {
-        if (result.survivors.size() == kMaxSurvivors) break;
-        result.survivors.push_back(describe_survivor(process));
-    }
-    return result;
+    return attempt.result();
 }
 
 }  // namespace ddprun

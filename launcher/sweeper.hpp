@@ -2,9 +2,9 @@
 // parent ends then becomes our child, so that neither a new session nor a double fork leads out of reach.
 //
 // Owned and driven by one thread, the one that runs `executor`; there is one in a process, and it waits for
-// any child there is (Rules name the exceptions). That a child ended is an event for its owner (SIGCHLD), who
-// calls reap(). What is no child of ours yet, because a killed process is on its way out, is no event: during
-// a sweep only there are looks at growing intervals.
+// any child there is (SweepRules name the exceptions). That a child ended is an event for its owner
+// (SIGCHLD), who calls reap(). What is no child of ours yet, because a killed process is on its way out, is
+// no event: during a sweep only there are looks at growing intervals.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -12,29 +12,28 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "launcher/process_runner.hpp"
 
 namespace ddprun {
 
+struct SweepRules {
+    // Yes for a child that its owner waits for: a sweep kills it, but does not reap or count it.
+    std::function<bool(pid_t)> has_owner;
+    // Children that are no business of ours; neither they nor what is below them is killed.
+    std::vector<ProcessStat> spared;
+    // Kills everything in one stroke where the system has a way (a cgroup); called besides, not instead.
+    std::function<void()> kill_at_once;
+};
+
 class Sweeper {
   public:
     using Duration = std::chrono::milliseconds;
     using Done = std::function<void(const SweepResult&)>;
 
-    struct Rules {
-        // Yes for a child that its owner waits for: a sweep kills it, but does not reap or count it.
-        std::function<bool(pid_t)> has_owner;
-        // Children that are no business of ours; neither they nor what is below them is killed.
-        std::vector<ProcessStat> spared;
-        // Kills everything in one stroke where the system has a way (a cgroup); called besides, not instead.
-        std::function<void()> kill_at_once;
-    };
-
-    Sweeper(const boost::asio::any_io_executor& executor, Rules rules);
+    Sweeper(const boost::asio::any_io_executor& executor, SweepRules rules);
+    ~Sweeper();
 
     // Reaps what has ended. To be called when a child may have ended, also after an owner reaped one of his:
     // the kernel shows one ended child at a time.
@@ -43,25 +42,22 @@ class Sweeper {
     // Kills all and calls back from the executor once all is gone, or with what is left after `patience`.
     void sweep(Duration patience, Done done);
 
-    // The same, blocking, for a process that has nothing else to do: also children with an owner are reaped.
-    SweepResult sweep_now(Duration patience);
-
   private:
-    std::vector<ProcessStat> kill_all();
-    bool all_gone(const std::vector<ProcessStat>& living);
-    void look();
-    void finish(const std::vector<ProcessStat>& left);
-    SweepResult take_result(const std::vector<ProcessStat>& left);
+    class Attempt;
 
-    Rules rules_;
+    void look();
+
+    SweepRules rules_;
     boost::asio::steady_timer timer_;
+    std::unique_ptr<Attempt> attempt_;  // while a sweep is under way
     Done done_;
-    std::chrono::steady_clock::time_point deadline_;
-    Duration next_look_{0};
-    int empty_looks_ = 0;
-    std::set<std::pair<pid_t, std::uint64_t>> killed_;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);  // expires with us, for handlers that come later
+
+    friend SweepResult sweep_now(SweepRules rules, Duration patience);
 };
+
+// The same, blocking, for a process that has nothing else to do: also children with an owner are reaped.
+SweepResult sweep_now(SweepRules rules, Sweeper::Duration patience);
 
 // Makes this process the new parent of the orphans below it, for the rest of its life.
 void become_subreaper();

@@ -20,6 +20,21 @@ OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
 
 void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
+// Without a writer, and with errno set, where there are no pseudo-terminals.
+WorkerChannel open_terminal(int like) {
+    WorkerChannel channel{
+        above_standard_streams(OwnedDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC))),
+        OwnedDescriptor(), true};
+    const int reader = channel.reader.get();
+    if (reader < 0 || ::grantpt(reader) != 0 || ::unlockpt(reader) != 0) return channel;
+    // By the descriptor, not by the name: in a container the name may belong to another mount.
+    channel.writer =
+        above_standard_streams(OwnedDescriptor(::ioctl(reader, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)));
+    copy_window_size(like, reader);
+    set_nonblocking(reader);
+    return channel;
+}
+
 }  // namespace
 
 WorkerChannel make_pipe_channel(int size) {
@@ -35,21 +50,22 @@ WorkerChannel make_pipe_channel(int size) {
 }
 
 WorkerChannel make_terminal_channel(int like, int size) {
-    WorkerChannel channel{
-        above_standard_streams(OwnedDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC))),
-        OwnedDescriptor(), true};
-    const int reader = channel.reader.get();
-    if (reader < 0 || ::grantpt(reader) != 0 || ::unlockpt(reader) != 0) return make_pipe_channel(size);
-    // By the descriptor, not by the name: in a container the name may belong to another mount.
-    channel.writer =
-        above_standard_streams(OwnedDescriptor(::ioctl(reader, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)));
+    WorkerChannel channel = open_terminal(like);
     termios modes{};
     if (!channel.writer || ::tcgetattr(channel.writer.get(), &modes) != 0) return make_pipe_channel(size);
     modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     modes.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     if (::tcsetattr(channel.writer.get(), TCSANOW, &modes) != 0) return make_pipe_channel(size);
-    copy_window_size(like, reader);
-    set_nonblocking(reader);
+    return channel;
+}
+
+WorkerChannel make_interactive_channel(int like) {
+    WorkerChannel channel = open_terminal(like);
+    termios modes{};
+    if (!channel.writer || ::tcgetattr(like, &modes) != 0 ||
+        ::tcsetattr(channel.writer.get(), TCSANOW, &modes) != 0) {
+        fail_errno(errno, "cannot make a terminal for the rank of --tty");
+    }
     return channel;
 }
 

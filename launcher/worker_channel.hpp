@@ -27,6 +27,10 @@ WorkerChannel make_pipe_channel(int size);
 // that terminal is done by that terminal. A pipe of `size` where there are no pseudo-terminals.
 WorkerChannel make_terminal_channel(int like, int size);
 
+// A pseudo-terminal of the size and with the modes of the terminal `like`, for a program that a person works
+// with. Throws system_error where there are none.
+WorkerChannel make_interactive_channel(int like);
+
 // Gives the worker's terminal the present size of the terminal `like`.
 void copy_window_size(int like, int reader);
 

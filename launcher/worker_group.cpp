@@ -84,10 +84,13 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
                              [](const Worker& worker) { return worker.phase == Worker::Phase::running; });
     }
 
-    std::vector<pid_t> pids() const {
-        std::vector<pid_t> pids;
-        for (const Worker& worker : workers_) pids.push_back(worker.pid);
-        return pids;
+    std::vector<WorkerStatus> running_workers() const {
+        std::vector<WorkerStatus> found;
+        for (const Worker& worker : workers_) {
+            if (worker.phase == Worker::Phase::running)
+                found.push_back({.rank = worker.rank, .local_rank = worker.local_rank, .pid = worker.pid});
+        }
+        return found;
     }
 
     // The group is being destroyed: the runner still reaps what is killed here.
@@ -188,8 +191,8 @@ std::string to_string(const UnkillableWorker& worker) {
     return "rank " + std::to_string(worker.rank) + ", " + process + ",";
 }
 
-std::vector<pid_t> WorkerGroup::pids() const { return state_->pids(); }
-
 std::size_t WorkerGroup::running() const { return state_->running(); }
+
+std::vector<WorkerStatus> WorkerGroup::running_workers() const { return state_->running_workers(); }
 
 }  // namespace ddprun

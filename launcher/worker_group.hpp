@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent_status.hpp"
 #include "launcher/process_runner.hpp"
 
 namespace ddprun {
@@ -94,11 +95,9 @@ class WorkerGroup {
     // Kills everything now.
     void kill_now();
 
-    // Of the workers that were started, in their order.
-    std::vector<pid_t> pids() const;
-
     // Workers that have not ended.
     std::size_t running() const;
+    std::vector<WorkerStatus> running_workers() const;
 
   private:
     struct Worker;

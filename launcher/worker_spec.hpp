@@ -36,6 +36,9 @@ struct WorkerSpec {
     StreamTarget standard_error = Stdio::inherit;
     // SIGHUP was ignored when the launcher was entered (nohup): it stays ignored in the worker.
     bool ignore_hangup = false;
+    // Its standard input, a terminal that nobody has, becomes the terminal of its session: Ctrl-C typed there
+    // reaches it, and a debugger can hand it on to what it runs.
+    bool takes_terminal = false;
 };
 
 }  // namespace ddprun

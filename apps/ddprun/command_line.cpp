@@ -37,6 +37,7 @@ struct Texts {
     std::string role = "default";
     std::string gpu_bind = "auto";
     std::string shutdown_timeout = "30";
+    bool detach = false;
     bool standalone = false;
     bool module = false;
     bool no_python = false;
@@ -122,6 +123,8 @@ void add_supervision(CLI::App& app, Texts& texts) {
     section.value("--forward", texts.forward, "A,B=C",
                   "Signals that are passed on to all workers without ending the job; B arrives as C",
                   nullptr);
+    section.flag("--detach", texts.detach,
+                 "Return when the workers run, and print the job's id; see ddpctl --help", nullptr);
 }
 
 void add_restarts(CLI::App& app, Texts& texts) {
@@ -293,6 +296,8 @@ void check_together(const CommandLine& line, const Texts& texts) {
         throw UsageError("--nnodes " + std::to_string(line.nnodes) +
                          ": needs --master-addr, the address of node 0");
     }
+    if (line.detach && line.tty_rank)
+        throw UsageError("--detach: goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0}) {
         throw UsageError("--master-port 0: the nodes must agree on a port; 0 is for one node only");
     }
@@ -371,6 +376,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
     line.join_timeout_s = parse_rdzv_conf(texts.rdzv_conf, line.join_timeout_s);
     set_supervision(line, texts);
     set_output(line, texts, app);
+    line.detach = texts.detach;
     line.module = texts.module;
     line.no_python = texts.no_python;
     line.python = texts.python;

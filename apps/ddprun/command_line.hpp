@@ -39,6 +39,7 @@ struct CommandLine {
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;
     std::string result_file;
+    bool detach = false;
     bool module = false;
     bool no_python = false;
     bool python = false;

@@ -1,15 +1,46 @@
 // ddprun: starts a distributed program on this node as part of a job, and supervises it.
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent.hpp"
+#include "launcher/detach.hpp"
+#include "launcher/detached_job.hpp"
+#include "launcher/job_folder.hpp"
 #include "launcher/log_folder.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/error.hpp"
 
 namespace {
+
+// In the process that returns to the shell and in the launcher that goes on.
+int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::string>& words,
+                 ddprun::Console& console) {
+    using namespace ddprun;
+    const auto jobs = jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid());
+    make_private_folder(jobs);
+    prune_jobs(jobs);
+    const auto folder = make_starting_folder(jobs);
+    Detached detached;
+    try {
+        detached = detach(folder / "output");
+    } catch (const std::exception&) {
+        remove_starting_folder(folder);
+        throw;
+    }
+    if (detached.exit_code) {
+        // A launcher that was killed could not do it.
+        if (*detached.exit_code != 0) remove_starting_folder(folder);
+        return *detached.exit_code;
+    }
+    std::vector<std::string> command{"ddprun"};
+    command.insert(command.end(), words.begin(), words.end());
+    DetachedJob job(folder, options, std::move(command), std::move(detached.starter));
+    return Agent(options, console, &job).run();
+}
 
 int run(const std::vector<std::string>& words, ddprun::Console& console) {
     using namespace ddprun;
@@ -21,8 +52,9 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
             if (line.verbosity == Verbosity::quiet) break;
             console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         }
-        Agent agent(resolve_launch(line, find_node_facts()), console);
-        return agent.run();
+        const LaunchOptions options = resolve_launch(line, find_node_facts());
+        if (line.detach) return run_detached(options, words, console);
+        return Agent(options, console).run();
     } catch (const UsageError& error) {
         console.say(error.what());
         return kExitUsage;

@@ -1,5 +1,6 @@
 """The report: the true culprit with its last words, the same on every node; the result file; output and logs."""
 
+import datetime
 import json
 import os
 import random
@@ -7,6 +8,7 @@ import re
 import signal
 import stat
 import tempfile
+import time
 
 import support
 from support import EndToEndTest, free_port, program
@@ -21,10 +23,11 @@ def shell(script):
 
 
 class Report(EndToEndTest):
-    def agents(self, *words, nproc=4, flags=(), nnodes=2, **options):
+    def agents(self, *words, nproc=4, flags=(), nnodes=2, prefixes=((), ())):
         port = free_port()
         return [self.launch("--nnodes", nnodes, "--node-rank", rank, "--nproc-per-node", nproc, "--master-addr",
-                            "127.0.0.1", "--master-port", port, *flags, *words, **options) for rank in range(nnodes)]
+                            "127.0.0.1", "--master-port", port, *flags, *words, prefix=prefixes[rank])
+                for rank in range(nnodes)]
 
     def test_the_last_words_of_the_culprit_stand_on_every_node(self):
         agents = self.agents(*shell(
@@ -41,6 +44,22 @@ class Report(EndToEndTest):
 
     def test_one_culprit_among_seven_victims_that_fail_soon_after(self):
         rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "10"))
+        self.assertEqual(len(list(self.culprits(rounds))), rounds)
+
+    def test_the_same_with_clocks_five_seconds_apart(self):
+        if os.environ.get("DDPRUN_SANITIZED"):
+            self.skipTest("a sanitizer wants to be loaded before the library that sets the clock")
+        rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "6"))
+        ahead = ("env", f"LD_PRELOAD={program('clock_ahead.so')}", "CLOCK_AHEAD_SECONDS=5")
+        for prefixes in ((ahead, ()), ((), ahead)):
+            for culprit, agents in self.culprits((rounds + 1) // 2, prefixes):
+                # The time is that of the culprit's node, so the clocks did differ.
+                stamp = re.search(r"^ddprun:   at (.+)$", agents[0].err(), re.MULTILINE)[1]
+                at = datetime.datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S.%f %z").timestamp()
+                self.assertEqual(at > time.time(), prefixes[culprit // 4] == ahead, stamp)
+
+    def culprits(self, rounds, prefixes=((), ())):
+        """Rounds with eight workers, one of them the culprit; yields it and the agents, which have named it."""
         seed = random.randrange(1 << 32)
         rng = random.Random(seed)
         with tempfile.TemporaryDirectory() as folder:
@@ -52,10 +71,12 @@ class Report(EndToEndTest):
                 agents = self.agents(*shell(
                     f'trap "" TERM; set -- {delays}; shift $RANK; '
                     f'if [ $RANK = {culprit} ]; then sleep 0.05; touch {mark}; exit 3; fi; '
-                    f'while [ ! -e {mark} ]; do sleep 0.002; done; sleep $1; exit 4'), flags=("--grace", 5))
+                    f'while [ ! -e {mark} ]; do sleep 0.002; done; sleep $1; exit 4'), flags=("--grace", 5),
+                    prefixes=prefixes)
                 for agent in agents:
                     self.assertEqual(agent.wait(), 3, f"seed {seed}, round {number}")
                     self.assertRegex(agent.err(), f"first failure: rank {culprit} ")
+                yield culprit, agents
 
     def test_error_files_of_both_forms(self):
         nested = '{"message": {"message": "ValueError: nested", "extraInfo": {"py_callstack": "File train.py, line 3"}}}'

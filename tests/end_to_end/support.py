@@ -31,12 +31,12 @@ def free_port():
 
 
 class Launcher:
-    """One running ddprun with its output as lines, read by threads so that nothing ever blocks on a full pipe."""
+    """One running ddprun (or `name`) with its output as lines, read by threads so that no full pipe ever blocks."""
 
-    def __init__(self, arguments, prefix=(), **popen):
+    def __init__(self, arguments, prefix=(), name="ddprun", **popen):
         self.lines = queue.Queue()
         self.seen = {"out": [], "err": []}
-        self.process = subprocess.Popen([*prefix, program("ddprun"), *arguments], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*prefix, program(name), *arguments], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                                         errors="surrogateescape", **popen)
         self.pid = self.process.pid

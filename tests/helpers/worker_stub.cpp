@@ -30,6 +30,11 @@
 //   session             prints "pid P ppid P pgid P sid P"
 //   grandchild          forks a child into the same process group, which waits for a signal with default
 //                       dispositions; prints "pid CHILD" once it waits, then goes on with the next mode
+//   setsid-grandchild   forks a child in a session of its own, which ignores SIGTERM and waits; prints
+//                       "pid CHILD" once it waits, then goes on with the next mode
+//   daemon              the same, but the child's parent has ended before (a double fork)
+//   orphans N           leaves N processes behind, one after the other, that end when their parent has ended;
+//                       goes on with the next mode when the last one was started
 //   fork MODE... end    forks a child into the same process group that carries out the modes and then exits
 //   0;
 //                       prints nothing itself, goes on with the mode behind `end`
@@ -41,6 +46,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -175,22 +181,65 @@ void print_session() {
         std::to_string(::getpgrp()) + " sid " + std::to_string(::getsid(0)));
 }
 
-void start_grandchild() {
+// Waits until every copy of the other end is closed; returns what was written to it before.
+std::string read_to_end(int fd) {
+    std::string text;
+    char buffer[64];
+    ssize_t count = 0;
+    while ((count = ::read(fd, buffer, sizeof buffer)) > 0 || (count < 0 && errno == EINTR)) {
+        if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
+    }
+    ::close(fd);
+    return text;
+}
+
+// Forks a process that prepares itself, tells its pid and waits. What forks it may itself be a child.
+void wait_as_child(int ready, void (*prepare)()) {
+    prepare();
+    const std::string pid = std::to_string(::getpid());
+    if (::write(ready, pid.data(), pid.size()) < 0) ::_exit(kUsage);
+    ::close(ready);
+    wait_for_ever();
+}
+
+void start_waiting_child(bool by_double_fork, void (*prepare)()) {
     int ready[2];
     if (::pipe2(ready, O_CLOEXEC) != 0) refuse("cannot make a pipe");
     const pid_t pid = ::fork();
     if (pid < 0) refuse("cannot fork");
     if (pid == 0) {
         ::close(ready[0]);
-        ::close(ready[1]);
-        wait_for_ever();
+        if (by_double_fork && ::fork() != 0) ::_exit(0);
+        wait_as_child(ready[1], prepare);
     }
     ::close(ready[1]);
-    char byte = 0;
-    while (::read(ready[0], &byte, 1) < 0 && errno == EINTR) {
+    if (by_double_fork) ::waitpid(pid, nullptr, 0);
+    say("pid " + read_to_end(ready[0]));
+}
+
+void prepare_nothing() {}
+
+void prepare_daemon() {
+    ::setsid();
+    std::signal(SIGTERM, SIG_IGN);
+}
+
+void leave_orphans(int count) {
+    for (int i = 0; i < count; ++i) {
+        int ended[2];
+        if (::pipe2(ended, O_CLOEXEC) != 0) refuse("cannot make a pipe");
+        const pid_t parent = ::fork();
+        if (parent < 0) refuse("cannot fork");
+        if (parent == 0) {
+            if (::fork() != 0) ::_exit(0);
+            ::close(ended[1]);
+            read_to_end(ended[0]);
+            ::_exit(0);
+        }
+        ::waitpid(parent, nullptr, 0);
+        ::close(ended[0]);
+        ::close(ended[1]);
     }
-    ::close(ready[0]);
-    say("pid " + std::to_string(pid));
 }
 
 // Returns once the file exists; its folder must exist before.
@@ -284,7 +333,13 @@ void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
         const std::string form = take(arguments, at);
         write_error_file(form, take(arguments, at));
     } else if (mode == "grandchild") {
-        start_grandchild();
+        start_waiting_child(false, prepare_nothing);
+    } else if (mode == "setsid-grandchild") {
+        start_waiting_child(false, prepare_daemon);
+    } else if (mode == "daemon") {
+        start_waiting_child(true, prepare_daemon);
+    } else if (mode == "orphans") {
+        leave_orphans(to_number(take(arguments, at)));
     } else if (mode == "fork") {
         start_child(arguments, at);
     } else if (mode == "save-on-term") {

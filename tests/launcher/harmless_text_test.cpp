@@ -50,6 +50,9 @@ TEST_CASE("harmless lines") {
          "evil",
          "?evil"},              // right-to-left override
         {"\xe2\x80\xa8", "?"},  // line separator
+        {"\xef\xbb\xbf"
+         "bom",
+         "?bom"},
         {"\xff", kUnknown},
         {"\xc0\xaf", kUnknown + kUnknown},                                // overlong
         {"\xed\xa0\x80", kUnknown + kUnknown + kUnknown},                 // surrogate

@@ -1,0 +1,79 @@
+#include "apps/ddpctl/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "apps/ddprun/option_values.hpp"
+#include "launcher/exit_status.hpp"
+
+namespace ddprun {
+namespace {
+
+// What CLI11 fills in, for all commands.
+struct Values {
+    std::string id;
+    std::string signal = "TERM";
+    std::string tail;
+    bool json = false;
+    bool follow = false;
+    bool no_wait = false;
+};
+
+CLI::App* add_command(CLI::App& app, Values& values, const char* name, const char* help) {
+    CLI::App* command = app.add_subcommand(name, help);
+    command->add_option("ID", values.id, "The job's id, or the beginning of one that no other id has")
+        ->required();
+    return command;
+}
+
+void add_commands(CLI::App& app, Values& values) {
+    app.set_help_flag("-h,--help", "Show this text and exit");
+    app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION, "Show the version and exit");
+    app.add_subcommand("list", "List the jobs: running, and the last that ended");
+    add_command(app, values, "status", "Show the workers' pids, restarts and how the job ended")
+        ->add_flag("--json", values.json, "As one JSON object");
+    CLI::App* logs = add_command(app, values, "logs", "Print what the job has printed");
+    logs->add_flag("-f,--follow", values.follow, "Go on until the job ends");
+    logs->add_option("--tail", values.tail, "Only the last N lines")->type_name("N");
+    add_command(app, values, "attach",
+                "Print the last lines, follow the job to its end and exit with its code; Ctrl-C leaves it "
+                "running");
+    CLI::App* kill = add_command(app, values, "kill", "End the job, with its grace, and wait for its end");
+    kill->add_option("--signal", values.signal, "The signal that its launcher gets (TERM)")
+        ->type_name("NAME");
+    kill->add_flag("--no-wait", values.no_wait, "Return at once");
+    app.require_subcommand(1);
+}
+
+std::optional<std::uint64_t> tail_of(const std::string& text) {
+    if (text.empty()) return std::nullopt;
+    return static_cast<std::uint64_t>(bounded("--tail", text, 0, 1'000'000'000));
+}
+
+}  // namespace
+
+ControlCommand parse_control_command(std::vector<std::string> words) {
+    CLI::App app("Lists, follows and ends the jobs that ddprun --detach started, of this user on this node.",
+                 "ddpctl");
+    Values values;
+    add_commands(app, values);
+    std::reverse(words.begin(), words.end());  // CLI11 takes a vector from its back.
+    try {
+        app.parse(std::move(words));
+    } catch (const CLI::CallForHelp&) {
+        return ShowCommand{app.help()};
+    } catch (const CLI::CallForVersion& version) {
+        return ShowCommand{std::string(version.what()) + "\n"};
+    } catch (const CLI::ParseError& error) {
+        throw UsageError(std::string(error.what()) + "; see ddpctl --help");
+    }
+    if (app.got_subcommand("list")) return ListCommand{};
+    if (app.got_subcommand("status")) return StatusCommand{values.id, values.json};
+    if (app.got_subcommand("logs")) return LogsCommand{values.id, values.follow, tail_of(values.tail)};
+    if (app.got_subcommand("attach")) return AttachCommand{values.id};
+    const auto signal = parse_signal(values.signal);
+    if (!signal) throw UsageError("--signal " + values.signal + ": no such signal");
+    return KillCommand{values.id, *signal, !values.no_wait};
+}
+
+}  // namespace ddprun

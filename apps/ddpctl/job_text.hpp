@@ -1,0 +1,31 @@
+// What ddpctl shows of jobs. Pure; texts of other programs come out harmless for a terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent_status.hpp"
+#include "launcher/job_folder.hpp"
+
+namespace ddprun {
+
+// "running", "ended, exit code 3", "lost".
+std::string state_text(const Job& job);
+
+// "12s", "3m05s", "2h07m", "4d03h".
+std::string age_text(std::int64_t milliseconds);
+
+// One line for each job below a heading.
+std::string list_text(const std::vector<Job>& jobs, std::int64_t now_unix_ms);
+
+// One fact a line. `status`: what the launcher answered, if it runs.
+std::string status_text(const Job& job, const std::optional<AgentStatus>& status, std::int64_t now_unix_ms);
+
+// The same facts as one JSON object: id, state, folder, and `job`, `status` and `result` as job.json, the
+// launcher and result.json have them, null where there is none.
+std::string status_json(const Job& job, const std::optional<AgentStatus>& status,
+                        const std::optional<std::string>& result_file);
+
+}  // namespace ddprun

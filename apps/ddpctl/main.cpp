@@ -1,0 +1,34 @@
+// ddpctl: lists, shows, follows and ends the jobs that `ddprun --detach` started, of this user on this node.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "apps/ddpctl/commands.hpp"
+#include "apps/ddprun/option_values.hpp"
+#include "launcher/job_folder.hpp"
+#include "rendezvous/control_message.hpp"
+#include "rendezvous/error.hpp"
+
+namespace {
+
+int fail_with(int code, const std::exception& error, const char* what = "") {
+    std::fprintf(stderr, "ddpctl: %s%s\n", what, error.what());
+    return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    using namespace ddprun;
+    try {
+        const auto command = parse_control_command({argv + 1, argv + argc});
+        return run_control_command(command, jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid()));
+    } catch (const UsageError& error) {
+        return fail_with(kExitUsage, error);
+    } catch (const boost::system::system_error& error) {
+        return fail_with(kExitSystem, error);
+    } catch (const std::exception& error) {
+        return fail_with(kExitInternal, error, "internal error: ");
+    }
+}

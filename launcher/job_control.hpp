@@ -1,0 +1,56 @@
+// The words between ddpctl and the launcher of a detached job, over the unix socket `control` in the job's
+// folder. Pure.
+//
+// One request and one reply for each connection, each a line of JSON. Requests:
+//   {"version":1,"request":"status"}
+//   {"version":1,"request":"signal","signal":"SIGTERM"}
+// Replies:
+//   {"version":1,"error":null,"ends_job":true}   the signal is on its way
+//   {"version":1,"error":null,"status":{...}}    AgentStatus
+//   {"version":1,"error":"..."}                  refused, and why
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "launcher/agent_status.hpp"
+
+namespace ddprun {
+
+inline constexpr int kControlVersion = 1;
+// With the newline. A status has some 90 bytes for each worker of the node.
+inline constexpr std::size_t kMaxControlRequest = 1024;
+inline constexpr std::size_t kMaxControlReply = 4 << 20;
+
+struct StatusRequest {
+    bool operator==(const StatusRequest&) const = default;
+};
+struct SignalRequest {
+    int signal = 0;
+    bool operator==(const SignalRequest&) const = default;
+};
+using ControlRequest = std::variant<StatusRequest, SignalRequest>;
+
+struct ControlReply {
+    std::string error;      // empty: done
+    bool ends_job = false;  // the signal does; others only reach the workers
+    std::optional<AgentStatus> status;
+    bool operator==(const ControlReply&) const = default;
+};
+
+// With a newline at the end and none inside.
+std::string to_line(const ControlRequest& request);
+std::string to_line(const ControlReply& reply);
+
+// Without the newline. The request, or why it is none.
+std::variant<ControlRequest, std::string> parse_control_request(std::string_view line);
+// Nothing for a line that is no reply.
+std::optional<ControlReply> parse_control_reply(std::string_view line);
+
+// The status as one JSON object, for programs.
+std::string to_json(const AgentStatus& status);
+
+}  // namespace ddprun

@@ -1,0 +1,362 @@
+"""Detached jobs: ddprun --detach lets the shell go once the workers run; ddpctl lists, follows and ends them."""
+
+import errno
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+
+import support
+from support import EndToEndTest, free_port, program
+
+NOBODY = 65534
+
+
+def worker(*modes):
+    return [program("worker_stub"), *modes]
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class DetachTest(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.runtime = folder.name
+        self.jobs = os.path.join(folder.name, "ddprun")
+        self.environment["XDG_RUNTIME_DIR"] = folder.name
+        self.go = os.path.join(folder.name, "go")
+
+    def tearDown(self):
+        if os.path.isdir(self.jobs) and not os.path.islink(self.jobs):
+            os.chmod(self.jobs, 0o700)
+            for name in self.folders():
+                subprocess.run([program("ddpctl"), "kill", "--signal", "KILL", name], env=self.environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        super().tearDown()
+
+    def folders(self):
+        return sorted(os.listdir(self.jobs)) if os.path.isdir(self.jobs) else []
+
+    def start(self, *arguments, **options):
+        """The id of a job that was started detached, once ddprun has returned."""
+        code, out, err = self.run_job("--detach", *arguments, **options)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(len(out.splitlines()), 1)
+        return out
+
+    def ctl(self, *arguments, **options):
+        return self.launch(*arguments, name="ddpctl", **options)
+
+    def run_ctl(self, *arguments, **options):
+        return self.run_job(*arguments, name="ddpctl", **options)
+
+    def status(self, job):
+        code, out, err = self.run_ctl("status", "--json", job)
+        self.assertEqual((code, err), (0, ""))
+        return json.loads(out)
+
+    def let_go(self):
+        open(self.go, "w", encoding="ascii").close()
+
+
+class Starting(DetachTest):
+    def test_it_returns_while_the_workers_run(self):
+        job = self.start("--nproc-per-node", 2, *worker("wait-for-file", self.go))
+        self.assertRegex(job, r"^none-[0-9a-f]{32}$")
+        self.assertEqual(self.folders(), [job])
+        for path in (self.jobs, os.path.join(self.jobs, job)):
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o700)
+        status = self.status(job)
+        self.assertEqual(status["state"], "running")
+        self.assertEqual([entry["rank"] for entry in status["status"]["workers"]], [0, 1])
+        for entry in status["status"]["workers"]:
+            self.assertTrue(is_alive(entry["pid"]))
+        code, out, _ = self.run_ctl("list")
+        self.assertEqual(code, 0)
+        self.assertRegex(out.splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
+        self.let_go()
+        self.assertEqual(self.run_ctl("attach", job)[0], 0)
+        status = self.status(job)
+        self.assertEqual((status["state"], status["exit_code"]), ("ended", 0))
+        self.assertEqual(status["result"]["outcome"], "succeeded")
+        self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +ended, exit code 0 ")
+        self.assertRegex(self.run_ctl("status", job[:9])[1], r"workers +rank 0 \(local rank 0\), pid \d+: exit code 0")
+
+    def test_the_launcher_has_no_terminal_and_its_streams_are_the_file(self):
+        job = self.start(*worker("ready-then-wait"))
+        launcher = self.status(job)["job"]["pid"]
+        with open(f"/proc/{launcher}/stat", encoding="ascii", errors="replace") as file:
+            words = file.read().rpartition(")")[2].split()
+        self.assertEqual((int(words[3]), int(words[4])), (launcher, 0), "its own session, no terminal")
+        targets = [os.readlink(f"/proc/{launcher}/fd/{number}") for number in range(3)]
+        output = os.path.join(self.jobs, job, "output")
+        self.assertEqual(targets, ["/dev/null", output.replace(self.runtime, os.path.realpath(self.runtime))] + targets[2:])
+        self.assertEqual(targets[1], targets[2])
+
+    def test_it_survives_the_end_of_the_terminal(self):
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execvpe("sh", ["sh", "-c", '"$0" --detach "$@"; exec sleep 1000', program("ddprun"), "--nproc-per-node",
+                              "2", *worker("say", "ready", "wait-for-file", self.go)], self.environment)
+        with os.fdopen(master, "rb", buffering=0) as terminal:
+            job = terminal.read(100).decode().strip()
+        # The terminal is gone now; its session leader gets SIGHUP and ends by it.
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), -signal.SIGHUP)
+        self.assertEqual(self.status(job)["state"], "running")
+        self.let_go()
+        self.assertEqual(self.run_ctl("attach", job)[0], 0)
+
+    def test_while_it_waits_for_other_nodes_it_says_so_and_takes_signals(self):
+        flags = ("--detach", "--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port", free_port())
+        for number in (signal.SIGINT, signal.SIGTERM):
+            starter = self.launch(*flags, "true")
+            starter.wait_for_line("^ddprun: joined 1/2, missing node 1$")
+            starter.send(number)
+            self.assertEqual(starter.wait(), 128 + number)
+            self.assertEqual(starter.out(), "")
+            self.assertEqual(self.folders(), [])
+
+    def test_nodes_on_one_machine_have_their_numbers_in_the_id(self):
+        flags = ("--detach", "--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port())
+        starters = [self.launch(*flags, "--node-rank", rank, *worker("ready-then-wait")) for rank in (0, 1)]
+        self.assertEqual([starter.wait() for starter in starters], [0, 0])
+        ids = [starter.out() for starter in starters]
+        self.assertEqual(ids, [ids[0][:-2] + ".0", ids[0][:-2] + ".1"])
+        code, out, err = self.run_ctl("kill", ids[0][:-2])
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("several", err)
+        self.assertEqual(self.run_ctl("kill", ids[1])[0], 0)
+        # One job: its end is the end of both.
+        self.assertEqual([self.run_ctl("attach", job)[0] for job in ids], [143, 143])
+
+    def test_a_starter_that_is_killed_leaves_a_job_that_can_be_found(self):
+        flags = ("--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port())
+        starter = self.launch("--detach", *flags, "--node-rank=0", *worker("ready-then-wait"))
+        starter.wait_for_line("^ddprun: joined 1/2, missing node 1$")
+        starter.send(signal.SIGKILL)
+        starter.wait()
+        other = self.launch(*flags, "--node-rank=1", *worker("ready-then-wait"))
+        other.wait_for_line("^ready$")
+        deadline = time.monotonic() + support.HANG_GUARD
+        while self.folders()[0].startswith(".") and time.monotonic() < deadline:
+            time.sleep(0.01)  # Python has no event for a folder that gets its name.
+        self.assertEqual(self.run_ctl("kill", "none-")[0], 0)
+        self.assertEqual(other.wait(), 143)
+
+    def test_odd_run_ids_become_names(self):
+        job = self.start("--rdzv-id", "../a b/" + "x" * 300, "true")
+        self.assertEqual(self.folders(), [job])
+        self.assertRegex(job, r"^x+-[0-9a-f]{32}$")
+        self.assertRegex(self.start("--rdzv-id", "../..", "true"), r"^_\.\._\.\.-[0-9a-f]{32}$")
+
+
+class FailedStarts(DetachTest):
+    def refused(self, code, words, *arguments, **options):
+        got, out, err = self.run_job("--detach", *arguments, **options)
+        self.assertEqual((got, out), (code, ""), err)
+        for word in words:
+            self.assertIn(word, err)
+        self.assertEqual(self.folders(), [])
+
+    def test_the_cause_and_the_code_are_the_launchers(self):
+        self.refused(127, ["no-such-program", "exiting with code 127"], "./no-such-program")
+        self.refused(2, ["--no-such-flag"], "--no-such-flag", "true")
+        self.refused(2, ["--detach", "--tty"], "--tty", 0, "true")
+        self.refused(69, ["missing node 1", "join_timeout"], "--nnodes=2", "--master-addr=127.0.0.1", "--master-port",
+                     free_port(), "--rdzv-conf", "join_timeout=1", "true")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.refused(71, [str(taken.getsockname()[1]), str(os.getpid())], "--master-port", taken.getsockname()[1],
+                         "true")
+
+    def test_a_launcher_that_is_killed_before_is_reported(self):
+        starter = self.launch("--detach", "--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port(), "true")
+        starter.wait_for_line("^ddprun: joined 1/2")
+        with open(f"/proc/{starter.pid}/task/{starter.pid}/children", encoding="ascii") as children:
+            os.kill(int(children.read().split()[0]), signal.SIGKILL)
+        self.assertEqual(starter.wait(), 137)
+        self.assertIn("signal 9 (SIGKILL) before the workers ran", starter.err())
+        self.assertEqual(self.folders(), [])
+
+    def test_a_folder_that_others_may_use_is_refused(self):
+        os.mkdir(self.jobs)
+        os.chmod(self.jobs, 0o755)
+        self.refused(71, [self.jobs, "permissions"], "true")
+        self.assertEqual(self.run_ctl("list")[0], 71)
+        os.rmdir(self.jobs)
+        os.symlink(self.runtime, self.jobs)
+        code, _, err = self.run_job("--detach", "true")
+        self.assertEqual(code, 71)
+        self.assertIn("symbolic link", err)
+        self.assertEqual(os.listdir(self.runtime), ["ddprun"])
+
+
+class Control(DetachTest):
+    def test_logs_are_what_was_printed_in_order(self):
+        job = self.start(*worker("say", "one", "say", "two", "say", "three", "wait-for-file", self.go, "complain", "four"))
+        follower = self.ctl("logs", "--follow", job)
+        follower.wait_for_line("^three$")
+        self.assertEqual(self.run_ctl("logs", job), (0, "one\ntwo\nthree", ""))
+        self.assertEqual(self.run_ctl("logs", "--tail", 2, job), (0, "two\nthree", ""))
+        self.let_go()
+        self.assertEqual(follower.wait(), 0)
+        self.assertEqual(follower.out(), "one\ntwo\nthree\nfour")
+        self.assertEqual(self.run_ctl("logs", "-f", "--tail", 1, job), (0, "four", ""))
+
+    def test_much_output_is_followed_without_loss(self):
+        job = self.start("sh", "-c", f"while [ ! -e {self.go} ]; do sleep 0.01; done; seq 200000")
+        follower = self.ctl("logs", "-f", job)
+        self.let_go()
+        self.assertEqual(follower.wait(), 0)
+        self.assertEqual(follower.seen["out"], [str(number) for number in range(1, 200001)])
+        self.assertEqual(self.run_ctl("logs", "--tail", 150000, job)[1].split("\n", 1)[0], "50001")
+
+    def test_attach_ends_with_the_jobs_code(self):
+        job = self.start(*worker("say", "begin", "wait-for-file", self.go, "exit", 42))
+        attached = self.ctl("attach", job)
+        attached.wait_for_line("^begin$")
+        self.let_go()
+        self.assertEqual(attached.wait(), 42)
+        self.assertIn("exiting with code 42", attached.out())
+        self.assertEqual(self.run_ctl("attach", job)[0], 42)
+
+    def test_an_interrupt_of_attach_leaves_the_job_running(self):
+        job = self.start(*worker("ready-then-wait"))
+        attached = self.ctl("attach", job)
+        attached.wait_for_line("^ready$")
+        attached.send(signal.SIGINT)
+        self.assertEqual(attached.wait(), 130)
+        self.assertIn(f"job {job} goes on", attached.err())
+        self.assertEqual(self.status(job)["state"], "running")
+
+    def test_kill_is_a_signal_to_the_launcher(self):
+        for flags, mode, arguments, code in (((), "exit-zero-on-term", (), 75), ((), "ready-then-wait", (), 143),
+                                             (("--grace", 1), "ignore-term", (), 143),
+                                             ((), "ready-then-wait", ("--signal", "SIGINT"), 130)):
+            job = self.start(*flags, *worker(mode))
+            follower = self.ctl("logs", "-f", job)
+            follower.wait_for_line("^ready$")
+            self.assertEqual(self.run_ctl("kill", *arguments, job), (0, f"{job}: ended, exit code {code}", ""))
+            self.assertEqual(follower.wait(), 0)
+            self.assertIn("survivors: 0", follower.out())
+            self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: ended, exit code {code}", ""))
+
+    def test_kill_need_not_wait(self):
+        job = self.start("--grace", 3600, *worker("save-on-term", self.go))
+        follower = self.ctl("logs", "-f", job)
+        follower.wait_for_line("^ready$")
+        self.assertEqual(self.run_ctl("kill", "--no-wait", job), (0, "", ""))
+        self.let_go()
+        follower.wait_for_line("^saved$")
+        self.assertEqual(self.run_ctl("attach", job)[0], 75)
+
+    def test_only_signals_that_the_launcher_takes_are_sent(self):
+        job = self.start("--forward", "USR1", *worker("print-signals"))
+        follower = self.ctl("logs", "-f", job)
+        follower.wait_for_line("^ready$")
+        code, _, err = self.run_ctl("kill", "--signal", "USR2", job)
+        self.assertEqual(code, 2)
+        self.assertIn("--forward", err)
+        self.assertEqual(self.run_ctl("kill", "--signal", "USR1", job), (0, "", ""))
+        follower.wait_for_line("SIGUSR1")
+        self.assertEqual(self.run_ctl("kill", "--signal", "NONSENSE", job)[0], 2)
+        self.assertEqual(self.status(job)["state"], "running")
+
+    def test_a_launcher_that_was_killed_is_lost(self):
+        job = self.start(*worker("ready-then-wait"))
+        follower = self.ctl("logs", "-f", job)
+        follower.wait_for_line("^ready$")
+        os.kill(self.status(job)["job"]["pid"], signal.SIGKILL)
+        self.assertEqual(follower.wait(), 0)
+        self.assertEqual(self.status(job)["state"], "lost")
+        self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +lost ")
+        code, out, err = self.run_ctl("attach", job)
+        self.assertEqual((code, out), (69, "ready"))
+        self.assertIn("lost", err)
+        self.assertEqual(self.run_ctl("kill", job), (0, f"{job}: lost", ""))
+
+    def test_restarts_are_counted(self):
+        script = f'[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; echo again; while [ ! -e {self.go} ]; do sleep 0.01; done'
+        job = self.start("--max-restarts", 2, "sh", "-c", script)
+        self.ctl("logs", "-f", job).wait_for_line("^again$")
+        status = self.status(job)["status"]
+        self.assertEqual((status["restart_count"], status["max_restarts"], status["round"]), (1, 2, 1))
+        self.let_go()
+        self.assertEqual(self.run_ctl("attach", job)[0], 0)
+
+    def test_wrong_ids_and_wrong_commands_are_one_line(self):
+        for arguments in (("status", "x"), ("logs", ""), (), ("nonsense",), ("kill",), ("logs", "--tail", "-1", "x")):
+            code, out, err = self.run_ctl(*arguments)
+            self.assertEqual((code, out, len(err.splitlines())), (2, "", 1), err)
+        job = self.start("true")
+        code, _, err = self.run_ctl("logs", "x")
+        self.assertEqual(code, 2)
+        self.assertIn(job, err)
+
+    def test_only_the_newest_ended_jobs_are_kept(self):
+        for _ in range(24):
+            newest = self.start("true")
+            self.run_ctl("attach", newest)
+        self.assertIn(newest, self.folders())
+        self.assertLessEqual(len(self.folders()), 22)
+        self.assertGreaterEqual(len(self.folders()), 20)
+
+
+class OtherUsers(DetachTest):
+    def connect_as_nobody(self, path):
+        """The errno, or 0."""
+        pid = os.fork()
+        if pid == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            with socket.socket(socket.AF_UNIX) as client:
+                os._exit(client.connect_ex(path))
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def test_another_user_is_refused(self):
+        if os.geteuid() != 0:
+            self.skipTest("skipped: needs root, to be somebody else")
+        os.chmod(self.runtime, 0o755)
+        job = self.start(*worker("ready-then-wait"))
+        stranger = dict(user=NOBODY, group=NOBODY, extra_groups=[], env=self.environment, capture_output=True, text=True,
+                        check=False, timeout=support.HANG_GUARD)
+        self.assertEqual(self.connect_as_nobody(os.path.join(self.jobs, job, "control")), errno.EACCES)
+        if subprocess.run([program("ddpctl"), "--version"], **stranger).returncode != 0:
+            self.skipTest("skipped: nobody may not run ddpctl where it was built")
+        done = subprocess.run([program("ddpctl"), "kill", job], **stranger)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no job", done.stderr)
+        self.assertEqual(self.status(job)["state"], "running")
+
+
+class Readme(DetachTest):
+    def test_the_commands_of_the_readme_work(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
+            section = re.search(r"^## Going on without the shell$(.*?)^## ", file.read(), re.M | re.S)[1]
+        script = "\n".join(re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S))
+        script = script.replace("build/bin/", os.path.join(support.BIN, ""))
+        done = subprocess.run(["bash", "-euxo", "pipefail", "-c", script], cwd=root, env=self.environment, text=True,
+                              capture_output=True, timeout=support.HANG_GUARD * 5, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("running", done.stdout)
+        self.assertRegex(done.stdout, r"ended, exit code 143")
+        self.assertIn("ddprun:   survivors: 0", done.stdout)
+
+
+if __name__ == "__main__":
+    support.main()

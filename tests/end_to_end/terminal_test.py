@@ -1,0 +1,145 @@
+"""--tty: one rank has the terminal, as under a debugger. The terminal is a real one: a pseudo-terminal that is the
+launcher's controlling terminal, typed into by the test."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import support
+from support import EndToEndTest, program
+
+CTRL_C = b"\x03"
+CTRL_Z = b"\x1a"
+BOTH_READY = r"ready$[\s\S]*ready$"
+
+
+class Terminal:
+    """A launcher in a terminal of its own."""
+
+    def __init__(self, arguments, environment):
+        self.keyboard, screen = pty.openpty()
+        self.seen = ""
+        self.before = termios.tcgetattr(screen)
+        self.process = subprocess.Popen([program("ddprun"), *map(str, arguments)], stdin=screen, stdout=screen,
+                                        stderr=screen, env=environment, start_new_session=True,
+                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.screen = screen  # Kept, to look at its modes.
+
+    def type(self, keys):
+        os.write(self.keyboard, keys)
+
+    def expect(self, pattern):
+        """Reads the screen until something matches; what was matched is not matched again."""
+        deadline = time.monotonic() + support.HANG_GUARD
+        while not (match := re.search(pattern, self.seen, re.MULTILINE)):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.keyboard], [], [], left)[0]:
+                raise AssertionError(f"nothing like {pattern!r} in {self.seen!r}")
+            self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
+        self.seen = self.seen[match.end():]
+        return match
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def modes(self):
+        return termios.tcgetattr(self.screen)
+
+    def wait(self):
+        """The exit code; what is on the screen then is in `seen`."""
+        code = self.process.wait(timeout=support.HANG_GUARD)
+        while select.select([self.keyboard], [], [], 0)[0]:
+            self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
+        return code
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.keyboard)
+        os.close(self.screen)
+
+
+class TtyTest(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.terminals = []
+
+    def tearDown(self):
+        for terminal in self.terminals:
+            terminal.close()
+        super().tearDown()
+
+    def terminal(self, *arguments):
+        self.terminals.append(Terminal(arguments, self.environment))
+        return self.terminals[-1]
+
+    def test_ctrl_c_reaches_that_rank_only(self):
+        terminal = self.terminal("--nproc-per-node", 2, "--tty", 1, "--prefix={rank} ", program("worker_stub"),
+                                 "print-signals")
+        terminal.expect(BOTH_READY)
+        for _ in range(3):
+            terminal.type(CTRL_C)
+            terminal.expect(r"^(\^C)?SIGINT$")
+        terminal.type(CTRL_Z)
+        terminal.expect(r"^(\^Z)?SIGTSTP$")
+        # The other rank hears of the end only.
+        terminal.process.send_signal(signal.SIGTERM)
+        self.assertEqual(terminal.expect("^0 (.*)$")[1], "SIGTERM")
+        terminal.process.send_signal(signal.SIGKILL)
+        terminal.process.wait(timeout=support.HANG_GUARD)
+
+    def test_an_interpreter_at_the_keyboard(self):
+        terminal = self.terminal("--nproc-per-node", 2, "--tty", 0, "--no-python", "sh", "-c",
+                                 'if [ "$RANK" = 0 ]; then exec python3 -q -i; else exec sleep 1000; fi')
+        terminal.expect("^>>> ")
+        self.assertNotEqual(terminal.modes()[3], terminal.before[3], "the real terminal is not raw")
+        terminal.type(b"import threading, os; print('tty', os.isatty(0), os.isatty(1), os.isatty(2))\r")
+        terminal.expect("^tty True True True$")
+        terminal.type(b"print('waits'); threading.Event().wait()\r")
+        terminal.expect("^waits$")
+        terminal.type(CTRL_C)
+        terminal.expect("KeyboardInterrupt")
+        terminal.type(b"os._exit(5)\r")
+        self.assertEqual(terminal.wait(), 5)
+        self.assertIn("survivors: 0", terminal.seen)
+        self.assertEqual(terminal.modes(), terminal.before)
+
+    def test_the_size_of_the_window_is_passed_on(self):
+        terminal = self.terminal("--nproc-per-node", 1, "--tty", 0, "--no-python", "sh", "-c",
+                                 "trap 'stty size; exit 0' WINCH; echo ready; while :; do read line; done")
+        terminal.expect("^ready$")
+        terminal.resize(33, 77)
+        terminal.expect("^33 77$")
+        self.assertEqual(terminal.wait(), 0)
+
+    def test_the_terminal_is_put_back_after_a_signal(self):
+        terminal = self.terminal("--nproc-per-node", 2, "--tty", 0, "--grace", 1, program("worker_stub"),
+                                 "ignore-term")
+        terminal.expect(BOTH_READY)
+        terminal.process.send_signal(signal.SIGTERM)
+        self.assertEqual(terminal.wait(), 128 + signal.SIGTERM)
+        self.assertEqual(terminal.modes(), terminal.before)
+
+    def test_without_a_terminal_that_rank_has_the_stdin(self):
+        reader, writer = os.pipe()
+        process = subprocess.Popen([program("ddprun"), "--nproc-per-node", "2", "--tty", "1", "--no-python", "sh", "-c",
+                                    'echo "rank $RANK: $(cat)"'], stdin=reader, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=self.environment, text=True)
+        os.close(reader)
+        os.write(writer, b"for one only\n")
+        os.close(writer)
+        out, err = process.communicate(timeout=support.HANG_GUARD)
+        self.assertEqual((process.returncode, err), (0, ""))
+        self.assertEqual(sorted(out.splitlines()), ["rank 0: ", "rank 1: for one only"])
+
+
+if __name__ == "__main__":
+    support.main()
