@@ -76,6 +76,8 @@ class Agent::Impl {
         pump_.emplace(context_.get_executor(), options_.output, settings,
                       [this](const std::string& notice) { say(notice); });
         watch_signals();
+        explain("node " + std::to_string(options_.node_rank) + " of " + std::to_string(options_.nnodes) +
+                (server_ ? " serves" : " joins") + " the rendezvous at " + to_string(options_.master));
         if (watcher_ != nullptr)
             watcher_->began(context_.get_executor(),
                             {[this] { return status(); }, [this](int signal) { take_signal(signal); }});
@@ -126,7 +128,7 @@ class Agent::Impl {
     CoordinatorClientEvents client_events() {
         return {.on_message = [this](const ControlMessage& message) { receive(message); },
                 .on_trouble =
-                    [this](const std::string& cause) { say(join_status_.trouble(cause, Clock::now())); },
+                    [this](const std::string& cause) { inform(join_status_.trouble(cause, Clock::now())); },
                 .on_lost = [this](const std::string& cause, bool gave_up) { lose(cause, gave_up); }};
     }
 
@@ -160,6 +162,7 @@ class Agent::Impl {
         if (signal == SIGWINCH) return;
         if (signal_ == 0) signal_ = signal;
         if (signal == SIGINT) ++interrupts_;
+        if (interrupts_ > 1 && machine_.state() == AgentState::done) return conclude();
         handle(interrupts_ > 1 ? AgentEvent::interrupted_again : AgentEvent::signal_received);
     }
 
@@ -168,7 +171,7 @@ class Agent::Impl {
 
     void receive(const ControlMessage& message) {
         if (const auto* waiting = std::get_if<Waiting>(&message)) {
-            say(join_status_.waiting(*waiting));
+            inform(join_status_.waiting(*waiting));
         } else if (const auto* refused = std::get_if<Refused>(&message)) {
             refusal_ = *refused;
             handle(AgentEvent::refused);
@@ -198,6 +201,9 @@ class Agent::Impl {
         std::string text = to_text(restarting.cause) + "; restart " + std::to_string(restarting.restart) +
                            " of " + std::to_string(restarting.max_restarts);
         if (delay.count() > 0) text += " in " + std::to_string(delay.count()) + " ms";
+        // No report follows that would show the last words of a rank which is kept off the screen.
+        if (own_failure_ && own_failure_->rank == restarting.cause.rank)
+            pump_->replay_stderr(own_failure_->local_rank);
         say(text);
         limit_finish(delay);
     }
@@ -211,7 +217,7 @@ class Agent::Impl {
             return handle(AgentEvent::refused);
         }
         if (machine_.state() == AgentState::joining) {
-            say(join_status_.trouble(cause, Clock::now()));
+            inform(join_status_.trouble(cause, Clock::now()));
         } else if (!cause_) {
             cause_ = Failure{.kind = Failure::Kind::node_lost, .node_rank = 0, .host = options_.master.host};
             cause_->exit_code = kExitUnavailable;
@@ -273,10 +279,11 @@ class Agent::Impl {
     void start_workers() {
         finish_limit_.cancel();
         joined_ = true;
-        workers_.emplace(
-            context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
-            RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
-                        .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); }});
+        workers_.emplace(context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
+                         RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
+                                     .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
+                                     .on_word = [this](const std::string& text) { explain(text); }});
+        explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round_);
     }
@@ -309,6 +316,11 @@ class Agent::Impl {
     }
 
     void stop_workers(int signal) {
+        const auto& cause = cause_ ? cause_ : own_failure_;
+        explain("stopping the workers by " + signal_text(signal) +
+                (cause          ? ": " + to_text(*cause)
+                 : signal_ != 0 ? ": asked to by " + signal_text(signal_)
+                                : ""));
         if (workers_) workers_->stop(signal);
     }
 
@@ -333,12 +345,10 @@ class Agent::Impl {
             left_ = true;
             end_if_free();
         });
+        explain("the job is over; showing what is left of the workers' output");
         // The report is the last thing on the screen.
-        pump_->drain([this] {
-            conclude();
-            reported_ = true;
-            end_if_free();
-        });
+        pump_->drain([this] { conclude(); },
+                     interrupts_ > 1 ? OutputPump::kShortConsolePatience : OutputPump::kConsolePatience);
         if (!server_) return;
         finish_limit_.expires_after(kGoodbyeTimeout);
         finish_limit_.async_wait([this](boost::system::error_code cancelled) {
@@ -348,6 +358,7 @@ class Agent::Impl {
 
     // Fixes the exit code and says why the job ended.
     void conclude() {
+        if (std::exchange(reported_, true)) return;
         for (const std::string& loss : pump_->stop()) console_.say(loss);
         const auto cause = cause_ ? cause_ : own_failure_;
         std::string message = finish_ ? finish_->message : "";
@@ -370,6 +381,7 @@ class Agent::Impl {
         }
         if (cause && !refusal_) report(*cause, survivors);
         if (watcher_ != nullptr || !options_.result_file.empty()) write_result(cause, message, survivors);
+        end_if_free();
     }
 
     void report(const Failure& cause, const std::vector<std::string>& survivors) {
@@ -424,6 +436,12 @@ class Agent::Impl {
     // The launcher's own lines wait their turn behind the workers' and never stop supervision.
     void say(const std::string& text) {
         if (!text.empty()) pump_->announce("ddprun: " + text);
+    }
+    void inform(const std::string& text) {
+        if (options_.verbosity != Verbosity::quiet) say(text);
+    }
+    void explain(const std::string& text) {
+        if (options_.verbosity == Verbosity::verbose) say(text);
     }
 
     asio::io_context context_{1};

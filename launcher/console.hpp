@@ -1,9 +1,11 @@
 // Console: the launcher's own lines, on stderr, each with "ddprun: " in front.
 //
 // Created in main and handed down; used on the agent's thread. A stderr that is closed or full loses lines,
-// never the job. The workers' output does not pass through here.
+// never the job: one that takes nothing is waited for once, for kPatience. The workers' output does not pass
+// through here.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string_view>
 
@@ -11,6 +13,8 @@ namespace ddprun {
 
 class Console {
   public:
+    static constexpr std::chrono::milliseconds kPatience{2000};
+
     Console();
     ~Console();
 

@@ -1,7 +1,6 @@
 #include "launcher/console_text.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace ddprun {
 namespace {
@@ -9,22 +8,17 @@ namespace {
 constexpr std::string_view kErasePassingLine = "\r\x1b[K";
 constexpr std::string_view kPlainColours = "\x1b[0m";
 
-// Room is made once for the block, so that no line allocates.
 void append_prefixed(std::string& out, std::string_view prefix, std::string_view block) {
-    const auto lines = static_cast<std::size_t>(std::count(block.begin(), block.end(), '\n')) + 1;
-    const std::size_t before = out.size();
-    out.resize(before + block.size() + lines * prefix.size());
-    char* to = out.data() + before;
-    const char* from = block.data();
-    const char* const end = from + block.size();
-    while (from < end) {
-        const void* newline = std::memchr(from, '\n', static_cast<std::size_t>(end - from));
-        const char* const next = newline == nullptr ? end : static_cast<const char*>(newline) + 1;
-        to = std::copy(prefix.begin(), prefix.end(), to);
-        to = std::copy(from, next, to);
-        from = next;
+    if (prefix.empty()) {
+        out += block;
+        return;
     }
-    out.resize(static_cast<std::size_t>(to - out.data()));
+    while (!block.empty()) {
+        const std::size_t size = std::min(block.find('\n'), block.size() - 1) + 1;
+        out.append(prefix);
+        out.append(block.substr(0, size));
+        block.remove_prefix(size);
+    }
 }
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }

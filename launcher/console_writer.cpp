@@ -37,14 +37,21 @@ void ConsoleWriter::write(std::string_view bytes) {
         buffer_ += bytes;
     } else {
         buffer_ = bytes.substr(write_some(bytes));
+        blocked_ = !buffer_.empty();
     }
 }
 
 void ConsoleWriter::flush() {
     begin_ += write_some(std::string_view(buffer_).substr(begin_));
-    if (blocked()) return;
+    blocked_ = begin_ < buffer_.size();
+    if (blocked_) return;
     buffer_.clear();
     begin_ = 0;
+}
+
+void ConsoleWriter::give_up() {
+    gave_up_ = true;
+    flush();
 }
 
 std::size_t ConsoleWriter::columns() const {
@@ -54,6 +61,10 @@ std::size_t ConsoleWriter::columns() const {
 
 // How many of the bytes are done with: written or thrown away.
 std::size_t ConsoleWriter::write_some(std::string_view bytes) {
+    if (gave_up_) {
+        dropped_ += bytes.size();
+        return bytes.size();
+    }
     std::size_t done = 0;
     while (done < bytes.size() && !closed_) {
         const long count = attempt(bytes.substr(done));

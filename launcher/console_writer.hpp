@@ -20,7 +20,7 @@ class ConsoleWriter {
     // `fd` stays the caller's and open.
     explicit ConsoleWriter(int fd);
 
-    // What is to be written next; text may be put behind it, then flush() is called. Empty unless blocked().
+    // What is to be written next; text may be put behind it, then flush() is called.
     std::string& buffer() { return buffer_; }
 
     // Writes these bytes, behind the buffer; what the console does not take goes into the buffer.
@@ -29,9 +29,14 @@ class ConsoleWriter {
     // Writes as much of the buffer as the console takes.
     void flush();
 
-    // The console takes nothing at the moment: wait until poll_fd() is writable, then flush().
-    bool blocked() const { return begin_ < buffer_.size(); }
+    // The console did not take everything: wait until poll_fd() is writable, then flush().
+    bool blocked() const { return blocked_; }
     int poll_fd() const { return own_ ? own_.get() : fd_; }
+
+    // Throws away what is not written yet and all that comes, and counts it: nobody waits any longer for a
+    // console that takes nothing.
+    void give_up();
+    bool gave_up() const { return gave_up_; }
 
     // Nobody reads any more; everything is thrown away.
     bool closed() const { return closed_; }
@@ -53,6 +58,8 @@ class ConsoleWriter {
     Manner manner_ = Manner::plain;
     bool terminal_ = false;
     bool closed_ = false;
+    bool blocked_ = false;
+    bool gave_up_ = false;
     std::string buffer_;
     std::size_t begin_ = 0;  // of what is left in the buffer
     std::uint64_t written_ = 0;

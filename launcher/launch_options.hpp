@@ -22,6 +22,9 @@ struct WorkerPlan {
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
 };
 
+// What the launcher says besides errors and the report: nothing, what the user waits for, everything it does.
+enum class Verbosity { quiet, usual, verbose };
+
 struct LaunchOptions {
     int nnodes = 1;
     int node_rank = 0;
@@ -38,6 +41,7 @@ struct LaunchOptions {
     // Signals that do not end it: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
     OutputPlan output;
+    Verbosity verbosity = Verbosity::usual;
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
     std::string result_file;          // empty: none

@@ -41,7 +41,8 @@ LogFolder::LogFolder(const OutputPlan& plan, std::string temporary)
     : base_(plan.log_dir),
       temporary_(std::move(temporary)),
       files_(plan.files),
-      chosen_by_user_(!plan.log_dir.empty()) {}
+      chosen_by_user_(!plan.log_dir.empty()),
+      bare_(!chosen_by_user_ && !plan.wants_logs()) {}
 
 LogFolder::~LogFolder() {
     if (chosen_by_user_) return;
@@ -51,15 +52,10 @@ LogFolder::~LogFolder() {
 
 std::string LogFolder::attempt(const std::string& run_id, int attempt) {
     if (!files_) return {};
+    attempt_ = attempt;
+    if (job_.empty()) create_base();
+    if (bare_) return job_ = base_;
     if (job_.empty()) {
-        if (base_.empty()) {
-            base_ = make_unique(temporary_ + "/ddprun");
-            created_.push_back(base_);
-        } else {
-            std::error_code error;
-            std::filesystem::create_directories(base_, error);
-            if (error) refuse(error.value(), base_);
-        }
         job_ = make_unique(base_ + "/" + as_name(run_id));
         created_.push_back(job_);
     }
@@ -69,10 +65,28 @@ std::string LogFolder::attempt(const std::string& run_id, int attempt) {
 }
 
 std::string LogFolder::worker(const std::string& attempt_folder, int local_rank) {
-    if (!files_) return {};
+    if (!files_ || bare_) return attempt_folder;
     std::string path = attempt_folder + "/" + std::to_string(local_rank);
     create(path);
     return path;
+}
+
+std::string LogFolder::error_file(const std::string& worker_folder, int local_rank) const {
+    if (worker_folder.empty()) return {};
+    if (!bare_) return worker_folder + "/error.json";
+    return worker_folder + "/attempt_" + std::to_string(attempt_) + "_" + std::to_string(local_rank) +
+           "_error.json";
+}
+
+void LogFolder::create_base() {
+    if (!chosen_by_user_) {
+        base_ = make_unique(temporary_ + "/ddprun");
+        created_.push_back(base_);
+        return;
+    }
+    std::error_code error;
+    std::filesystem::create_directories(base_, error);
+    if (error) refuse(error.value(), base_);
 }
 
 void LogFolder::create(const std::string& path) {

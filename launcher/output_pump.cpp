@@ -79,7 +79,7 @@ OutputPump::OutputPump(const asio::any_io_executor& executor, OutputPlan plan, O
       on_notice_(std::move(on_notice)),
       folder_(plan_, settings_.temporary_folder),
       gate_(std::make_shared<Gate>(executor)) {
-    const PumpTimes times{kDrainPatience, kConsolePatience, kUpdateInterval};
+    const PumpTimes times{kDrainPatience, kUpdateInterval};
     loop_ = std::make_shared<PumpLoop>(settings_.out_fd, settings_.err_fd, times,
                                        [gate = gate_, notice = on_notice_](std::string text) {
                                            gate->post([notice, text = std::move(text)] { notice(text); });
@@ -91,6 +91,7 @@ OutputPump::~OutputPump() { stop(); }
 
 void OutputPump::begin_round(const RoundIdentity& identity) {
     round_ = identity;
+    pipes_ = 0;
     filtered_out_.reset();
     filtered_err_.reset();
     try {
@@ -115,7 +116,7 @@ WorkerStreams OutputPump::open(int local_rank, int rank) {
     WorkerStreams ends;
     const std::string folder =
         round_folder_.empty() ? std::string() : folder_.worker(round_folder_, local_rank);
-    if (!folder.empty()) ends.error_file = folder + "/error.json";
+    ends.error_file = folder_.error_file(folder, local_rank);
 
     auto worker = std::make_shared<PumpWorker>();
     worker->local_rank = local_rank;
@@ -126,7 +127,9 @@ WorkerStreams OutputPump::open(int local_rank, int rank) {
         if (!wanted) continue;
         const int console_fd = stream == OutputStream::out ? settings_.out_fd : settings_.err_fd;
         const bool terminal = parts.console != nullptr && parts.console->writer.is_terminal();
-        WorkerChannel channel = terminal ? make_terminal_channel(console_fd) : make_pipe_channel();
+        const int pipe_size = pipes_++ < kLargePipes ? kLargePipeSize : kPipeSize;
+        WorkerChannel channel =
+            terminal ? make_terminal_channel(console_fd, pipe_size) : make_pipe_channel(pipe_size);
         (stream == OutputStream::out ? ends.out : ends.err) = std::move(channel.writer);
         worker->streams.push_back(
             {std::move(channel.reader), OutputRoute(std::move(parts)), channel.is_terminal, std::nullopt});
@@ -182,9 +185,9 @@ void OutputPump::window_changed() {
     loop_->post([loop = loop_.get()] { loop->window_changed(); });
 }
 
-void OutputPump::drain(std::function<void()> done) {
-    loop_->post([loop = loop_.get(), gate = gate_, done = std::move(done)] {
-        loop->drain([gate, done] { gate->post(done); });
+void OutputPump::drain(std::function<void()> done, std::chrono::milliseconds patience) {
+    loop_->post([loop = loop_.get(), gate = gate_, done = std::move(done), patience] {
+        loop->drain([gate, done] { gate->post(done); }, patience);
     });
 }
 

@@ -62,8 +62,10 @@ class OutputPump {
   public:
     // How long finish() waits for the end of streams that a process outside the worker's group holds open.
     static constexpr std::chrono::milliseconds kDrainPatience{500};
-    // How long drain() waits for a console that takes nothing at all.
-    static constexpr std::chrono::seconds kConsolePatience{60};
+    // How long drain() waits for a console that takes nothing at all: long enough to read a page in a pager;
+    // and how long when the user is in a hurry.
+    static constexpr std::chrono::milliseconds kConsolePatience{60'000};
+    static constexpr std::chrono::milliseconds kShortConsolePatience{1000};
     // How long stop() waits for the thread to end.
     static constexpr std::chrono::milliseconds kStopPatience{2000};
     // Two updates a second of a line that has not ended.
@@ -98,7 +100,7 @@ class OutputPump {
     void finish(int local_rank, std::function<void()> done);
 
     // Shows the last lines of the worker's stderr if its stderr does not go to the console: the failing
-    // rank's are always shown. Not needed where the report shows them.
+    // rank's are always shown. For a round that is followed by another, since only the last one is reported.
     void replay_stderr(int local_rank);
 
     // A line of the launcher's own, on stderr and never inside another line.
@@ -108,10 +110,11 @@ class OutputPump {
     void window_changed();
 
     // At the end of the job: `done` comes when everything is on the console, or when the console has taken
-    // nothing for kConsolePatience.
-    void drain(std::function<void()> done);
+    // nothing for so long.
+    void drain(std::function<void()> done, std::chrono::milliseconds patience = kConsolePatience);
 
-    // Ends the thread at once, whatever is not written yet. Returns what was lost over all, one line for each
+    // Ends the thread at once, whatever the consoles did not take yet; what is in the workers' pipes is still
+    // brought to their files. Returns what was lost over all, one line for each
     // file and console; normally nothing. The destructor does it too.
     std::vector<std::string> stop();
 
@@ -134,6 +137,7 @@ class OutputPump {
     std::shared_ptr<LogFile> filtered_out_;
     std::shared_ptr<LogFile> filtered_err_;
     int next_stream_ = 0;
+    int pipes_ = 0;  // of this round
     bool stopped_ = false;
 };
 

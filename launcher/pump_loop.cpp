@@ -19,8 +19,8 @@
 namespace ddprun {
 namespace {
 
-// One read takes what a worker's pipe can hold.
-constexpr std::size_t kReadSize = kPipeSize;
+// What one read takes: few enough bytes to stay in a core's cache until they are written twice.
+constexpr std::size_t kReadSize = 128 * 1024;
 
 // The launcher's own stream in ConsoleText; the workers' are numbered from 0.
 constexpr int kLauncherStream = INT_MAX;
@@ -146,8 +146,9 @@ void PumpLoop::wait() {
 void PumpLoop::settle() {
     const auto now = Clock::now();
     for (PumpWorker& worker : workers_) look_at(worker, now);
-    say_launcher_lines();
+    // In this order: lines that wait for a blocked console must not stay behind when this unblocks it.
     flush_consoles();
+    say_launcher_lines();
     look_at_drain(now);
 }
 
@@ -213,19 +214,24 @@ void PumpLoop::look_at(PumpWorker& worker, Clock::time_point now) {
     }
     if (worker.finish_due && (all_closed || *worker.finish_due <= now)) {
         worker.finish_due.reset();
-        if (!all_closed) give_up_waiting(worker);
+        for (PumpStream& stream : worker.streams) give_up_waiting(stream);
         if (auto done = std::exchange(worker.on_finished, nullptr)) done();
     }
 }
 
 // Somebody outside the worker's process group holds the stream open: what is in it now is taken, no more.
-void PumpLoop::give_up_waiting(PumpWorker& worker) {
-    for (PumpStream& stream : worker.streams) {
-        if (!stream.reader || stream.remaining) continue;
-        int in_pipe = 0;
-        if (::ioctl(stream.reader.get(), FIONREAD, &in_pipe) != 0) in_pipe = 0;
-        stream.remaining = static_cast<std::size_t>(std::max(in_pipe, 0));
-        if (in_pipe <= 0) close(stream);
+void PumpLoop::give_up_waiting(PumpStream& stream) {
+    if (!stream.reader || stream.remaining) return;
+    int in_pipe = 0;
+    if (::ioctl(stream.reader.get(), FIONREAD, &in_pipe) != 0) in_pipe = 0;
+    stream.remaining = static_cast<std::size_t>(std::max(in_pipe, 0));
+    if (in_pipe <= 0) close(stream);
+}
+
+void PumpLoop::give_up_blocked_consoles() {
+    flush_consoles();
+    for (OutputConsole* console : {out_.get(), own_err_.get()}) {
+        if (console != nullptr && console->writer.blocked()) console->writer.give_up();
     }
 }
 
@@ -241,6 +247,7 @@ void PumpLoop::say_launcher_lines() {
         console.text.add(console.writer.buffer(), kLauncherStream, {}, line + "\n");
     }
     announcements_.clear();
+    console.writer.flush();
 }
 
 void PumpLoop::look_at_drain(Clock::time_point now) {
@@ -251,7 +258,7 @@ void PumpLoop::look_at_drain(Clock::time_point now) {
     });
     if (progress() != progress_seen_) {
         progress_seen_ = progress();
-        drain_due_ = now + times_.console_patience;
+        drain_due_ = now + drain_patience_;
     }
     const bool all_shown = streams_closed && announcements_.empty() && !consoles_blocked();
     if (!all_shown && now < *drain_due_) return;
@@ -363,10 +370,11 @@ void PumpLoop::window_changed() {
     }
 }
 
-void PumpLoop::drain(std::function<void()> done) {
+void PumpLoop::drain(std::function<void()> done, std::chrono::milliseconds patience) {
     on_drained_ = std::move(done);
     const auto now = Clock::now();
-    drain_due_ = now + times_.console_patience;
+    drain_patience_ = patience;
+    drain_due_ = now + patience;
     progress_seen_ = progress();
     for (PumpWorker& worker : workers_) {
         if (!worker.finish_due) worker.finish_due = now + times_.drain_patience;
@@ -375,18 +383,23 @@ void PumpLoop::drain(std::function<void()> done) {
 
 void PumpLoop::end() {
     running_ = false;
-    flush_consoles();
+    give_up_blocked_consoles();
+    say_launcher_lines();
     for (PumpWorker& worker : workers_) {
         for (PumpStream& stream : worker.streams) {
+            // The files get what was held back only for the sake of a console.
+            give_up_waiting(stream);
+            while (stream.reader && *stream.remaining > 0) read_some(stream);
             if (stream.reader) close(stream);
         }
     }
-    flush_consoles();
+    give_up_blocked_consoles();
     for (const auto& [name, console] :
          {std::pair{"stdout", out_.get()}, std::pair{"stderr", own_err_.get()}}) {
         if (console == nullptr) continue;
         if (const std::uint64_t lost = console->writer.dropped(); lost > 0) {
-            losses_[name] = std::to_string(lost) + " bytes could not be written to " + name;
+            losses_[name] = std::to_string(lost) + " bytes could not be written to " + name +
+                            (console->writer.gave_up() ? ", which took nothing more" : "");
         }
     }
 }

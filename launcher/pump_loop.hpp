@@ -42,7 +42,6 @@ struct PumpWorker {
 
 struct PumpTimes {
     std::chrono::milliseconds drain_patience;
-    std::chrono::milliseconds console_patience;
     std::chrono::milliseconds update_interval;
 };
 
@@ -65,7 +64,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     void replay_stderr(int local_rank);
     void announce(const std::string& line);
     void window_changed();
-    void drain(std::function<void()> done);
+    void drain(std::function<void()> done, std::chrono::milliseconds patience);
     void end();
 
     // After the end.
@@ -81,7 +80,8 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     void read_some(PumpStream& stream);
     void close(PumpStream& stream);
     void look_at(PumpWorker& worker, Clock::time_point now);
-    void give_up_waiting(PumpWorker& worker);
+    void give_up_waiting(PumpStream& stream);
+    void give_up_blocked_consoles();
     void say_launcher_lines();
     void look_at_drain(Clock::time_point now);
     void flush_consoles();
@@ -109,6 +109,7 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     std::vector<std::string> announcements_;
     std::size_t announcements_lost_ = 0;
     std::function<void()> on_drained_;
+    std::chrono::milliseconds drain_patience_{0};
     std::optional<Clock::time_point> drain_due_;
     std::uint64_t progress_seen_ = 0;
     std::uint64_t bytes_read_ = 0;

@@ -59,6 +59,7 @@ void RoundWorkers::start() {
         specs.push_back(spec(local_rank, streams.back()));
     }
     auto refused = group_.start_all(specs);
+    tell_start();
     if (relay_) relay_->start();
     if (!refused) return;
     all_zero_ = false;
@@ -107,6 +108,13 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
     return spec;
 }
 
+void RoundWorkers::tell_start() {
+    for (const WorkerStatus& worker : group_.running_workers()) {
+        events_.on_word("rank " + std::to_string(worker.rank) + " of " + std::to_string(place_.world_size) +
+                        ": pid " + std::to_string(worker.pid));
+    }
+}
+
 // The launcher's own streams; in place of its terminal the relay's.
 void RoundWorkers::lend_streams(WorkerSpec& spec) const {
     spec.standard_input = Stdio::inherit;
@@ -137,6 +145,9 @@ void RoundWorkers::ended(const WorkerEnd& end) {
                     : zero            ? RankEnd::Manner::succeeded
                                       : RankEnd::Manner::failed;
     ends_.push_back(record);
+    events_.on_word("rank " + std::to_string(end.rank) + ", pid " + std::to_string(end.pid) + ": " +
+                    to_string(end.status) + " after " + std::to_string(record.wall_ms) + " ms" +
+                    (end.stopped_by_us ? ", stopped by ddprun" : ""));
     if (record.manner != RankEnd::Manner::failed || failure_) return;
 
     Failure failure = failure_of(end.rank, end.local_rank, end.pid);

@@ -29,6 +29,8 @@ struct RoundEvents {
     std::function<void(const Failure&)> on_failure;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
+    // What happens, in words, for who wants to follow it.
+    std::function<void(const std::string&)> on_word = [](const std::string&) {};
 };
 
 class RoundWorkers {
@@ -65,6 +67,7 @@ class RoundWorkers {
 
   private:
     WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
+    void tell_start();
     void lend_streams(WorkerSpec& spec) const;
     bool has_tty_rank() const;
     void ended(const WorkerEnd& end);

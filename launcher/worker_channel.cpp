@@ -37,25 +37,25 @@ WorkerChannel open_terminal(int like) {
 
 }  // namespace
 
-WorkerChannel make_pipe_channel() {
+WorkerChannel make_pipe_channel(int size) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) fail_errno(errno, "cannot make a pipe for a worker's output");
     WorkerChannel channel{OwnedDescriptor(ends[0]), OwnedDescriptor(ends[1])};
     channel.reader = above_standard_streams(std::move(channel.reader));
     channel.writer = above_standard_streams(std::move(channel.writer));
     if (!channel.reader || !channel.writer) fail_errno(errno, "cannot make a pipe for a worker's output");
-    ::fcntl(channel.writer.get(), F_SETPIPE_SZ, kPipeSize);
+    ::fcntl(channel.writer.get(), F_SETPIPE_SZ, size);
     set_nonblocking(channel.reader.get());
     return channel;
 }
 
-WorkerChannel make_terminal_channel(int like) {
+WorkerChannel make_terminal_channel(int like, int size) {
     WorkerChannel channel = open_terminal(like);
     termios modes{};
-    if (!channel.writer || ::tcgetattr(channel.writer.get(), &modes) != 0) return make_pipe_channel();
+    if (!channel.writer || ::tcgetattr(channel.writer.get(), &modes) != 0) return make_pipe_channel(size);
     modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
     modes.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    if (::tcsetattr(channel.writer.get(), TCSANOW, &modes) != 0) return make_pipe_channel();
+    if (::tcsetattr(channel.writer.get(), TCSANOW, &modes) != 0) return make_pipe_channel(size);
     return channel;
 }
 

@@ -13,16 +13,19 @@ struct WorkerChannel {
     bool is_terminal = false;
 };
 
-// What a pipe is asked to hold, so that a worker is not woken for every few lines. Less is fine: the kernel
-// limits what one user's pipes hold together.
+// What a pipe is asked to hold, so that a worker is not woken for every few lines and goes on while the
+// launcher is busy with others. Less is fine: the kernel limits what one user's pipes hold together (64 MiB
+// usually, and beyond that new pipes of the user are tiny), so only the first pipes of a round are large.
+inline constexpr int kLargePipeSize = 1024 * 1024;
 inline constexpr int kPipeSize = 256 * 1024;
+inline constexpr int kLargePipes = 16;
 
 // Throws system_error when there are no descriptors left.
-WorkerChannel make_pipe_channel();
+WorkerChannel make_pipe_channel(int size);
 
 // A pseudo-terminal of the size of the terminal `like`, which passes bytes on as they are: what is right for
-// that terminal is done by that terminal. A pipe where there are no pseudo-terminals.
-WorkerChannel make_terminal_channel(int like);
+// that terminal is done by that terminal. A pipe of `size` where there are no pseudo-terminals.
+WorkerChannel make_terminal_channel(int like, int size);
 
 // A pseudo-terminal of the size and with the modes of the terminal `like`, for a program that a person works
 // with. Throws system_error where there are none.

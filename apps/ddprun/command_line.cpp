@@ -30,6 +30,8 @@ struct Texts {
     OutputOptions output;
     std::string prefix;
     std::string result_file;
+    bool quiet = false;
+    bool verbose = false;
     std::vector<std::string> wraps;
     std::string tty_rank;
     std::string role = "default";
@@ -175,6 +177,10 @@ void add_output(CLI::App& app, Texts& texts) {
                   "PET_DUPLICATE_STDOUT_FILTERS");
     section.value("--duplicate-stderr-filters", output.duplicate_stderr_filters, "TEXTS",
                   "Likewise, filtered_stderr.log", "PET_DUPLICATE_STDERR_FILTERS");
+    section.flag("-q,--quiet", texts.quiet, "The launcher says only errors and the report", nullptr);
+    section.flag("-v,--verbose", texts.verbose,
+                 "The launcher says what it does: endpoint, ranks, pids, ends, why it stops workers",
+                 nullptr);
     section.value("--result-file", texts.result_file, "PATH", "Write how the job ended to this file, as JSON",
                   nullptr);
 }
@@ -325,6 +331,9 @@ void set_output(CommandLine& line, Texts& texts, const CLI::App& app) {
     auto plan = parse_output_options(texts.output);
     if (const auto* error = std::get_if<std::string>(&plan)) throw UsageError(*error);
     line.output = std::get<OutputPlan>(plan);
+    if (texts.quiet && texts.verbose) throw UsageError("--quiet: contradicts --verbose");
+    if (texts.quiet) line.verbosity = Verbosity::quiet;
+    if (texts.verbose) line.verbosity = Verbosity::verbose;
     for (const std::string& text : texts.wraps) {
         auto wrap = parse_wrap(text);
         if (const auto* error = std::get_if<std::string>(&wrap)) throw UsageError(*error);

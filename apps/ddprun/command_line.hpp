@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/ddprun/option_values.hpp"
+#include "launcher/launch_options.hpp"
 #include "launcher/output_plan.hpp"
 #include "launcher/wrap.hpp"
 #include "rendezvous/endpoint.hpp"
@@ -34,6 +35,7 @@ struct CommandLine {
     std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
     std::map<int, int> forwarded_signals;
     OutputPlan output;
+    Verbosity verbosity = Verbosity::usual;
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;
     std::string result_file;

@@ -85,6 +85,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.terminating_signals = line.terminating_signals;
     options.forwarded_signals = line.forwarded_signals;
     options.output = line.output;
+    options.verbosity = line.verbosity;
     options.wraps = line.wraps;
     options.tty_rank = line.tty_rank;
     options.result_file = line.result_file;

@@ -10,6 +10,7 @@
 #include "launcher/detach.hpp"
 #include "launcher/detached_job.hpp"
 #include "launcher/job_folder.hpp"
+#include "launcher/log_folder.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/error.hpp"
 
@@ -46,7 +47,9 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
     try {
         const CommandLine line = parse_command_line(words);
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
+        if (const std::string wrong = log_dir_complaint(line.output); !wrong.empty()) throw UsageError(wrong);
         for (const std::string& name : line.unknown_signals) {
+            if (line.verbosity == Verbosity::quiet) break;
             console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         }
         const LaunchOptions options = resolve_launch(line, find_node_facts());

@@ -1,0 +1,260 @@
+"""Where output goes: log folders, consoles that take nothing or too little, progress bars, the launcher's own lines."""
+
+import os
+import pty
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+
+import support
+from support import EndToEndTest, HANG_GUARD, free_port, program
+
+
+def shell(script):
+    return ["sh", "-c", script]
+
+
+def stub(*modes):
+    return [program("output_stub"), *modes]
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+class OutputTest(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.logs = os.path.join(folder.name, "logs")
+
+    def log(self, name, local_rank=0, attempt=0):
+        found = [base for base, _, names in os.walk(self.logs)
+                 if base.endswith(f"/attempt_{attempt}/{local_rank}") and name in names]
+        self.assertEqual(len(found), 1, f"{name} of local rank {local_rank} in attempt {attempt}")
+        return os.path.join(found[0], name)
+
+
+class LogFolders(OutputTest):
+    def test_every_attempt_has_files_of_its_own(self):
+        code, _, _ = self.run_job("--nproc-per-node", 2, "--max-restarts", 2, "--redirects", 3, "--log-dir", self.logs, *shell(
+            'echo "$RANK in $TORCHELASTIC_RESTART_COUNT, $TORCHELASTIC_ERROR_FILE"; '
+            '[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exec sh -c "[ $RANK = 0 ] && exit 1; exec sleep 1000"'))
+        self.assertEqual(code, 0)
+        jobs = os.listdir(self.logs)
+        self.assertEqual((len(jobs), jobs[0].startswith("none_")), (1, True))
+        attempts = os.path.join(self.logs, jobs[0])
+        self.assertEqual(sorted(os.listdir(attempts)), ["attempt_0", "attempt_1", "attempt_2"])
+        for attempt in range(3):
+            for rank in range(2):
+                path = self.log("stdout.log", rank, attempt)
+                error_file = os.path.join(os.path.dirname(path), "error.json")
+                # A worker may be stopped before it has printed anything, but only because rank 0 had failed.
+                lines = ["", f"{rank} in {attempt}, {error_file}\n"]
+                self.assertIn(text_of(path), lines if rank == 1 and attempt < 2 else lines[1:])
+
+    def test_a_log_dir_that_is_no_folder_is_bad_input(self):
+        path = os.path.join(self.folder, "plain")
+        with open(path, "w", encoding="ascii"):
+            pass
+        code, out, err = self.run_job("--log-dir", path, *shell("echo started"))
+        self.assertEqual((code, out, len(err.splitlines())), (2, "", 1))
+        self.assertIn("--log-dir", err)
+        self.assertIn(path, err)
+
+
+class StuckConsole(OutputTest):
+    def launch_to(self, descriptor, streams, *arguments):
+        redirections = " ".join(f"{stream}>&{descriptor}" for stream in streams)
+        return self.launch(*arguments, prefix=("sh", "-c", f'exec "$@" {redirections} {descriptor}>&-', "sh"),
+                           pass_fds=(descriptor,))
+
+    def interrupt_until_gone(self, job):
+        """Two interrupts that come together may be seen as one, so they are repeated, as a user would."""
+        begun = time.monotonic()
+        while True:
+            job.send(signal.SIGINT)
+            try:
+                job.process.wait(timeout=0.1)
+                return
+            except subprocess.TimeoutExpired:
+                self.assertLess(time.monotonic() - begun, 30, "hang guard: interrupts do not end the launcher")
+
+    def test_interrupts_end_a_launcher_whose_output_nobody_reads(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        # More than the pipe takes; the rest fits into the pump and the worker's pipe, so the worker can end.
+        job = self.launch_to(writer, (1,), "-v", "--tee", 1, "--log-dir", self.logs, *shell("seq 15000; exit 3"))
+        os.close(writer)
+        job.wait_for_line("the job is over")
+        self.assertIsNone(job.process.poll())
+        self.interrupt_until_gone(job)
+        self.assertEqual(job.wait(), 3)
+        self.assertRegex(job.err(), r"ddprun: \d+ bytes could not be written to stdout, which took nothing more")
+        self.assertIn("sh failed; first failure: rank 0", job.err())
+        self.assertEqual(text_of(self.log("stdout.log")), "".join(f"{i}\n" for i in range(1, 15001)))
+
+    def test_nor_does_a_report_that_nobody_reads_hold_it(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        mark = os.path.join(self.folder, "mark")
+        job = self.launch_to(writer, (1, 2), *shell(f"seq 15000; touch {mark}; exit 3"))
+        os.close(writer)
+        deadline = time.monotonic() + HANG_GUARD
+        while not os.path.exists(mark) and time.monotonic() < deadline:
+            time.sleep(0.01)  # No event tells of a file that a process of somebody else makes.
+        self.interrupt_until_gone(job)
+
+    def test_a_reader_that_comes_late_gets_everything(self):
+        reader, writer = os.pipe()
+        job = self.launch_to(writer, (1,), "-v", *shell("seq 15000"))
+        os.close(writer)
+        job.wait_for_line("the job is over")
+        with os.fdopen(reader, encoding="ascii") as file:
+            self.assertEqual(file.read(), "".join(f"{i}\n" for i in range(1, 15001)))
+        self.assertEqual(job.wait(), 0)
+
+
+class OwnLines(OutputTest):
+    def test_quiet_leaves_errors_and_the_report(self):
+        words = ("--signals-to-handle", "SIGTERM,SIGNONE", "--max-restarts", 1, *shell("exit 5"))
+        code, out, err = self.run_job(*words)
+        self.assertEqual((code, out), (5, ""))
+        self.assertIn("SIGNONE", err)
+        code, out, err = self.run_job("-q", *words)
+        self.assertEqual((code, out), (5, ""))
+        self.assertNotIn("SIGNONE", err)
+        self.assertIn("sh failed; first failure: rank 0", err)
+        self.assertEqual(self.run_job("--quiet", "--nproc-per-node", 2, "true"), (0, "", ""))
+
+    def test_quiet_does_not_say_who_is_awaited(self):
+        agents = [self.launch(*flags, "--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port(),
+                              "--rdzv-conf", "join_timeout=5", "true") for flags in ((), ("-q",))]
+        self.assertEqual([agent.wait() for agent in agents], [69, 69])
+        self.assertIn("ddprun: joined 1/2, missing node 1", agents[0].seen["err"])
+        self.assertEqual(len(agents[1].seen["err"]), 1, agents[1].err())
+
+    def test_verbose_says_what_happens_marked_and_on_stderr(self):
+        code, out, err = self.run_job("-v", "--nproc-per-node", 2, *shell(
+            "[ $RANK = 0 ] || exit 3; echo $$; exec sleep 1000"))
+        self.assertEqual(code, 3)
+        self.assertLessEqual(len(out.splitlines()), 1)
+        lines = err.splitlines()
+        self.assertTrue(all(line.startswith("ddprun: ") for line in lines), err)
+        for pattern in (r"node 0 of 1 serves the rendezvous at 127\.0\.0\.1:\d+", r"round 0 of job none-",
+                        r"rank 0 of 2: pid \d+", r"rank 1 of 2: pid \d+", r"rank 1, pid \d+: exit code 3 after \d+ ms",
+                        r"stopping the workers by SIGTERM: rank 1 on node 0 \(.*\): exit code 3",
+                        r"rank 0, pid \d+: signal 15 \(SIGTERM\) after \d+ ms, stopped by ddprun"):
+            self.assertEqual(len([line for line in lines if re.search(pattern, line)]), 1, f"{pattern} in {err}")
+        code, out, err = self.run_job("-v", "echo", "x")
+        self.assertEqual((code, out), (0, "x"))
+        self.assertNotEqual(err, "")
+
+    def test_quiet_and_verbose_contradict_each_other(self):
+        code, _, err = self.run_job("-q", "-v", "true")
+        self.assertEqual((code, len(err.splitlines())), (2, 1))
+        self.assertIn("--quiet", err)
+
+
+class FullDisk(OutputTest):
+    def limit_files(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    def test_what_does_not_fit_is_counted_and_said_and_harms_no_worker(self):
+        # The limit is for each file; the worker itself writes to a pipe only.
+        code, out, err = self.run_job("--tee", 1, "--prefix=none", "--log-dir", self.logs, *stub(
+            "flood", "300000", "100", "err", "done\\n"), preexec_fn=self.limit_files)
+        self.assertEqual((code, len(out)), (0, 299_999), err)
+        self.assertIn("done", err.splitlines())
+        path = self.log("stdout.log")
+        self.assertEqual(os.path.getsize(path), 100_000)
+        said = [line for line in err.splitlines() if path in line]
+        self.assertEqual(len(said), 2, err)
+        self.assertIn("File too large", said[0])
+        self.assertIn("200000 bytes of", said[1])
+
+    def test_a_console_on_a_full_disk(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            job = subprocess.run([program("ddprun"), *stub("flood", "300000", "100", "err", "done\\n")], stdout=full,
+                                 stderr=subprocess.PIPE, text=True, timeout=HANG_GUARD, env=self.environment, check=False)
+        self.assertEqual(job.returncode, 0)
+        self.assertEqual(job.stderr.splitlines(), ["done", "ddprun: 300000 bytes could not be written to stdout"])
+
+    def test_log_max_keeps_head_and_tail(self):
+        code, _, _ = self.run_job("--redirects", 1, "--log-max", "8K", "--log-dir", self.logs, *shell("seq 100000"))
+        self.assertEqual(code, 0)
+        text = text_of(self.log("stdout.log"))
+        self.assertLessEqual(len(text), 8192)
+        head, note, tail = re.split(r"\n\[ddprun: (\d+) bytes were left out here, see --log-max\]\n", text)
+        whole = "".join(f"{i}\n" for i in range(1, 100001))
+        self.assertTrue(whole.startswith(head) and whole.endswith(tail))
+        self.assertEqual(len(head) + int(note) + len(tail), len(whole))
+
+
+class ShownInAnyCase(OutputTest):
+    def test_the_failing_ranks_stderr_although_it_is_filtered(self):
+        script = shell('echo "word of $RANK" >&2; [ $RANK = 1 ] || exec sleep 1000; exit 4')
+        for flags in (("--show", "0"), ("--local-ranks-filter", "0"), ("--redirects", 2), ("--log-dir", "/dev/null", "-r", 2)):
+            code, _, err = self.run_job("--nproc-per-node", 2, *flags, *script)
+            self.assertEqual(code, 4)
+            self.assertRegex(err, r"ddprun: .*\| word of 1", str(flags))
+
+
+    def test_the_same_when_a_restart_follows_and_no_report(self):
+        for flags in (("--show", "0"), ("--redirects", 2, "--log-dir", self.logs)):
+            code, _, err = self.run_job("--nproc-per-node", 2, "--max-restarts", 1, *flags, *shell(
+                '[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; echo "word of $RANK" >&2; [ $RANK = 1 ] || exec sleep 1000; exit 4'))
+            lines = [line for line in err.splitlines() if line != "word of 0"]
+            self.assertEqual((code, len(lines), lines[0]), (0, 2, "word of 1"), err)
+            self.assertIn("restart 1 of 1", lines[1])
+
+    def test_what_was_shown_is_not_shown_again(self):
+        code, _, err = self.run_job("--max-restarts", 1, *shell(
+            '[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; echo "word" >&2; exit 4'))
+        self.assertEqual((code, err.splitlines().count("word")), (0, 1), err)
+
+
+class ProgressBars(OutputTest):
+    # The bar's own pace: it goes on whatever anybody sees of it, so there is no event to wait for.
+    BAR = ("import os, time\nfor i in range(300):\n"
+           "    os.write(1, b'\\rstep %d' % i)\n    time.sleep(0.005)\nos.write(1, b'\\rstep 300\\n')\n")
+
+    def run_on_terminal(self, *arguments):
+        """What a terminal gets, and for how many seconds the launcher ran."""
+        master, slave = pty.openpty()
+        begun = time.monotonic()
+        process = subprocess.Popen([program("ddprun"), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=slave,
+                                   stderr=subprocess.DEVNULL, env=self.environment)
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # The last writer has closed the terminal.
+                break
+            text += part
+        os.close(master)
+        self.assertEqual(process.wait(timeout=HANG_GUARD), 0)
+        return text.decode(), time.monotonic() - begun
+
+    def test_two_updates_a_second_on_a_terminal_and_the_last_state_in_the_file(self):
+        path = os.path.join(self.folder, "bar.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(self.BAR)
+        text, seconds = self.run_on_terminal("--tee", 1, "--log-dir", self.logs, path)
+        updates = re.findall(r"step \d+", text)
+        self.assertEqual(updates[-1], "step 300")
+        self.assertGreater(len(updates), 1)
+        # The last state ends its line and is no update.
+        self.assertLessEqual(len(updates) - 1, 2 * seconds + 1)
+        self.assertEqual(text_of(self.log("stdout.log")), "step 300\n")
+
+
+if __name__ == "__main__":
+    support.main()
