@@ -135,7 +135,11 @@ class Matrix(SurvivorsTest):
 
     def test_sigkill_to_the_guardian(self):
         for kind in self.cells():
-            job, mark = self.start(kind)
+            job, mark = self.start(kind, "-v")
+            # A worker may be ready before the launcher has heard that it was started.
+            last = f"^ddprun: rank {WORKERS - 1} of {WORKERS}: pid"
+            if not re.search(last, job.err(), re.MULTILINE):
+                job.wait_for_line(last)
             since = time.monotonic()
             os.kill(below(job.pid, GUARDIAN), signal.SIGKILL)
             self.assertEqual(job.wait(), 128 + signal.SIGKILL)
