@@ -119,6 +119,8 @@ void run(const std::vector<std::string>& arguments) {
     if (mode == "check-all") {
         check_all(comm, arguments.size() > 1 ? argument(arguments, 1) : 1);
     } else if (mode == "kill-me") {
+        // Of two ranks that lose each other while they still join, either may be told of first.
+        comm.barrier();
         if (comm.rank() == argument(arguments, 1)) die_within(static_cast<unsigned>(argument(arguments, 2)));
         use_for_ever(comm);
     } else if (mode == "exit-quietly") {
