@@ -54,6 +54,13 @@ void TcpBackend::all_reduce(const void* in, void* out, std::size_t count, DataTy
             reduce_blocks(bytes_at(out), count, type, op);
             return;
         }
+        if (carries_f32(op, type)) {
+            const std::vector<Range> ranges = even_ranges(count);
+            const std::size_t own = ranges[static_cast<std::size_t>(rank())].begin * size_of(type);
+            reduce_own_range_as_f32(in, bytes_at(out, own), ranges, type, op, operation);
+            gather_ranges(bytes_at(out), ranges, type, operation);
+            return;
+        }
         for (int i = 0; i < world_size(); ++i) {
             const Range range = chunk_range(count, world_size(), i);
             const std::size_t offset = range.begin * size_of(type);
@@ -90,24 +97,13 @@ void TcpBackend::all_gather(const void* in, void* out, std::size_t count, DataTy
             return;
         }
         copy(bytes_at(out, static_cast<std::size_t>(rank()) * bytes), bytes_at(in), bytes);
-        for (int i = 0; i < world_size(); ++i) {
-            std::byte* part = bytes_at(out, static_cast<std::size_t>(i) * bytes);
-            chunks_[static_cast<std::size_t>(i)] = {part, part, count};
-        }
-        run_ring(RingSchedule::all_gather(rank(), world_size()), type, ReduceOp::sum, false, operation);
+        gather_ranges(bytes_at(out), equal_ranges(count), type, operation);
     });
 }
 
 void TcpBackend::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
     run({Operation::reduce_scatter, type, op, -1, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
-        make_room(partial_, world_size() > 2 ? bytes : 0, operation);
-        for (int i = 0; i < world_size(); ++i) {
-            std::byte* kept = i == rank() ? bytes_at(out) : partial_.data();
-            chunks_[static_cast<std::size_t>(i)] = {bytes_at(in, static_cast<std::size_t>(i) * bytes), kept,
-                                                    count};
-        }
-        run_ring(RingSchedule::reduce_scatter(rank(), world_size()), type, op, true, operation);
+        reduce_own_range(in, bytes_at(out), equal_ranges(count), type, op, operation);
     });
 }
 
@@ -146,10 +142,58 @@ const std::byte* TcpBackend::block_of(int rank_of_block, std::size_t bytes) cons
 }
 
 void TcpBackend::reduce_blocks(std::byte* out, std::size_t count, DataType type, ReduceOp op) {
-    const std::size_t bytes = count * size_of(type);
-    copy(out, block_of(0, bytes), bytes);
-    for (int i = 1; i < world_size(); ++i) combine(op, type, out, block_of(i, bytes), out, count);
-    if (op == ReduceOp::avg) finish_average(type, out, count, world_size());
+    inputs_.clear();
+    for (int i = 0; i < world_size(); ++i) inputs_.push_back(block_of(i, count * size_of(type)));
+    combine_all(op, type, out, inputs_, count);
+}
+
+std::vector<Range> TcpBackend::equal_ranges(std::size_t each) const {
+    std::vector<Range> ranges;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) ranges.push_back({i * each, each});
+    return ranges;
+}
+
+std::vector<Range> TcpBackend::even_ranges(std::size_t count) const {
+    std::vector<Range> ranges;
+    for (int i = 0; i < world_size(); ++i) ranges.push_back(chunk_range(count, world_size(), i));
+    return ranges;
+}
+
+void TcpBackend::reduce_own_range(const void* in, std::byte* out, std::span<const Range> ranges,
+                                  DataType type, ReduceOp op, const PeerMesh::Operation& operation) {
+    if (carries_f32(op, type)) return reduce_own_range_as_f32(in, out, ranges, type, op, operation);
+    const std::size_t element = size_of(type);
+    // The first range is the largest.
+    make_room(partial_, world_size() > 2 ? ranges[0].size * element : 0, operation);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* kept = static_cast<int>(i) == rank() ? out : partial_.data();
+        chunks_[i] = {bytes_at(in, ranges[i].begin * element), kept, ranges[i].size};
+    }
+    run_ring(RingSchedule::reduce_scatter(rank(), world_size()), type, op, true, operation);
+}
+
+void TcpBackend::reduce_own_range_as_f32(const void* in, std::byte* out, std::span<const Range> ranges,
+                                         DataType type, ReduceOp op, const PeerMesh::Operation& operation) {
+    const std::size_t count = ranges.back().begin + ranges.back().size;
+    make_room(wide_, count * sizeof(float), operation);
+    auto* wide = reinterpret_cast<float*>(wide_.data());
+    widen(type, wide, in, count);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* part = bytes_at(wide + ranges[i].begin);
+        chunks_[i] = {part, part, ranges[i].size};
+    }
+    run_ring(RingSchedule::reduce_scatter(rank(), world_size()), DataType::f32, op, false, operation);
+    const Range own = ranges[static_cast<std::size_t>(rank())];
+    narrow(type, out, wide + own.begin, own.size);
+}
+
+void TcpBackend::gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
+                               const PeerMesh::Operation& operation) {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* part = data + ranges[i].begin * size_of(type);
+        chunks_[i] = {part, part, ranges[i].size};
+    }
+    run_ring(RingSchedule::all_gather(rank(), world_size()), type, ReduceOp::sum, false, operation);
 }
 
 void TcpBackend::run_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,

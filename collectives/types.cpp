@@ -17,10 +17,16 @@ bool is_known(ReduceOp op) noexcept {
 
 std::size_t size_of(DataType type) noexcept {
     switch (type) {
+        case DataType::i8:
+        case DataType::u8: return 1;
+        case DataType::f16:
+        case DataType::bf16: return 2;
         case DataType::f32:
-        case DataType::i32: return 4;
+        case DataType::i32:
+        case DataType::u32: return 4;
         case DataType::f64:
-        case DataType::i64: return 8;
+        case DataType::i64:
+        case DataType::u64: return 8;
     }
     return 0;
 }
@@ -31,6 +37,12 @@ std::string_view name_of(DataType type) noexcept {
         case DataType::f64: return "f64";
         case DataType::i32: return "i32";
         case DataType::i64: return "i64";
+        case DataType::i8: return "i8";
+        case DataType::u8: return "u8";
+        case DataType::u32: return "u32";
+        case DataType::u64: return "u64";
+        case DataType::f16: return "f16";
+        case DataType::bf16: return "bf16";
     }
     return "unknown";
 }
