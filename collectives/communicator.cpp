@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <new>
 
 #include "collectives/bootstrap.hpp"
 #include "collectives/call.hpp"
+#include "collectives/reduce.hpp"
 #include "collectives/session.hpp"
 
 namespace ddprun {
@@ -31,8 +33,10 @@ class Guard {
         if (!is_known(type)) refuse(operation_, "unknown DataType " + std::to_string(static_cast<int>(type)));
     }
 
-    void require_op(ReduceOp op) const {
+    void require_op(ReduceOp op, DataType type) const {
         if (!is_known(op)) refuse(operation_, "unknown ReduceOp " + std::to_string(static_cast<int>(op)));
+        if (is_defined(op, type)) return;
+        refuse(operation_, std::string(name_of(op)) + " is not defined for " + std::string(name_of(type)));
     }
 
     void require_buffer(const char* name, const void* data, std::size_t count, DataType type) const {
@@ -77,6 +81,26 @@ class Guard {
     Operation operation_;
 };
 
+// The input of a reduction as the backend sums it: of premul_sum multiplied, at `place`, or where that is
+// null in memory of the session.
+const void* prepared(Communicator::Session& session, const Reduction& op, const void* in, void* place,
+                     std::size_t count, DataType type) {
+    if (op.op != ReduceOp::premul_sum || count == 0) return in;
+    if (place == nullptr) {
+        const std::size_t bytes = count * size_of(type);
+        try {
+            if (session.scaled.size() < bytes) session.scaled.resize(bytes);
+        } catch (const std::bad_alloc&) {
+            // The others have begun: they must not wait for this rank. Its own call throws this then, too.
+            session.backend->abort("no memory for " + std::to_string(bytes) + " bytes of premul_sum");
+            return in;
+        }
+        place = session.scaled.data();
+    }
+    scale(type, place, in, count, op.scalar);
+    return place;
+}
+
 }  // namespace
 
 Communicator::Communicator(std::unique_ptr<Session> session) : session_(std::move(session)) {}
@@ -120,14 +144,15 @@ void Communicator::require_world_multiple(const char* operation, std::size_t who
                           {}, operation);
 }
 
-void Communicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void Communicator::all_reduce(const void* in, void* out, std::size_t count, DataType type,
+                              const Reduction& op) {
     const Guard guard(session(), Operation::all_reduce);
     guard.require_type(type);
-    guard.require_op(op);
+    guard.require_op(op.op, type);
     guard.require_buffer("input", in, count, type);
     guard.require_buffer("output", out, count, type);
     guard.require_apart(out, count, in, count, 0, type);
-    session().backend->all_reduce(in, out, count, type, op);
+    session().backend->all_reduce(prepared(session(), op, in, out, count, type), out, count, type, op.op);
 }
 
 void Communicator::broadcast(void* data, std::size_t count, DataType type, int root) {
@@ -148,15 +173,18 @@ void Communicator::all_gather(const void* in, void* out, std::size_t count, Data
     session().backend->all_gather(in, out, count, type);
 }
 
-void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
+                                  const Reduction& op) {
     const Guard guard(session(), Operation::reduce_scatter);
     guard.require_type(type);
-    guard.require_op(op);
+    guard.require_op(op.op, type);
     guard.require_buffer("input", in, count, type);
     guard.require_buffer("output", out, count, type);
     const auto place = static_cast<std::size_t>(rank()) * count;
-    guard.require_apart(in, count * static_cast<std::size_t>(world_size()), out, count, place, type);
-    session().backend->reduce_scatter(in, out, count, type, op);
+    const std::size_t whole = count * static_cast<std::size_t>(world_size());
+    guard.require_apart(in, whole, out, count, place, type);
+    session().backend->reduce_scatter(prepared(session(), op, in, nullptr, whole, type), out, count, type,
+                                      op.op);
 }
 
 void Communicator::barrier() {

@@ -67,15 +67,18 @@ class Communicator {
     int local_rank() const;
     int local_world_size() const;
 
+    // Reductions take a ReduceOp, or premul_sum(scalar); invalid_argument where the operation has no meaning
+    // for the type.
+    //
     // data[i] of every rank becomes the reduction over all ranks' data[i].
     template <Element T, std::size_t N>
-    void all_reduce(std::span<T, N> data, ReduceOp op) {
+    void all_reduce(std::span<T, N> data, const Reduction& op) {
         all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op);
     }
 
     // The same from `in` to `out`, of equal sizes.
     template <Element T, std::size_t N>
-    void all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, ReduceOp op) {
+    void all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op) {
         require_equal("all_reduce", in.size(), out.size());
         all_reduce(in.data(), out.data(), out.size(), data_type_of<T>(), op);
     }
@@ -97,7 +100,8 @@ class Communicator {
     // `in`, world_size() times as long as `out`, is reduced over all ranks; out becomes this rank's part of
     // the result. In place when `out` is this rank's part of `in`.
     template <Element T, std::size_t N>
-    void reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, ReduceOp op) {
+    void reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out,
+                        const Reduction& op) {
         require_world_multiple("reduce_scatter", in.size(), out.size());
         reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>(), op);
     }
@@ -123,10 +127,10 @@ class Communicator {
     // reduce_scatter
     // (`out`), of the whole buffer otherwise. Pointers may be null only when count is 0, and are aligned for
     // the type.
-    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+    void all_reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op);
     void broadcast(void* data, std::size_t count, DataType type, int root);
     void all_gather(const void* in, void* out, std::size_t count, DataType type);
-    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, const Reduction& op);
     void send(const void* data, std::size_t count, DataType type, int peer);
     void recv(void* data, std::size_t count, DataType type, int peer);
 

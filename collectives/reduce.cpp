@@ -50,6 +50,21 @@ struct Maximum {
     static T apply(T a, T b) { return (a != a) || (a > b) ? a : b; }
 };
 
+template <class T>
+struct BitAnd {
+    static T apply(T a, T b) { return static_cast<T>(a & b); }
+};
+
+template <class T>
+struct BitOr {
+    static T apply(T a, T b) { return static_cast<T>(a | b); }
+};
+
+template <class T>
+struct BitXor {
+    static T apply(T a, T b) { return static_cast<T>(a ^ b); }
+};
+
 template <class T, template <class> class Op>
 T apply(T a, T b) {
     if constexpr (kHalfWide<T>) {
@@ -74,13 +89,27 @@ void loop(void* out_bytes, const void* received_bytes, const void* local_bytes, 
 }
 
 template <class T>
+void combine_bits(ReduceOp op, void* out, const void* received, const void* local, std::size_t count) {
+    if constexpr (std::is_integral_v<T>) {
+        if (op == ReduceOp::band) return loop<T, BitAnd>(out, received, local, count);
+        if (op == ReduceOp::bor) return loop<T, BitOr>(out, received, local, count);
+        return loop<T, BitXor>(out, received, local, count);
+    }
+    check(false, "bits are combined of integers only");
+}
+
+template <class T>
 void combine_as(ReduceOp op, void* out, const void* received, const void* local, std::size_t count) {
     switch (op) {
         case ReduceOp::sum:
+        case ReduceOp::premul_sum:
         case ReduceOp::avg: return loop<T, Sum>(out, received, local, count);
         case ReduceOp::prod: return loop<T, Product>(out, received, local, count);
         case ReduceOp::min: return loop<T, Minimum>(out, received, local, count);
         case ReduceOp::max: return loop<T, Maximum>(out, received, local, count);
+        case ReduceOp::band:
+        case ReduceOp::bor:
+        case ReduceOp::bxor: return combine_bits<T>(op, out, received, local, count);
     }
     check(false, "a reduction is one of the known ones here");
 }
@@ -119,6 +148,15 @@ void with_type(DataType type, Body body) {
         case DataType::bf16: return body(BFloat16{});
     }
     check(false, "an element type is one of the known ones here");
+}
+
+template <class T>
+void scale_as(void* out_bytes, const void* in_bytes, std::size_t count, double scalar) {
+    using Factor = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const T* in = static_cast<const T*>(in_bytes);
+    T* out = static_cast<T*>(out_bytes);
+    const auto factor = static_cast<Factor>(scalar);
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(static_cast<Factor>(in[i]) * factor);
 }
 
 template <class T>
@@ -176,6 +214,14 @@ void combine_all(ReduceOp op, DataType type, void* out, std::span<const void* co
     std::memcpy(out, inputs[0], count * size_of(type));
     for (const void* input : inputs.subspan(1)) combine(op, type, out, input, out, count);
     if (op == ReduceOp::avg) finish_average(type, out, count, static_cast<int>(inputs.size()));
+}
+
+void scale(DataType type, void* out, const void* in, std::size_t count, double scalar) {
+    if (type == DataType::f32) return scale_as<float>(out, in, count, scalar);
+    if (type == DataType::f64) return scale_as<double>(out, in, count, scalar);
+    if (type == DataType::f16) return scale_as<Float16>(out, in, count, scalar);
+    check(type == DataType::bf16, "only floating point is scaled");
+    scale_as<BFloat16>(out, in, count, scalar);
 }
 
 bool carries_f32(ReduceOp op, DataType type) noexcept {

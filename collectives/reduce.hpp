@@ -12,9 +12,9 @@
 
 namespace ddprun {
 
-// out[i] = received[i] op local[i]; avg sums (see finish_average). `out` may be `local` itself; otherwise the
-// three buffers do not overlap. f16 and bf16 are combined in f32 and rounded, here and each time: whoever
-// reduces more than two such inputs uses combine_all, or widens first.
+// out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be
+// `local` itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and rounded,
+// here and each time: whoever reduces more than two such inputs uses combine_all, or widens first.
 void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
              std::size_t count);
 
@@ -25,6 +25,10 @@ void finish_average(DataType type, void* data, std::size_t count, int ranks);
 // f16 and bf16 are accumulated in f32 and rounded once. `out` overlaps no input.
 void combine_all(ReduceOp op, DataType type, void* out, std::span<const void* const> inputs,
                  std::size_t count);
+
+// out[i] = in[i] * scalar, for the inputs of ReduceOp::premul_sum; floating point only. `out` may be `in`
+// itself.
+void scale(DataType type, void* out, const void* in, std::size_t count, double scalar);
 
 // True where partial results must be carried in f32 to be rounded only once: f16 and bf16, but for min and
 // max, which choose among values.

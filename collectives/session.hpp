@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "collectives/backend.hpp"
 #include "collectives/communicator.hpp"
@@ -37,6 +39,8 @@ struct Communicator::Session {
     std::chrono::milliseconds leave_timeout{0};
     MeetingRoom room;
     std::unique_ptr<Backend> backend;
+    // Inputs of premul_sum, multiplied, where no output has room for them. Kept between calls.
+    std::vector<std::byte> scaled;
     std::atomic<bool> in_use{false};
 
     Session();

@@ -10,9 +10,21 @@ bool is_known(ReduceOp op) noexcept {
         case ReduceOp::prod:
         case ReduceOp::min:
         case ReduceOp::max:
-        case ReduceOp::avg: return true;
+        case ReduceOp::avg:
+        case ReduceOp::premul_sum:
+        case ReduceOp::band:
+        case ReduceOp::bor:
+        case ReduceOp::bxor: return true;
     }
     return false;
+}
+
+bool is_defined(ReduceOp op, DataType type) noexcept {
+    const bool floating =
+        type == DataType::f32 || type == DataType::f64 || type == DataType::f16 || type == DataType::bf16;
+    if (op == ReduceOp::premul_sum) return floating;
+    const bool of_bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+    return !(of_bits && floating);
 }
 
 std::size_t size_of(DataType type) noexcept {
@@ -54,6 +66,10 @@ std::string_view name_of(ReduceOp op) noexcept {
         case ReduceOp::min: return "min";
         case ReduceOp::max: return "max";
         case ReduceOp::avg: return "avg";
+        case ReduceOp::premul_sum: return "premul_sum";
+        case ReduceOp::band: return "band";
+        case ReduceOp::bor: return "bor";
+        case ReduceOp::bxor: return "bxor";
     }
     return "unknown";
 }

@@ -29,13 +29,44 @@ enum class DataType : std::uint8_t {
 //   min, max    a NaN of any rank is the result
 //   avg         the sum divided by the number of ranks; integers wrap around in the sum and truncate towards
 //               zero in the division
+//   premul_sum  floating point only: the sum of each rank's values times that rank's scalar (see Reduction);
+//               the products are rounded to the element type before they are summed
+//   band, bor, bxor   integers only: and, or, exclusive or of the bits
 // f16 and bf16 are summed and multiplied in f32 over all ranks and rounded once, at the end. (Over TCP, what
 // is on its way between ranks is then f32: large reductions of f16 send 6 bytes an element where f32
 // sends 8.)
-enum class ReduceOp : std::uint8_t { sum = 0, prod = 1, min = 2, max = 3, avg = 4 };
+enum class ReduceOp : std::uint8_t {
+    sum = 0,
+    prod = 1,
+    min = 2,
+    max = 3,
+    avg = 4,
+    premul_sum = 5,
+    band = 6,
+    bor = 7,
+    bxor = 8,
+};
+
+// What a call is given: an operation, and for premul_sum this rank's scalar, 1 unless premul_sum(scalar) made
+// it. Scalars may differ between ranks, as with NCCL. All elements but f64 are multiplied in f32.
+struct Reduction {
+    ReduceOp op = ReduceOp::sum;
+    double scalar = 1;
+
+    constexpr Reduction(ReduceOp operation) noexcept : op(operation) {}
+};
+
+constexpr Reduction premul_sum(double scalar) noexcept {
+    Reduction reduction(ReduceOp::premul_sum);
+    reduction.scalar = scalar;
+    return reduction;
+}
 
 bool is_known(DataType type) noexcept;
 bool is_known(ReduceOp op) noexcept;
+// False for operations that have no meaning for the type: premul_sum of integers, bits of floating point.
+// Both known.
+bool is_defined(ReduceOp op, DataType type) noexcept;
 
 // Bytes of one element; 0 for a value that is no DataType.
 std::size_t size_of(DataType type) noexcept;

@@ -11,7 +11,9 @@ using namespace ddprun;
 
 namespace {
 
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
+constexpr ReduceOp kOps[] = {ReduceOp::sum,        ReduceOp::prod, ReduceOp::min,
+                             ReduceOp::max,        ReduceOp::avg,  ReduceOp::bxor,
+                             ReduceOp::premul_sum, ReduceOp::band, ReduceOp::bor};
 constexpr int kWorldSizes[] = {1, 2, 3, 4, 7};
 // The last is beyond every switch to an algorithm for large messages, even with one byte an element.
 constexpr std::size_t kCounts[] = {0, 1, 13, 1009, 70'001};
@@ -41,6 +43,23 @@ std::vector<T> reference(const Inputs<T>& inputs, ReduceOp op, std::size_t first
     return results;
 }
 
+// A rank's own scalar: powers of two, so that the products are exact.
+Reduction reduction_on(int rank, ReduceOp op) {
+    return op == ReduceOp::premul_sum ? premul_sum(rank % 2 == 0 ? 0.5 : -2.0) : Reduction(op);
+}
+
+// The inputs as premul_sum sums them.
+template <class T>
+Inputs<T> multiplied(Inputs<T> inputs, ReduceOp op) {
+    if constexpr (!std::is_integral_v<T>) {
+        for (std::size_t rank = 0; rank < inputs.size(); ++rank) {
+            const double scalar = reduction_on(static_cast<int>(rank), op).scalar;
+            for (T& x : inputs[rank]) x = T(static_cast<float>(x) * static_cast<float>(scalar));
+        }
+    }
+    return inputs;
+}
+
 std::string at(const char* what, std::size_t count, ReduceOp op, const Communicator& comm) {
     return std::string(what) + '(' + std::string(name_of(op)) + ") of " + std::to_string(count) +
            " on rank " + std::to_string(comm.rank()) + " of " + std::to_string(comm.world_size());
@@ -49,12 +68,13 @@ std::string at(const char* what, std::size_t count, ReduceOp op, const Communica
 template <class T>
 void check_all_reduce(Communicator& comm, unsigned seed, std::size_t count, ReduceOp op) {
     const auto inputs = make_inputs<T>(seed, comm.world_size(), count, op);
-    const auto expected = reference(inputs, op, 0, count);
+    const auto expected = reference(multiplied(inputs, op), op, 0, count);
+    const Reduction reduction = reduction_on(comm.rank(), op);
     auto mine = inputs[static_cast<std::size_t>(comm.rank())];
     std::vector<T> out(count);
-    comm.all_reduce(mine, std::span(out), op);
+    comm.all_reduce(mine, std::span(out), reduction);
     expect(out == expected, at("all_reduce", count, op, comm));
-    comm.all_reduce(std::span(mine), op);
+    comm.all_reduce(std::span(mine), reduction);
     expect(mine == expected, at("all_reduce in place", count, op, comm));
 }
 
@@ -63,12 +83,13 @@ void check_reduce_scatter(Communicator& comm, unsigned seed, std::size_t count, 
     const auto ranks = static_cast<std::size_t>(comm.world_size());
     const std::size_t first = count * static_cast<std::size_t>(comm.rank());
     const auto inputs = make_inputs<T>(seed, comm.world_size(), count * ranks, op);
-    const auto expected = reference(inputs, op, first, count);
+    const auto expected = reference(multiplied(inputs, op), op, first, count);
+    const Reduction reduction = reduction_on(comm.rank(), op);
     auto mine = inputs[static_cast<std::size_t>(comm.rank())];
     std::vector<T> out(count);
-    comm.reduce_scatter(mine, std::span(out), op);
+    comm.reduce_scatter(mine, std::span(out), reduction);
     expect(out == expected, at("reduce_scatter", count, op, comm));
-    comm.reduce_scatter(mine, std::span(mine).subspan(first, count), op);
+    comm.reduce_scatter(mine, std::span(mine).subspan(first, count), reduction);
     std::copy_n(mine.begin() + static_cast<std::ptrdiff_t>(first), count, out.begin());
     expect(out == expected, at("reduce_scatter in place", count, op, comm));
 }
@@ -84,6 +105,7 @@ TEMPLATE_TEST_CASE("reductions agree with the reference for every type", "[opera
         run_communicators(n, [&](Communicator& comm) {
             for (const std::size_t count : kCounts) {
                 for (const ReduceOp op : kOps) {
+                    if (!is_defined(op, data_type_of<TestType>())) continue;
                     check_all_reduce<TestType>(comm, seed, count, op);
                     if (count < 10'000) check_reduce_scatter<TestType>(comm, seed, count, op);
                 }
@@ -103,4 +125,44 @@ TEMPLATE_TEST_CASE("16-bit sums are rounded once, large ones too", "[operations]
             expect(data == std::vector<TestType>(count, TestType(1.0F + last_bit)), "rounded once");
         });
     }
+}
+
+TEST_CASE("operations without a meaning for the type are refused", "[operations]") {
+    for (const int n : {1, 2}) {
+        run_communicators(n, [&](Communicator& comm) {
+            const auto refused = [&](auto element, const Reduction& reduction) {
+                std::vector<decltype(element)> data(4);
+                const auto text = expect_error(CollectiveErrorCode::invalid_argument, {}, [&] {
+                                      comm.all_reduce(std::span(data), reduction);
+                                  }).what();
+                expect(std::string(text).find("is not defined for") != std::string::npos, text);
+                expect_error(CollectiveErrorCode::invalid_argument, {}, [&] {
+                    comm.reduce_scatter(data, std::span(data).first(4 / static_cast<std::size_t>(n)),
+                                        reduction);
+                });
+            };
+            for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+                refused(float{}, op);
+                refused(double{}, op);
+                refused(Float16{}, op);
+                refused(BFloat16{}, op);
+            }
+            refused(int{}, premul_sum(2));
+            refused(std::uint8_t{}, ReduceOp::premul_sum);
+            comm.barrier();
+        });
+    }
+}
+
+TEST_CASE("premul_sum leaves the inputs alone and has scalar 1 unless told", "[operations]") {
+    run_communicators(3, [](Communicator& comm) {
+        const std::vector<float> in(6, 3.0F);
+        std::vector<float> out(6);
+        comm.all_reduce(in, std::span(out), ReduceOp::premul_sum);
+        expect(out == std::vector<float>(6, 9.0F), "scalar 1");
+        comm.all_reduce(in, std::span(out), premul_sum(1.0 / 3));
+        expect(out == std::vector<float>(6, 3.0F), "a third each");
+        comm.reduce_scatter(in, std::span(out).first(2), premul_sum(2));
+        expect(out[0] == 18.0F && in == std::vector<float>(6, 3.0F), "inputs as before");
+    });
 }

@@ -33,10 +33,18 @@ template <class T>
 T reduce_two(ReduceOp op, T a, T b) {
     switch (op) {
         case ReduceOp::sum:
+        case ReduceOp::premul_sum:
         case ReduceOp::avg: return static_cast<T>(a + b);
         case ReduceOp::prod: return static_cast<T>(a * b);
         case ReduceOp::min: return std::min(a, b);
         case ReduceOp::max: return std::max(a, b);
+        case ReduceOp::band:
+        case ReduceOp::bor:
+        case ReduceOp::bxor: break;
+    }
+    if constexpr (std::is_integral_v<T>) {
+        if (op == ReduceOp::band) return static_cast<T>(a & b);
+        return static_cast<T>(op == ReduceOp::bor ? a | b : a ^ b);
     }
     return T{};
 }
