@@ -187,6 +187,58 @@ void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, 
                                       op.op);
 }
 
+void Communicator::reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op,
+                          int root) {
+    const Guard guard(session(), Operation::reduce);
+    guard.require_type(type);
+    guard.require_op(op.op, type);
+    guard.require_rank("root", root);
+    guard.require_buffer("input", in, count, type);
+    const bool is_root = rank() == root;
+    if (is_root) {
+        guard.require_buffer("output", out, count, type);
+        guard.require_apart(out, count, in, count, 0, type);
+    }
+    const void* input = prepared(session(), op, in, is_root ? out : nullptr, count, type);
+    session().backend->reduce(input, out, count, type, op.op, root);
+}
+
+void Communicator::gather(const void* in, void* out, std::size_t count, DataType type, int root) {
+    const Guard guard(session(), Operation::gather);
+    guard.require_type(type);
+    guard.require_rank("root", root);
+    guard.require_buffer("input", in, count, type);
+    if (rank() == root) {
+        guard.require_buffer("output", out, count, type);
+        const auto place = static_cast<std::size_t>(rank()) * count;
+        guard.require_apart(out, count * static_cast<std::size_t>(world_size()), in, count, place, type);
+    }
+    session().backend->gather(in, out, count, type, root);
+}
+
+void Communicator::scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
+    const Guard guard(session(), Operation::scatter);
+    guard.require_type(type);
+    guard.require_rank("root", root);
+    guard.require_buffer("output", out, count, type);
+    if (rank() == root) {
+        guard.require_buffer("input", in, count, type);
+        const auto place = static_cast<std::size_t>(rank()) * count;
+        guard.require_apart(in, count * static_cast<std::size_t>(world_size()), out, count, place, type);
+    }
+    session().backend->scatter(in, out, count, type, root);
+}
+
+void Communicator::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
+    const Guard guard(session(), Operation::all_to_all);
+    guard.require_type(type);
+    guard.require_buffer("input", in, count, type);
+    guard.require_buffer("output", out, count, type);
+    const std::size_t whole = count * static_cast<std::size_t>(world_size());
+    guard.require_apart(out, whole, in, whole, 0, type);
+    session().backend->all_to_all(in, out, count, type);
+}
+
 void Communicator::barrier() {
     const Guard guard(session(), Operation::barrier);
     session().backend->barrier();
