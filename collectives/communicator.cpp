@@ -8,6 +8,7 @@
 #include "collectives/call.hpp"
 #include "collectives/reduce.hpp"
 #include "collectives/session.hpp"
+#include "collectives/split.hpp"
 
 namespace ddprun {
 namespace {
@@ -258,6 +259,13 @@ void Communicator::recv(void* data, std::size_t count, DataType type, int peer) 
     guard.require_buffer("data", data, count, type);
     guard.require_peer(peer);
     session().backend->recv(data, count, type, peer);
+}
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+    const Guard guard(session(), Operation::split);
+    auto made = open_split_session(session(), color, key);
+    if (!made) return std::nullopt;
+    return Communicator(std::move(made));
 }
 
 void Communicator::abort(const std::string& reason) { session().backend->abort(reason); }

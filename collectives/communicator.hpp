@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -178,12 +179,20 @@ class Communicator {
     void send(const void* data, std::size_t count, DataType type, int peer);
     void recv(void* data, std::size_t count, DataType type, int peer);
 
+    // A new communicator for every colour, of the ranks that gave it, ordered by key, then by rank here; none
+    // for a rank whose colour is negative. Called by all ranks; needs no store; takes over the options, and
+    // goes by join_timeout for the connecting. The two do not depend on each other: each may end, fail or be
+    // destroyed without the other noticing, but for the death of a process. An error whose operation() is
+    // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
+    // could not take part by their ranks here; the text says which.
+    std::optional<Communicator> split(int color, int key = 0);
+
     // Ends the communicator on all ranks: their running and later calls fail with code `aborted`, this rank
     // as the culprit, and `reason` in the text. From any thread, but not during construction, move or
     // destruction.
     void abort(const std::string& reason);
 
-    // How the library itself, its tests, and later split() hand over what they have put together.
+    // How the library itself, its tests and split() hand over what they have put together.
     struct Session;
     explicit Communicator(std::unique_ptr<Session> session);
 
