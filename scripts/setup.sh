@@ -32,7 +32,10 @@ iproute2:the tests with a network namespace per node
 util-linux:the same"
 bench_packages="\
 findutils:xargs, which ddprun is measured against
-strace:the wake-ups of an idle launcher"
+strace:the wake-ups of an idle launcher
+libopenmpi-dev:the all-reduce that ours is measured against
+libgloo-dev:the same
+gnuplot-nox:the plot of both"
 ci_packages="\
 clang:the second compiler
 clang-format:the layout of the sources"

@@ -1,0 +1,154 @@
+#include "apps/ddpbench/benchmark.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+
+#include "apps/ddpbench/test_data.hpp"
+
+namespace ddprun {
+namespace {
+
+// Up to this size one call is too short to be timed alone.
+constexpr std::size_t kShort = std::size_t{64} << 10;
+constexpr int kShortCalls = 50;
+
+// Each rank scales by the same, so that the result is known everywhere.
+constexpr double kScalar = 0.5;
+
+// Page-aligned, as large buffers of real programs are.
+class Buffer {
+  public:
+    explicit Buffer(std::size_t bytes) : memory_(::operator new(bytes + 1, kAlignment)) {}
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer() { ::operator delete(memory_, kAlignment); }
+    std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+  private:
+    static constexpr std::align_val_t kAlignment{4096};
+    void* memory_;
+};
+
+class Bench {
+  public:
+    Bench(Communicator& communicator, const BenchOptions& options, std::size_t bytes)
+        : communicator_(communicator),
+          options_(options),
+          operation_(*options.operation),
+          in_(bytes),
+          out_(bytes) {}
+
+    std::optional<BenchRow> row(std::size_t wanted_bytes, DataType type, ReduceOp op) {
+        const auto ranks = static_cast<std::size_t>(communicator_.world_size());
+        const std::size_t parts = operation_.has_parts() ? ranks : 1;
+        BenchRow row;
+        row.count = wanted_bytes / size_of(type) / parts;
+        if (row.count == 0 || (operation_.reduces && !is_defined(op, type))) return std::nullopt;
+        row.bytes = row.count * size_of(type) * parts;
+        row.type = bench_name(type);
+        if (operation_.reduces) row.op = bench_name(op);
+        if (operation_.has_root) row.root = options_.root;
+        OperationCall call{.count = row.count, .type = type, .reduction = op, .root = options_.root};
+        call.reduction.scalar = op == ReduceOp::premul_sum ? kScalar : 1;
+        if (operation_.out_of_place) row.out_of_place = measure(call, row.bytes, false);
+        if (operation_.in_place) row.in_place = measure(call, row.bytes, true);
+        return row;
+    }
+
+  private:
+    Measurement measure(OperationCall call, std::size_t bytes, bool in_place) {
+        const std::size_t own_part =
+            static_cast<std::size_t>(communicator_.rank()) * call.count * size_of(call.type);
+        call.in = in_.data();
+        call.out = out_.data();
+        if (in_place) {
+            // The larger buffer holds both.
+            call.in = in_.data() + (operation_.out_has_parts ? own_part : 0);
+            call.out = in_.data() + (operation_.in_has_parts ? own_part : 0);
+        }
+        const int calls = options_.calls.value_or(bytes <= kShort ? kShortCalls : 1);
+        for (int i = 0; i < options_.warm_up; ++i) run(call, i);
+        std::vector<double> times;
+        for (int i = 0; i < options_.iterations; ++i) times.push_back(timed(call, i, calls));
+        Measurement result;
+        result.time = of_ranks(statistics_of(std::move(times)));
+        result.algorithm_bandwidth = static_cast<double>(bytes) / result.time.median / 1e3;
+        result.bus_bandwidth = result.algorithm_bandwidth * operation_.bus_factor(communicator_.world_size());
+        if (options_.checks > 0) {
+            std::int64_t wrong = 0;
+            for (int i = 0; i < options_.checks; ++i) wrong += checked(call, i);
+            communicator_.all_reduce(std::span(&wrong, 1), ReduceOp::sum);
+            result.wrong = static_cast<std::size_t>(wrong);
+        }
+        return result;
+    }
+
+    void fill(const OperationCall& call, int number) {
+        // A broadcast has its input where its output comes.
+        void* in = operation_.has_root && !operation_.reduces ? call.out : const_cast<void*>(call.in);
+        fill_input(operation_, call, in, communicator_.rank(), communicator_.world_size(), number);
+    }
+
+    void run(const OperationCall& call, int number) {
+        fill(call, number);
+        operation_.run(communicator_, call);
+    }
+
+    // Microseconds of one of `calls` calls. The inputs were written a moment ago, as a program's are.
+    double timed(const OperationCall& call, int number, int calls) {
+        fill(call, number);
+        communicator_.barrier();
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < calls; ++i) operation_.run(communicator_, call);
+        const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
+        return time.count() / calls;
+    }
+
+    std::int64_t checked(const OperationCall& call, int number) {
+        run(call, number);
+        return static_cast<std::int64_t>(
+            count_wrong(operation_, call, communicator_.rank(), communicator_.world_size(), number));
+    }
+
+    Statistics of_ranks(const Statistics& own) {
+        std::array times{own.median, own.min, own.max, own.p99, own.variation_percent};
+        if (options_.averaging == Averaging::rank0) {
+            communicator_.broadcast(std::span(times), 0);
+        } else {
+            communicator_.all_reduce(std::span(times),
+                                     options_.averaging == Averaging::fastest   ? ReduceOp::min
+                                     : options_.averaging == Averaging::slowest ? ReduceOp::max
+                                                                                : ReduceOp::avg);
+        }
+        return {times[0], times[1], times[2], times[3], times[4]};
+    }
+
+    Communicator& communicator_;
+    const BenchOptions& options_;
+    const Operation& operation_;
+    Buffer in_;
+    Buffer out_;
+};
+
+}  // namespace
+
+std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptions& options,
+                                    const std::function<void(const BenchRow&)>& show) {
+    Bench bench(communicator, options, options.max_bytes);
+    const std::vector<ReduceOp> ops = options.operation->reduces ? options.ops : std::vector{ReduceOp::sum};
+    std::vector<BenchRow> rows;
+    for (std::size_t bytes : sizes_of(options)) {
+        for (DataType type : options.types) {
+            for (ReduceOp op : ops) {
+                auto row = bench.row(bytes, type, op);
+                if (!row) continue;
+                show(*row);
+                rows.push_back(std::move(*row));
+            }
+        }
+    }
+    return rows;
+}
+
+}  // namespace ddprun

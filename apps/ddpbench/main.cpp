@@ -1,0 +1,99 @@
+// ddpbench: measures the collectives between the workers of a job, in nccl-tests' words.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "apps/ddpbench/bench_options.hpp"
+#include "apps/ddpbench/benchmark.hpp"
+#include "apps/ddpbench/probe.hpp"
+
+namespace {
+
+using namespace ddprun;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+// The others wait meanwhile, so that two cores are free.
+void show_probe(Communicator& communicator, const char* when) {
+    communicator.barrier();
+    if (communicator.rank() == 0) {
+        std::printf("# Round trip between two cores, %s: %.0f ns\n", when, probe_round_trip());
+    }
+    communicator.barrier();
+}
+
+int conclude(const BenchOptions& options, int ranks, const std::vector<BenchRow>& rows) {
+    const BenchTotals totals = totals_of(rows);
+    std::fputs(table_foot(totals).c_str(), stdout);
+    if (!options.json_file.empty()) {
+        std::ofstream file(options.json_file);
+        file << bench_json(std::string(options.operation->name), ranks, rows);
+        if (!file.flush()) {
+            std::fprintf(stderr, "ddpbench: -J '%s' cannot be written\n", options.json_file.c_str());
+            return kFailed;
+        }
+    }
+    const char* const wanted = std::getenv("NCCL_TESTS_MIN_BW");
+    if (wanted != nullptr && totals.mean_bus_bandwidth < std::atof(wanted)) {
+        std::fprintf(stderr, "ddpbench: the mean bus bandwidth is below NCCL_TESTS_MIN_BW=%s\n", wanted);
+        return kFailed;
+    }
+    return totals.wrong == 0 ? 0 : kFailed;
+}
+
+int run(const BenchOptions& options) {
+    CommunicatorOptions communicator_options;
+    communicator_options.operation_timeout = options.timeout;
+    Communicator communicator = Communicator::from_env(communicator_options);
+    const bool shows = communicator.rank() == 0;
+    if (options.root >= communicator.world_size()) {
+        if (shows) {
+            std::fprintf(stderr, "ddpbench: -r %d: there are ranks 0 to %d\n", options.root,
+                         communicator.world_size() - 1);
+        }
+        return kUsage;
+    }
+    if (options.operation->min_ranks > communicator.world_size()) {
+        std::fprintf(stderr, "ddpbench: %s needs two ranks\n", std::string(options.operation->name).c_str());
+        return kUsage;
+    }
+    if (shows) {
+        std::printf("# ddpbench %s %s, %d ranks, %d on rank 0's host\n", DDPRUN_VERSION,
+                    std::string(options.operation->name).c_str(), communicator.world_size(),
+                    communicator.local_world_size());
+    }
+    show_probe(communicator, "before");
+    if (shows) std::fputs(table_head(options.statistics).c_str(), stdout);
+    const auto rows = run_benchmark(communicator, options, [&](const BenchRow& row) {
+        if (!shows) return;
+        std::fputs(table_line(row, options.statistics).c_str(), stdout);
+        std::fflush(stdout);
+    });
+    show_probe(communicator, "after");
+    return shows ? conclude(options, communicator.world_size(), rows)
+                 : (totals_of(rows).wrong == 0 ? 0 : kFailed);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    auto parsed = parse_bench_options({argv + 1, argv + argc});
+    if (const auto* end = std::get_if<BenchCommandEnd>(&parsed)) {
+        if (end->exit_code == 0) return std::fputs(end->text.c_str(), stdout) < 0 ? kFailed : 0;
+        std::fprintf(stderr, "ddpbench: %s\n", end->text.c_str());
+        return end->exit_code;
+    }
+    try {
+        return run(std::get<BenchOptions>(parsed));
+    } catch (const CollectiveError& error) {
+        std::fprintf(stderr, "ddpbench: %s\n", error.what());
+        return kFailed;
+    } catch (const std::bad_alloc&) {
+        std::fprintf(stderr, "ddpbench: not enough memory for two buffers of -e bytes\n");
+        return kFailed;
+    }
+}

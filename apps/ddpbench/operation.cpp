@@ -1,0 +1,73 @@
+#include "apps/ddpbench/operation.hpp"
+
+#include <array>
+
+namespace ddprun {
+namespace {
+
+double whole(int) { return 1; }
+double without_own(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
+double there_and_back(int ranks) { return 2 * without_own(ranks); }
+
+// Each rank sends to the next. Every other one receives first, so that no circle of senders waits for itself.
+void run_sendrecv(Communicator& communicator, const OperationCall& call) {
+    const int ranks = communicator.world_size();
+    const int next = (communicator.rank() + 1) % ranks;
+    const int before = (communicator.rank() + ranks - 1) % ranks;
+    const bool sends_first = communicator.rank() % 2 == 0;
+    if (sends_first) communicator.send(call.in, call.count, call.type, next);
+    communicator.recv(call.out, call.count, call.type, before);
+    if (!sends_first) communicator.send(call.in, call.count, call.type, next);
+}
+
+constexpr std::array kOperations{
+    Operation{.name = "all_reduce",
+              .reduces = true,
+              .bus_factor = there_and_back,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.all_reduce(call.in, call.out, call.count, call.type, call.reduction);
+                  }},
+    Operation{.name = "all_gather",
+              .out_has_parts = true,
+              .bus_factor = without_own,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.all_gather(call.in, call.out, call.count, call.type);
+                  }},
+    Operation{.name = "reduce_scatter",
+              .reduces = true,
+              .in_has_parts = true,
+              .bus_factor = without_own,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.reduce_scatter(call.in, call.out, call.count, call.type, call.reduction);
+                  }},
+    Operation{.name = "broadcast",
+              .has_root = true,
+              .out_of_place = false,
+              .bus_factor = whole,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.broadcast(call.out, call.count, call.type, call.root);
+                  }},
+    Operation{
+        .name = "sendrecv", .in_place = false, .min_ranks = 2, .bus_factor = whole, .run = run_sendrecv},
+};
+
+}  // namespace
+
+std::span<const Operation> operations() { return kOperations; }
+
+const Operation* find_operation(std::string_view name) {
+    constexpr std::string_view kEnding = "_perf";
+    if (name.size() > kEnding.size() && name.substr(name.size() - kEnding.size()) == kEnding) {
+        name.remove_suffix(kEnding.size());
+    }
+    for (const Operation& operation : kOperations) {
+        if (operation.name == name) return &operation;
+    }
+    return nullptr;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,177 @@
+"""The collectives' figures: ddpbench's all_reduce beside Open MPI's and Gloo's, in turn, in one run. See
+bench_collectives.sh.
+
+A round runs each program once for all sizes; a figure is the median over the rounds of each program's median. The goals
+are for two cores that share a cache; a machine whose cores answer each other slowly changes them.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from bench_launch import Table, machine, median
+
+LIMIT_SECONDS = 120
+KIB, MIB = 1024, 1024 * 1024
+
+# ranks -> sizes
+SIZES = {
+    2: (8, 2 * KIB, 32 * KIB, 512 * KIB, 8 * MIB, 25 * MIB, 32 * MIB),
+    4: (8, 8 * KIB, 512 * KIB, 8 * MIB, 32 * MIB),
+    8: (8, 8 * KIB, 2 * MIB),
+}
+
+
+def goal(peer, ranks, size):
+    """How many times faster than the peer we must be, if there is such a goal."""
+    if peer == "openmpi" and ranks == 2:
+        return {8: 1.25, 32 * KIB: 1.8, 512 * KIB: 2, 8 * MIB: 2, 25 * MIB: 3.5, 32 * MIB: 3.5}.get(size)
+    if peer == "openmpi" and ranks == 4:
+        return {8: 1 / 1.3, 32 * MIB: 3.5}.get(size, 1.5)
+    if peer == "openmpi" and ranks == 8:
+        return {2 * MIB: 1.8}.get(size)
+    if peer == "gloo" and ranks == 2:
+        return 100 if size <= 2 * KIB else 5 if size > 8 * MIB else 8
+    return None
+
+
+def output_of(argv, **environment):
+    try:
+        run = subprocess.run(argv, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+                             timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return None
+    if run.returncode != 0:
+        print(f"bench_collectives: {argv[0]} failed: {run.stderr.strip()[-300:]}", file=sys.stderr)
+        return None
+    return run.stdout
+
+
+class Bench:
+    def __init__(self, arguments, folder):
+        self.bin = arguments.bin
+        self.iterations = arguments.iterations
+        self.folder = folder
+        self.probes = []
+
+    def ours(self, ranks, sizes):
+        times = {}
+        for size in sizes:
+            path = os.path.join(self.folder, "rows.json")
+            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), f"{self.bin}/ddpbench", "all_reduce", "-b",
+                             str(size), "-e", str(size), "-n", str(self.iterations), "-J", path, "-a", "0"])
+            if out is None:
+                return None
+            self.probes += [int(probe) for probe in re.findall(r"^# Round trip .*: (\d+) ns$", out, re.MULTILINE)]
+            with open(path, encoding="utf-8") as file:
+                result = json.load(file)
+            if result["wrong"] != 0:
+                sys.exit("bench_collectives: ddpbench found wrong data")
+            times[size] = result["rows"][0]["in_place"]["time_us"]
+        return times
+
+    def peer(self, argv, sizes, **environment):
+        out = output_of([*argv, str(self.iterations), *map(str, sizes)], **environment)
+        return out and {int(size): float(time) for size, time in re.findall(r"^(\d+) ([\d.]+)$", out, re.MULTILINE)}
+
+    def openmpi(self, ranks, sizes):
+        return self.peer(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks),
+                          os.path.join(self.folder, "openmpi")], sizes)
+
+    def gloo(self, ranks, sizes):
+        with tempfile.TemporaryDirectory(dir=self.folder) as meeting:
+            return self.peer([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), os.path.join(self.folder, "gloo")], sizes,
+                             GLOO_MEETING=meeting)
+
+
+def build_peers(folder):
+    """Builds what is installed; returns the names."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+    built = []
+    for name, compiler, libraries in (("openmpi", "mpicxx", []), ("gloo", "g++", ["-lgloo", "-pthread"])):
+        command = [compiler, "-O3", "-std=c++17", os.path.join(here, f"{name}_all_reduce.cpp"), "-o", os.path.join(folder, name),
+                   *libraries]
+        if shutil.which(compiler) and subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            built.append(name)
+        else:
+            print(f"{name}: cannot be built here (scripts/setup.sh --for bench installs it), left out")
+    return built
+
+
+def size_text(size):
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def report(table, ranks, size, times, peers):
+    ours = median(times["ours"][size])
+    for number, peer in enumerate(peers):
+        theirs = median(times[peer][size]) if times[peer].get(size) else None
+        figure = f"{ranks} ranks, {size_text(size)}" if number == 0 else ""
+        if theirs is None:
+            table.add(figure, f"{ours:.2f} us", f"{peer} did not end")
+            continue
+        wanted = goal(peer, ranks, size)
+        table.add(figure, f"{ours:.2f} us", f"{peer} {theirs:.2f} us", f"{theirs / ours:.2f} x faster",
+                  f">= {wanted:.2f}" if wanted else "", theirs / ours >= wanted if wanted else None)
+
+
+def plot(path, curves):
+    """Time over size, a line for each program and number of ranks."""
+    if not shutil.which("gnuplot"):
+        print("no plot: gnuplot is not installed")
+        return
+    script = ["set terminal pngcairo size 900,600", f"set output '{path}'", "set logscale xy", "set key left top",
+              "set xlabel 'bytes'", "set ylabel 'all-reduce, microseconds'", "set grid"]
+    lines, data = [], []
+    for title, points in curves.items():
+        lines.append(f"'-' with linespoints title '{title}'")
+        data += [f"{size} {time}" for size, time in sorted(points.items())] + ["e"]
+    script.append("plot " + ", ".join(lines))
+    subprocess.run(["gnuplot"], input="\n".join(script + data), text=True, check=True)
+    print(f"plot: {path}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench_collectives.sh", description="All-reduce beside Open MPI and Gloo.")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5, at least 1)")
+    parser.add_argument("--iterations", type=int, default=20, help="iterations of each size in a round (default 20)")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4, 8], choices=sorted(SIZES), help="numbers of ranks")
+    parser.add_argument("--bin", default="build/bin", help="where ddprun and ddpbench are")
+    parser.add_argument("--plot", help="also draw the times into this PNG file")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1 or arguments.iterations < 1:
+        parser.error("--rounds and --iterations: at least 1")
+    print(f"machine: {machine()}")
+    table, curves = Table(), {}
+    with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
+        bench = Bench(arguments, folder)
+        peers = build_peers(folder)
+        for ranks in arguments.ranks:
+            times = {name: {} for name in ("ours", *peers)}
+            for _ in range(arguments.rounds):
+                for name, run in (("ours", bench.ours), *((peer, getattr(bench, peer)) for peer in peers)):
+                    for size, time in (run(ranks, SIZES[ranks]) or {}).items():
+                        times[name].setdefault(size, []).append(time)
+            if len(times["ours"]) < len(SIZES[ranks]):
+                sys.exit("bench_collectives: ddpbench did not end")
+            for size in SIZES[ranks]:
+                report(table, ranks, size, times, peers)
+            for name, found in times.items():
+                curves[f"{name}, {ranks} ranks"] = {size: median(values) for size, values in found.items()}
+        print(f"round trip between two cores: {min(bench.probes)} to {max(bench.probes)} ns, median {median(bench.probes):.0f}")
+    table.print()
+    if arguments.plot:
+        plot(arguments.plot, curves)
+    return 0 if table.all_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

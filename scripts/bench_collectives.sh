@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The collectives' figures: all_reduce beside Open MPI and Gloo, in turn. Exits with 1 when a goal is missed.
+# Usage: scripts/bench_collectives.sh [--rounds N] [--ranks N...] [--plot FILE] [...]   (--help lists all)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh --for bench
+[[ -f build/build.ninja ]] || cmake --preset release
+cmake --build build --target ddprun ddpbench
+exec /usr/bin/python3 -B scripts/bench_collectives.py "$@"
