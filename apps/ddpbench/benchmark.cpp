@@ -63,9 +63,10 @@ class Bench {
         call.in = in_.data();
         call.out = out_.data();
         if (in_place) {
-            // The larger buffer holds both.
-            call.in = in_.data() + (operation_.out_has_parts ? own_part : 0);
-            call.out = in_.data() + (operation_.in_has_parts ? own_part : 0);
+            // The larger buffer holds both; of two equal ones, one.
+            const bool same = operation_.in_has_parts == operation_.out_has_parts;
+            call.in = in_.data() + (operation_.out_has_parts && !same ? own_part : 0);
+            call.out = in_.data() + (operation_.in_has_parts && !same ? own_part : 0);
         }
         const int calls = options_.calls.value_or(bytes <= kShort ? kShortCalls : 1);
         for (int i = 0; i < options_.warm_up; ++i) run(call, i);
@@ -86,7 +87,7 @@ class Bench {
 
     void fill(const OperationCall& call, int number) {
         // A broadcast has its input where its output comes.
-        void* in = operation_.has_root && !operation_.reduces ? call.out : const_cast<void*>(call.in);
+        void* in = operation_.out_of_place ? const_cast<void*>(call.in) : call.out;
         fill_input(operation_, call, in, communicator_.rank(), communicator_.world_size(), number);
     }
 

@@ -51,6 +51,41 @@ constexpr std::array kOperations{
                   [](Communicator& communicator, const OperationCall& call) {
                       communicator.broadcast(call.out, call.count, call.type, call.root);
                   }},
+    Operation{.name = "reduce",
+              .reduces = true,
+              .has_root = true,
+              .out_at_root_only = true,
+              .bus_factor = whole,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.reduce(call.in, call.out, call.count, call.type, call.reduction,
+                                          call.root);
+                  }},
+    Operation{.name = "gather",
+              .has_root = true,
+              .out_at_root_only = true,
+              .out_has_parts = true,
+              .bus_factor = without_own,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.gather(call.in, call.out, call.count, call.type, call.root);
+                  }},
+    Operation{.name = "scatter",
+              .has_root = true,
+              .in_has_parts = true,
+              .bus_factor = without_own,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.scatter(call.in, call.out, call.count, call.type, call.root);
+                  }},
+    Operation{.name = "all_to_all",
+              .in_has_parts = true,
+              .out_has_parts = true,
+              .bus_factor = without_own,
+              .run =
+                  [](Communicator& communicator, const OperationCall& call) {
+                      communicator.all_to_all(call.in, call.out, call.count, call.type);
+                  }},
     Operation{
         .name = "sendrecv", .in_place = false, .min_ranks = 2, .bus_factor = whole, .run = run_sendrecv},
 };

@@ -23,6 +23,7 @@ struct Operation {
     std::string_view name;
     bool reduces = false;
     bool has_root = false;
+    bool out_at_root_only = false;  // the others' `out` is not touched
     // How many of a call's `count` the two buffers hold: 1, or one for each rank.
     bool in_has_parts = false;
     bool out_has_parts = false;

@@ -176,23 +176,24 @@ void fill_input(const Operation& operation, const OperationCall& call, void* in,
 
 std::size_t count_wrong(const Operation& operation, const OperationCall& call, int rank, int ranks,
                         int number) {
-    const auto own = static_cast<std::size_t>(rank);
+    if (operation.out_at_root_only && rank != call.root) return 0;
+    // Where this rank's part begins in an input that has parts.
+    const std::size_t own = operation.in_has_parts ? static_cast<std::size_t>(rank) * call.count : 0;
     if (operation.reduces) {
-        const std::size_t first = operation.in_has_parts ? own * call.count : 0;
         return reduced_pattern(call.type, call.reduction, ranks, number)
-            .count_wrong(call.out, call.count, first);
+            .count_wrong(call.out, call.count, own);
     }
     if (operation.out_has_parts) {
         std::size_t wrong = 0;
         for (int from = 0; from < ranks; ++from) {
             const auto* part = static_cast<const std::byte*>(call.out) +
                                static_cast<std::size_t>(from) * call.count * size_of(call.type);
-            wrong += input_pattern(call.type, from, number).count_wrong(part, call.count, 0);
+            wrong += input_pattern(call.type, from, number).count_wrong(part, call.count, own);
         }
         return wrong;
     }
     const int from = operation.has_root ? call.root : (rank + ranks - 1) % ranks;
-    return input_pattern(call.type, from, number).count_wrong(call.out, call.count, 0);
+    return input_pattern(call.type, from, number).count_wrong(call.out, call.count, own);
 }
 
 }  // namespace ddprun

@@ -8,7 +8,8 @@ import tempfile
 import support
 from support import EndToEndTest, program
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv")
+REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
+OPERATIONS = (*REDUCTIONS, "all_gather", "broadcast", "gather", "scatter", "all_to_all", "sendrecv")
 
 
 class Ddpbench(EndToEndTest):
@@ -31,8 +32,7 @@ class Ddpbench(EndToEndTest):
                 rows = re.findall(r"^ +\d+ +\d+ +\w+ +\w+ +-?\d+ .*$", out, re.MULTILINE)
                 self.assertEqual(len(rows), len(result["rows"]))
                 # Ten types; where it reduces, eight operations of six integers and six of four others.
-                reduces = operation in ("all_reduce", "reduce_scatter")
-                self.assertEqual(len(rows), 3 * (8 * 6 + 6 * 4 if reduces else 10))
+                self.assertEqual(len(rows), 3 * (8 * 6 + 6 * 4 if operation in REDUCTIONS else 10))
                 self.assertIn("# Out of bounds values : 0 OK", out)
 
     def test_sendrecv_alone_is_refused(self):
