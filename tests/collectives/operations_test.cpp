@@ -238,10 +238,10 @@ TEST_CASE("operations without a meaning for the type are refused", "[operations]
         run_communicators(n, [&](Communicator& comm) {
             const auto refused = [&](auto element, const Reduction& reduction) {
                 std::vector<decltype(element)> data(4);
-                const auto text = expect_error(CollectiveErrorCode::invalid_argument, {}, [&] {
-                                      comm.all_reduce(std::span(data), reduction);
-                                  }).what();
-                expect(std::string(text).find("is not defined for") != std::string::npos, text);
+                const auto error = expect_error(CollectiveErrorCode::invalid_argument, {},
+                                                [&] { comm.all_reduce(std::span(data), reduction); });
+                const std::string text = error.what();
+                expect(text.find("is not defined for") != std::string::npos, text);
                 expect_error(CollectiveErrorCode::invalid_argument, {}, [&] {
                     comm.reduce_scatter(data, std::span(data).first(4 / static_cast<std::size_t>(n)),
                                         reduction);
