@@ -21,6 +21,12 @@ constexpr int kWorldSizes[] = {1, 2, 3, 4, 7};
 // The last is beyond every switch to an algorithm for large messages, even with one byte an element.
 constexpr std::size_t kCounts[] = {0, 1, 13, 1009, 70'001};
 
+// Every rank makes all inputs, which takes long where memory is watched.
+bool worth_a_large_one(int world_size, ReduceOp op) {
+    const bool distinct = op == ReduceOp::avg || op == ReduceOp::min || op == ReduceOp::premul_sum;
+    return world_size <= 3 && distinct;
+}
+
 // All ranks' inputs, which every rank makes for itself.
 template <class T>
 using Inputs = std::vector<std::vector<T>>;
@@ -180,6 +186,7 @@ TEMPLATE_TEST_CASE("reductions agree with the reference for every type", "[opera
             for (const std::size_t count : kCounts) {
                 for (const ReduceOp op : kOps) {
                     if (!is_defined(op, data_type_of<TestType>())) continue;
+                    if (count > 10'000 && !worth_a_large_one(n, op)) continue;
                     check_all_reduce<TestType>(comm, seed, count, op);
                     check_reduce<TestType>(comm, seed, count, op);
                     if (count < 10'000) check_reduce_scatter<TestType>(comm, seed, count, op);
@@ -197,7 +204,7 @@ TEMPLATE_TEST_CASE("parts arrive where they belong, for every type", "[operation
     for (const int n : kWorldSizes) {
         run_communicators(n, [&](Communicator& comm) {
             for (const std::size_t count : kCounts) {
-                if (count > 10'000 && sizeof(TestType) != 4) continue;
+                if (count > 10'000 && (n > 3 || sizeof(TestType) != 4)) continue;
                 check_rooted_movements<TestType>(comm, seed, count);
                 check_all_to_all<TestType>(comm, seed, count);
             }
@@ -207,13 +214,10 @@ TEMPLATE_TEST_CASE("parts arrive where they belong, for every type", "[operation
 
 TEST_CASE("swaps and gathers larger than all the sockets' buffers never stand still", "[operations]") {
     constexpr std::size_t kCount = (std::size_t{8} << 20) / sizeof(float) + 3;
-    for (const int n : {2, 3}) {
-        run_communicators(n, [&](Communicator& comm) {
-            check_rooted_movements<float>(comm, 3, kCount);
-            check_all_to_all<float>(comm, 4, kCount);
-            check_reduce<float>(comm, 5, kCount, ReduceOp::sum);
-        });
-    }
+    run_communicators(2, [&](Communicator& comm) {
+        check_rooted_movements<float>(comm, 3, kCount);
+        check_all_to_all<float>(comm, 4, kCount);
+    });
 }
 
 TEMPLATE_TEST_CASE("16-bit sums are rounded once, large ones too", "[operations]", Float16, BFloat16) {
@@ -238,10 +242,10 @@ TEST_CASE("operations without a meaning for the type are refused", "[operations]
         run_communicators(n, [&](Communicator& comm) {
             const auto refused = [&](auto element, const Reduction& reduction) {
                 std::vector<decltype(element)> data(4);
-                const auto text = expect_error(CollectiveErrorCode::invalid_argument, {}, [&] {
-                                      comm.all_reduce(std::span(data), reduction);
-                                  }).what();
-                expect(std::string(text).find("is not defined for") != std::string::npos, text);
+                const auto error = expect_error(CollectiveErrorCode::invalid_argument, {},
+                                                [&] { comm.all_reduce(std::span(data), reduction); });
+                const std::string text = error.what();
+                expect(text.find("is not defined for") != std::string::npos, text);
                 expect_error(CollectiveErrorCode::invalid_argument, {}, [&] {
                     comm.reduce_scatter(data, std::span(data).first(4 / static_cast<std::size_t>(n)),
                                         reduction);
