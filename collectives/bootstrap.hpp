@@ -36,6 +36,13 @@ using Meeting = std::variant<TcpMeeting, FileMeeting>;
 // `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
 Meeting parse_url(const std::string& url);
 
+// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
+// hosts.
+enum class Transport { automatic, tcp };
+
+// DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
+Transport read_transport(const Environment& environment);
+
 // What a rank is told about itself.
 struct Place {
     int rank = 0;
@@ -43,6 +50,7 @@ struct Place {
     int local_rank = -1;  // -1: not told; found out by comparing hosts
     int local_world_size = -1;
     std::uint32_t generation = 0;
+    Transport transport = Transport::automatic;
 };
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session

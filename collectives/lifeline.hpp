@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -49,6 +50,8 @@ class Lifeline {
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.get(); }
     void take_news();
+    // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
+    void on_news(std::function<void()> hook);
 
     // See LifelineState.
     void enter(const Call& call);
@@ -78,6 +81,7 @@ class Lifeline {
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
     HelloAnswer judge(const Hello& hello);
+    void tell_news() const;
     void send(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
@@ -91,6 +95,7 @@ class Lifeline {
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
     std::vector<TcpLink> arrived_data_;
+    std::function<void()> hook_;
     bool stopping_ = false;
     std::thread thread_;
 };

@@ -32,13 +32,18 @@ TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMe
 
 TcpBackend::~TcpBackend() { mesh_.leave(); }
 
-template <class Body>
-void TcpBackend::run(Call call, Body body) {
+PeerMesh::Operation TcpBackend::begin(Call call) {
     if (!is_point_to_point(call.operation)) ++sequence_;
     call.sequence = sequence_;
     const PeerMesh::Operation operation{
         call, PeerMesh::Clock::now() + operation_timeout_, {operation_timeout_, "operation_timeout"}};
     mesh_.enter(operation);
+    return operation;
+}
+
+template <class Body>
+void TcpBackend::run(Call call, Body body) {
+    const PeerMesh::Operation operation = begin(call);
     try {
         body(operation);
     } catch (const LinkLost& lost) {

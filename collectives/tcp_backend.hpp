@@ -39,6 +39,11 @@ class TcpBackend final : public Backend {
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     bool ended() const override { return mesh_.ended(); }
 
+    // For a backend on top that carries out some calls by itself: counts and enters the next call, as each of
+    // the operations above does. Throws if the communicator has ended.
+    PeerMesh::Operation begin(Call call);
+    PeerMesh& mesh() noexcept { return mesh_; }
+
     const Membership& membership() const noexcept { return mesh_.membership(); }
 
   private:

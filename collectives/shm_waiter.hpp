@@ -1,0 +1,70 @@
+// ShmWaiter: how a rank waits for another one's word in shared memory: spinning, then yielding, then asleep.
+//
+// A rank that shares its CPU with others of its communicator hardly spins, since it would only keep away
+// those it waits for. Sleepers sleep on the bell of the rank they wait for, so one wake per step reaches just
+// those whom it concerns. Sleep is bounded, and ends at once on news of the lifeline; a wait therefore ends
+// with the word, with the communicator's verdict, or at the operation's deadline, which names the ranks that
+// have not come.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "collectives/peer_mesh.hpp"
+#include "collectives/shm_segment.hpp"
+
+namespace ddprun {
+
+// What is waited for: a word that has reached a number, or whose upper half is a call's number.
+struct ShmCondition {
+    const std::atomic<std::uint64_t>* word;
+    std::uint64_t wanted;
+    bool is_stamp;
+
+    bool met() const noexcept {
+        const std::uint64_t value = word->load(std::memory_order_acquire);
+        return is_stamp ? static_cast<std::uint32_t>(value >> 32) == static_cast<std::uint32_t>(wanted)
+                        : value >= wanted;
+    }
+};
+
+class ShmWaiter {
+  public:
+    // Both borrowed. Hangs itself on the mesh's news until destroyed.
+    ShmWaiter(const ShmSegment& segment, PeerMesh& mesh);
+    ~ShmWaiter();
+    ShmWaiter(const ShmWaiter&) = delete;
+    ShmWaiter& operator=(const ShmWaiter&) = delete;
+
+    // Waits for `peer` to fulfil the condition. Throws as PeerMesh::wait does.
+    void wait(int peer, const ShmCondition& condition, const PeerMesh::Operation& operation) {
+        if (!condition.met()) wait_long(peer, condition, operation);
+    }
+
+    // Tells the others that this rank has made a step. After the step's words are written.
+    void ring() const {
+        ShmBell& bell = *own_bell_;
+        // Sequentially consistent, as in sleep(): either the sleeper sees the step or this rank the sleeper.
+        bell.rung.fetch_add(1, std::memory_order_seq_cst);
+        if (bell.sleepers.load(std::memory_order_seq_cst) != 0) wake(bell);
+    }
+
+  private:
+    static void wake(ShmBell& bell);
+    void wait_long(int peer, const ShmCondition& condition, const PeerMesh::Operation& operation);
+    bool spin(const ShmCondition& condition, const PeerMesh::Operation& operation);
+    void sleep(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
+    // Throws if news have come that end the operation.
+    void look_at_news(const PeerMesh::Operation& operation);
+    // The lifeline's thread: ends the sleep of every rank, above all of this one.
+    void on_news();
+
+    const ShmSegment& segment_;
+    PeerMesh& mesh_;
+    ShmBell* own_bell_;
+    bool crowded_;
+    std::atomic<std::uint32_t> news_{0};
+    std::uint32_t news_seen_ = 0;
+};
+
+}  // namespace ddprun
