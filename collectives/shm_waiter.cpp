@@ -94,7 +94,7 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, const PeerMes
     while (!condition.met()) {
         look_at_news(operation);
         if (Clock::now() >= operation.deadline) mesh_.fail_late(peer, operation);
-        sleep(peer, condition, operation.deadline);
+        wait_for_bell(peer, condition, operation.deadline);
     }
 }
 
@@ -110,7 +110,7 @@ bool ShmWaiter::spin(const ShmCondition& condition, const PeerMesh::Operation& o
     return false;
 }
 
-void ShmWaiter::sleep(int peer, const ShmCondition& condition, Clock::time_point deadline) {
+void ShmWaiter::wait_for_bell(int peer, const ShmCondition& condition, Clock::time_point deadline) {
     ShmBell& bell = segment_.bell(peer);
     const auto rest = std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestSleep);
     const auto nanoseconds = std::chrono::nanoseconds(rest).count();

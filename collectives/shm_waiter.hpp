@@ -44,7 +44,8 @@ class ShmWaiter {
     // Tells the others that this rank has made a step. After the step's words are written.
     void ring() const {
         ShmBell& bell = *own_bell_;
-        // Sequentially consistent, as in sleep(): either the sleeper sees the step or this rank the sleeper.
+        // Sequentially consistent, as in wait_for_bell(): either the sleeper sees the step or this rank the
+        // sleeper.
         bell.rung.fetch_add(1, std::memory_order_seq_cst);
         if (bell.sleepers.load(std::memory_order_seq_cst) != 0) wake(bell);
     }
@@ -53,7 +54,7 @@ class ShmWaiter {
     static void wake(ShmBell& bell);
     void wait_long(int peer, const ShmCondition& condition, const PeerMesh::Operation& operation);
     bool spin(const ShmCondition& condition, const PeerMesh::Operation& operation);
-    void sleep(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
+    void wait_for_bell(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
     // Throws if news have come that end the operation.
     void look_at_news(const PeerMesh::Operation& operation);
     // The lifeline's thread: ends the sleep of every rank, above all of this one.
