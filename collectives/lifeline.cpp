@@ -114,6 +114,13 @@ void Lifeline::enter(const Call& call) {
     state_.enter(call);
 }
 
+bool Lifeline::enter_if_quiet(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    if (!state_.is_quiet()) return false;
+    state_.enter(call);
+    return true;
+}
+
 std::optional<Verdict> Lifeline::verdict() const {
     const std::lock_guard lock(mutex_);
     return state_.verdict();

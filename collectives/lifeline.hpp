@@ -55,6 +55,8 @@ class Lifeline {
 
     // See LifelineState.
     void enter(const Call& call);
+    // Does the same, but only while there is no verdict and nobody has left; else returns false.
+    bool enter_if_quiet(const Call& call);
     std::optional<Verdict> verdict() const;
     std::optional<std::uint64_t> left_after(int rank) const;
     int left_before(std::uint64_t sequence) const;

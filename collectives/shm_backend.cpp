@@ -9,6 +9,20 @@ namespace {
 std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
 const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 
+// A call, from its entry to its end.
+class ShmTurn {
+  public:
+    ShmTurn(ShmChannel& channel, TcpBackend& tcp, const Call& call) : channel_(channel) {
+        channel.open(tcp.begin(call));
+    }
+    ~ShmTurn() { channel_.close(); }
+    ShmTurn(const ShmTurn&) = delete;
+    ShmTurn& operator=(const ShmTurn&) = delete;
+
+  private:
+    ShmChannel& channel_;
+};
+
 }  // namespace
 
 ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
@@ -25,8 +39,7 @@ void ShmBackend::exchange(const void* in, std::size_t bytes) {
 }
 
 void ShmBackend::all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    const auto operation = tcp_->begin({Operation::all_reduce, type, op, -1, count});
-    channel_.open(operation);
+    const ShmTurn turn(channel_, *tcp_, {Operation::all_reduce, type, op, -1, count});
     const std::size_t bytes = count * size_of(type);
     if (!is_small(bytes))
         return ShmPipeline(channel_, type, op).all_reduce(bytes_of(in), bytes_of(out), count);
@@ -37,8 +50,7 @@ void ShmBackend::all_reduce(const void* in, void* out, std::size_t count, DataTy
 }
 
 void ShmBackend::broadcast(void* data, std::size_t count, DataType type, int root) {
-    const auto operation = tcp_->begin({Operation::broadcast, type, ReduceOp::sum, root, count});
-    channel_.open(operation);
+    const ShmTurn turn(channel_, *tcp_, {Operation::broadcast, type, ReduceOp::sum, root, count});
     const std::size_t bytes = count * size_of(type);
     if (!is_small(bytes)) {
         return ShmPipeline(channel_, type, ReduceOp::sum).broadcast(bytes_of(data), count, root);
@@ -51,8 +63,7 @@ void ShmBackend::broadcast(void* data, std::size_t count, DataType type, int roo
 }
 
 void ShmBackend::all_gather(const void* in, void* out, std::size_t count, DataType type) {
-    const auto operation = tcp_->begin({Operation::all_gather, type, ReduceOp::sum, -1, count});
-    channel_.open(operation);
+    const ShmTurn turn(channel_, *tcp_, {Operation::all_gather, type, ReduceOp::sum, -1, count});
     const std::size_t bytes = count * size_of(type);
     if (!is_small(bytes)) {
         return ShmPipeline(channel_, type, ReduceOp::sum).all_gather(bytes_of(in), bytes_of(out), count);
@@ -65,8 +76,7 @@ void ShmBackend::all_gather(const void* in, void* out, std::size_t count, DataTy
 }
 
 void ShmBackend::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    const auto operation = tcp_->begin({Operation::reduce_scatter, type, op, -1, count});
-    channel_.open(operation);
+    const ShmTurn turn(channel_, *tcp_, {Operation::reduce_scatter, type, op, -1, count});
     const std::size_t part = count * size_of(type);
     const std::size_t whole = part * static_cast<std::size_t>(world_size_);
     if (!is_small(whole)) {
@@ -80,8 +90,7 @@ void ShmBackend::reduce_scatter(const void* in, void* out, std::size_t count, Da
 }
 
 void ShmBackend::barrier() {
-    const auto operation = tcp_->begin({Operation::barrier});
-    channel_.open(operation);
+    const ShmTurn turn(channel_, *tcp_, {Operation::barrier});
     exchange(nullptr, 0);
 }
 

@@ -38,7 +38,7 @@ ShmChannel::ShmChannel(const ShmSegment& segment, PeerMesh& mesh)
       world_size_(mesh.world_size()) {}
 
 void ShmChannel::open(const PeerMesh::Operation& operation) {
-    operation_ = &operation;
+    operation_ = operation;
     last_fingerprint_ = fingerprint_;
     if (!all_came_) {
         for (int peer = 0; peer < world_size_; ++peer) await_stamp(peer, call_, last_fingerprint_);
@@ -50,11 +50,12 @@ void ShmChannel::open(const PeerMesh::Operation& operation) {
 
 void ShmChannel::announce() {
     ShmCallRecord& record = segment_.record(rank_, bank());
-    const Call& call = operation_->call;
+    const Call& call = operation_.call;
     record.kinds.store(kinds_of(call), std::memory_order_relaxed);
     record.count.store(call.count, std::memory_order_relaxed);
     record.sequence.store(call.sequence, std::memory_order_relaxed);
-    step(segment_.flag(rank_, bank()).stamp, stamp_of(call_, fingerprint_));
+    segment_.flag(rank_, bank()).stamp.store(stamp_of(call_, fingerprint_), std::memory_order_release);
+    waiter_.ring_soon();
 }
 
 void ShmChannel::await_all() {
@@ -64,7 +65,7 @@ void ShmChannel::await_all() {
 
 void ShmChannel::await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint) {
     const auto& stamp = segment_.flag(peer, static_cast<int>(call % 2)).stamp;
-    waiter_.wait(peer, {&stamp, call, true}, *operation_);
+    waiter_.wait(peer, {&stamp, call, true}, operation_);
     if (stamp.load(std::memory_order_relaxed) != stamp_of(call, fingerprint)) fail_mismatch(peer, call);
 }
 
@@ -81,7 +82,7 @@ void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
         found.sequence = record.sequence.load(std::memory_order_relaxed);
         return found;
     };
-    mesh_.fail(mismatch_verdict(rank_, read(rank_), peer, read(peer)), *operation_);
+    mesh_.fail(mismatch_verdict(rank_, read(rank_), peer, read(peer)), operation_);
 }
 
 void ShmChannel::await_stage(std::uint64_t round) {
@@ -89,7 +90,7 @@ void ShmChannel::await_stage(std::uint64_t round) {
     const std::uint64_t released = round - kShmStages + 1;
     for (int i = 1; i < world_size_; ++i) {
         const int peer = (rank_ + i) % world_size_;
-        waiter_.wait(peer, {&segment_.progress(peer).released, released, false}, *operation_);
+        waiter_.wait(peer, {&segment_.progress(peer).released, released, false}, operation_);
     }
 }
 

@@ -23,8 +23,10 @@ class ShmChannel {
     int world_size() const noexcept { return world_size_; }
     std::size_t stage_size() const noexcept { return segment_.layout().stage_size(); }
 
-    // Begins the next call. The operation is borrowed until the next open().
+    // Begins the next call.
     void open(const PeerMesh::Operation& operation);
+    // Ends it.
+    void close() { waiter_.settle(); }
     // This rank's payload in the announcement of the open call, and its slot: to be written before
     // announce(). Of others: to be read after await(). Both stay until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }
@@ -46,10 +48,10 @@ class ShmChannel {
     void set_reduced(std::uint64_t round) { step(own_progress_->reduced, round + 1); }
     void set_released(std::uint64_t round) { step(own_progress_->released, round + 1); }
     void await_staged(int peer, std::uint64_t round) {
-        waiter_.wait(peer, {&segment_.progress(peer).staged, round + 1, false}, *operation_);
+        waiter_.wait(peer, {&segment_.progress(peer).staged, round + 1, false}, operation_);
     }
     void await_reduced(int peer, std::uint64_t round) {
-        waiter_.wait(peer, {&segment_.progress(peer).reduced, round + 1, false}, *operation_);
+        waiter_.wait(peer, {&segment_.progress(peer).reduced, round + 1, false}, operation_);
     }
 
   private:
@@ -67,7 +69,7 @@ class ShmChannel {
     ShmProgress* own_progress_;
     int rank_;
     int world_size_;
-    const PeerMesh::Operation* operation_ = nullptr;
+    PeerMesh::Operation operation_{};
     std::uint64_t call_ = 0;  // calls announced here so far, the open one included
     std::uint64_t round_ = 0;
     std::uint32_t fingerprint_ = 0;

@@ -84,7 +84,14 @@ void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
     mesh_.throw_if_ended(operation);
 }
 
-void ShmWaiter::wait_long(int peer, const ShmCondition& condition, const PeerMesh::Operation& operation) {
+void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+        if (condition.met()) return;
+        pause();
+    }
+    settle();
+    if (operation.deadline == Clock::time_point::max())
+        operation.deadline = Clock::now() + operation.limit.length;
     if (!crowded_ && spin(condition, operation)) return;
     for (int i = 0; i < kYields; ++i) {
         if (condition.met()) return;
@@ -98,7 +105,7 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, const PeerMes
     }
 }
 
-bool ShmWaiter::spin(const ShmCondition& condition, const PeerMesh::Operation& operation) {
+bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operation) {
     const auto limit = Clock::now() + kSpin;
     do {
         for (int i = 0; i < kPausesPerLook; ++i) {

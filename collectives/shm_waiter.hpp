@@ -36,24 +36,31 @@ class ShmWaiter {
     ShmWaiter(const ShmWaiter&) = delete;
     ShmWaiter& operator=(const ShmWaiter&) = delete;
 
-    // Waits for `peer` to fulfil the condition. Throws as PeerMesh::wait does.
-    void wait(int peer, const ShmCondition& condition, const PeerMesh::Operation& operation) {
+    // Waits for `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the operation's deadline
+    // from its limit when the first wait is a long one.
+    void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
         if (!condition.met()) wait_long(peer, condition, operation);
     }
 
     // Tells the others that this rank has made a step. After the step's words are written.
-    void ring() const {
-        ShmBell& bell = *own_bell_;
+    void ring() {
+        owes_ring_ = false;
         // Sequentially consistent, as in wait_for_bell(): either the sleeper sees the step or this rank the
         // sleeper.
-        bell.rung.fetch_add(1, std::memory_order_seq_cst);
-        if (bell.sleepers.load(std::memory_order_seq_cst) != 0) wake(bell);
+        own_bell_->rung.fetch_add(1, std::memory_order_seq_cst);
+        if (own_bell_->sleepers.load(std::memory_order_seq_cst) != 0) wake(*own_bell_);
+    }
+    // The same, but at the latest when this rank has waited for a moment, or calls settle(): the bell waits
+    // until the step's words have reached memory, during which this rank may look at those of others.
+    void ring_soon() noexcept { owes_ring_ = true; }
+    void settle() {
+        if (owes_ring_) ring();
     }
 
   private:
     static void wake(ShmBell& bell);
-    void wait_long(int peer, const ShmCondition& condition, const PeerMesh::Operation& operation);
-    bool spin(const ShmCondition& condition, const PeerMesh::Operation& operation);
+    void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
+    bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
     void wait_for_bell(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
     // Throws if news have come that end the operation.
     void look_at_news(const PeerMesh::Operation& operation);
@@ -64,6 +71,7 @@ class ShmWaiter {
     PeerMesh& mesh_;
     ShmBell* own_bell_;
     bool crowded_;
+    bool owes_ring_ = false;
     std::atomic<std::uint32_t> news_{0};
     std::uint32_t news_seen_ = 0;
 };

@@ -36,14 +36,15 @@ PeerMesh::Operation TcpBackend::begin(Call call) {
     if (!is_point_to_point(call.operation)) ++sequence_;
     call.sequence = sequence_;
     const PeerMesh::Operation operation{
-        call, PeerMesh::Clock::now() + operation_timeout_, {operation_timeout_, "operation_timeout"}};
+        call, PeerMesh::Clock::time_point::max(), {operation_timeout_, "operation_timeout"}};
     mesh_.enter(operation);
     return operation;
 }
 
 template <class Body>
 void TcpBackend::run(Call call, Body body) {
-    const PeerMesh::Operation operation = begin(call);
+    PeerMesh::Operation operation = begin(call);
+    operation.deadline = PeerMesh::Clock::now() + operation_timeout_;
     try {
         body(operation);
     } catch (const LinkLost& lost) {

@@ -40,7 +40,8 @@ class TcpBackend final : public Backend {
     bool ended() const override { return mesh_.ended(); }
 
     // For a backend on top that carries out some calls by itself: counts and enters the next call, as each of
-    // the operations above does. Throws if the communicator has ended.
+    // the operations above does. Throws if the communicator has ended. The deadline is left at the end of
+    // time, because the clock takes longer than a small reduction: who waits for long sets it from the limit.
     PeerMesh::Operation begin(Call call);
     PeerMesh& mesh() noexcept { return mesh_; }
 
