@@ -17,9 +17,9 @@ namespace {
 
 using Clock = PeerMesh::Clock;
 
-// Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth a sleep.
+// Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth one.
 constexpr std::chrono::microseconds kSpin{50};
-constexpr int kPausesPerLook = 32;
+constexpr int kPausesPerLook = 64;
 constexpr int kYields = 20;
 // A sleep that no bell ends; nothing depends on it but the patience with a lost wake of a dying rank.
 constexpr std::chrono::milliseconds kLongestSleep{50};
@@ -113,6 +113,8 @@ bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operati
             pause();
         }
         look_at_news(operation);
+        // The peer may have been put on this rank's CPU, where it runs only if given the chance.
+        ::sched_yield();
     } while (Clock::now() < limit);
     return false;
 }
