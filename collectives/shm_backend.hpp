@@ -3,7 +3,7 @@
 //
 // By the size of what a rank puts in, in all:
 //   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
-//   up to 8 KiB    (64 KiB of all ranks) in the rank's slot; everybody reads all slots
+//   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads all slots
 //   above          in staged rounds, see shm_pipeline.hpp
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.
@@ -17,8 +17,6 @@
 #include "collectives/tcp_backend.hpp"
 
 namespace ddprun {
-
-inline constexpr std::size_t kShmSlotsTogether = std::size_t{64} << 10;
 
 class ShmBackend final : public Backend {
   public:
@@ -40,9 +38,7 @@ class ShmBackend final : public Backend {
     std::byte* place(int rank, std::size_t bytes) const {
         return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
     }
-    bool is_small(std::size_t bytes) const noexcept {
-        return bytes <= kShmSlot && bytes <= kShmSlotsTogether / static_cast<std::size_t>(world_size_);
-    }
+    bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
     // Puts this rank's `bytes` there, and waits until all others have done so too.
     void exchange(const void* in, std::size_t bytes);
 

@@ -21,7 +21,9 @@ inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1
 inline constexpr std::uint32_t kShmVersion = 1;
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
-inline constexpr std::size_t kShmSlot = std::size_t{8} << 10;
+// A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.
+inline constexpr std::size_t kShmLargestSlot = std::size_t{64} << 10;
+inline constexpr std::size_t kShmSlotsTogether = std::size_t{128} << 10;
 inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
 // All stages together; for so many ranks that it is passed, each stage gets smaller.
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
@@ -79,6 +81,8 @@ class ShmLayout {
     explicit ShmLayout(int world_size);
 
     std::size_t size() const noexcept { return size_; }
+    // The largest payload for a slot.
+    std::size_t slot_payload() const noexcept { return slot_payload_; }
     // Bytes of one stage; a multiple of the page.
     std::size_t stage_size() const noexcept { return stage_size_; }
 
@@ -94,6 +98,8 @@ class ShmLayout {
   private:
     std::size_t lines_of(int rank) const noexcept;
 
+    std::size_t slot_payload_;
+    std::size_t slot_size_;
     std::size_t stage_size_;
     std::size_t slots_;
     std::size_t stages_;

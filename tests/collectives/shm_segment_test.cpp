@@ -44,7 +44,7 @@ TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[s
             for (int bank = 0; bank < 2; ++bank) {
                 add(layout.flag(rank, bank), sizeof(ShmFlag), kShmLine);
                 add(layout.record(rank, bank), sizeof(ShmCallRecord), kShmLine);
-                add(layout.slot(rank, bank), kShmSlot, 4096);
+                add(layout.slot(rank, bank), layout.slot_payload(), 4096);
             }
             add(layout.progress(rank), sizeof(ShmProgress), kShmLine);
             add(layout.bell(rank), sizeof(ShmBell), kShmLine);
