@@ -105,12 +105,12 @@ bool is_lost(const boost::system::system_error& error) {
 }
 
 std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, const Place& place,
+                                 const PeerMesh::Operation& joining, Transport transport,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
     if (!on_one_host(tcp->membership())) return tcp;
-    auto segment = hand_over_segment(tcp->mesh(), place.transport == Transport::automatic, joining);
+    auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
     if (!segment) return tcp;
     return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
 }
@@ -122,25 +122,11 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
     Membership membership = room.join->run({listener.endpoint(), host_identity()}, deadline);
-    auto session = std::make_unique<Communicator::Session>();
-    session->rank = place.rank;
-    session->world_size = place.world_size;
-    session->local_rank = place.local_rank >= 0 ? place.local_rank : membership.local_rank();
-    session->local_world_size =
-        place.local_world_size > 0 ? place.local_world_size : membership.local_world_size();
-    session->leave_timeout = options.leave_timeout;
+    auto session =
+        open_session(std::move(membership), std::move(listener), place.transport, options, deadline);
+    if (place.local_rank >= 0) session->local_rank = place.local_rank;
+    if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
-    const PeerMesh::Operation joining{
-        {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
-    session->backend = connect(std::move(membership), std::move(listener), joining, place, options);
-    return session;
-}
-
-std::unique_ptr<Communicator::Session> open_alone(const Place& place) {
-    auto session = std::make_unique<Communicator::Session>();
-    session->local_rank = std::max(place.local_rank, 0);
-    session->local_world_size = std::max(place.local_world_size, 1);
-    session->backend = std::make_unique<SoloBackend>();
     return session;
 }
 
@@ -195,7 +181,12 @@ std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store
 std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, const Place& place,
                                                     const CommunicatorOptions& options) {
     require_valid(place, options);
-    if (place.world_size == 1) return open_alone(place);
+    if (place.world_size == 1) {
+        auto session = open_session_alone(options);
+        session->local_rank = std::max(place.local_rank, 0);
+        session->local_world_size = std::max(place.local_world_size, 1);
+        return session;
+    }
     auto deadline = Clock::now() + options.join_timeout;
     std::optional<boost::system::system_error> lost;
     while (true) {
@@ -221,6 +212,31 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
             std::this_thread::sleep_for(kRejoinPause);
         }
     }
+}
+
+std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
+                                                    Transport transport, const CommunicatorOptions& options,
+                                                    Clock::time_point deadline) {
+    auto session = std::make_unique<Communicator::Session>();
+    session->rank = membership.rank;
+    session->world_size = membership.world_size();
+    session->local_rank = membership.local_rank();
+    session->local_world_size = membership.local_world_size();
+    session->options = options;
+    session->self = membership.member(membership.rank);
+    session->generation = membership.generation;
+    const PeerMesh::Operation joining{
+        {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    session->transport = transport;
+    session->backend = connect(std::move(membership), std::move(listener), joining, transport, options);
+    return session;
+}
+
+std::unique_ptr<Communicator::Session> open_session_alone(const CommunicatorOptions& options) {
+    auto session = std::make_unique<Communicator::Session>();
+    session->options = options;
+    session->backend = std::make_unique<SoloBackend>();
+    return session;
 }
 
 std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,

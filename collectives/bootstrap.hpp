@@ -11,6 +11,8 @@
 #include <variant>
 
 #include "collectives/communicator.hpp"
+#include "collectives/membership.hpp"
+#include "collectives/peer_mesh.hpp"
 #include "collectives/session.hpp"
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/store.hpp"
@@ -36,10 +38,6 @@ using Meeting = std::variant<TcpMeeting, FileMeeting>;
 // `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
 Meeting parse_url(const std::string& url);
 
-// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
-// hosts.
-enum class Transport { automatic, tcp };
-
 // DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
 Transport read_transport(const Environment& environment);
 
@@ -62,6 +60,15 @@ std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store
 // Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
 std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, const Place& place,
                                                     const CommunicatorOptions& options);
+
+// For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
+// the one it names for this rank.
+std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
+                                                    Transport transport, const CommunicatorOptions& options,
+                                                    PeerMesh::Clock::time_point deadline);
+
+// One rank without peers.
+std::unique_ptr<Communicator::Session> open_session_alone(const CommunicatorOptions& options);
 
 std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,
                                                          const CommunicatorOptions& options);

@@ -13,6 +13,11 @@ std::string_view name_of(Operation operation) noexcept {
         case Operation::send: return "send";
         case Operation::recv: return "recv";
         case Operation::join: return "join";
+        case Operation::reduce: return "reduce";
+        case Operation::gather: return "gather";
+        case Operation::scatter: return "scatter";
+        case Operation::all_to_all: return "all_to_all";
+        case Operation::split: return "split";
     }
     return "unknown";
 }
@@ -21,6 +26,16 @@ bool is_known(Operation operation) noexcept { return name_of(operation) != "unkn
 
 bool is_point_to_point(Operation operation) noexcept {
     return operation == Operation::send || operation == Operation::recv;
+}
+
+bool is_reduction(Operation operation) noexcept {
+    return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
+           operation == Operation::reduce;
+}
+
+bool has_root(Operation operation) noexcept {
+    return operation == Operation::broadcast || operation == Operation::reduce ||
+           operation == Operation::gather || operation == Operation::scatter;
 }
 
 Call on_wire(const Call& call) noexcept {
@@ -37,15 +52,15 @@ std::string describe(const Call& call) {
     std::string text(name_of(call.operation));
     if (call.operation == Operation::none || call.operation == Operation::join) return text;
     text += '(';
-    if (call.operation == Operation::all_reduce || call.operation == Operation::reduce_scatter) {
-        text += std::string(name_of(call.reduce)) + ", ";
-    }
-    if (call.operation != Operation::barrier) {
+    if (is_reduction(call.operation)) text += std::string(name_of(call.reduce)) + ", ";
+    if (call.operation != Operation::barrier && call.operation != Operation::split) {
         text += std::to_string(call.count) + ' ' + std::string(name_of(call.type));
     }
-    if (call.operation == Operation::broadcast) text += " from rank " + std::to_string(call.root);
-    if (call.operation == Operation::recv) text += " from rank " + std::to_string(call.root);
-    if (call.operation == Operation::send && call.root >= 0) text += " to rank " + std::to_string(call.root);
+    const bool arrives = call.operation == Operation::reduce || call.operation == Operation::gather ||
+                         call.operation == Operation::send;
+    if ((has_root(call.operation) || is_point_to_point(call.operation)) && call.root >= 0) {
+        text += (arrives ? " to rank " : " from rank ") + std::to_string(call.root);
+    }
     text += ')';
     if (!is_point_to_point(call.operation)) text += " as call " + std::to_string(call.sequence);
     return text;

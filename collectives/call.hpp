@@ -23,18 +23,27 @@ enum class Operation : std::uint8_t {
     send = 6,
     recv = 7,
     join = 8,  // the making of the communicator; never in a message
+    reduce = 9,
+    gather = 10,
+    scatter = 11,
+    all_to_all = 12,
+    split = 13,
 };
 
 std::string_view name_of(Operation operation) noexcept;
 bool is_known(Operation operation) noexcept;
 // True for send and recv, which concern two ranks only.
 bool is_point_to_point(Operation operation) noexcept;
+// True for operations that combine elements, so that the ReduceOp is part of the call.
+bool is_reduction(Operation operation) noexcept;
+// True for broadcast, reduce, gather and scatter.
+bool has_root(Operation operation) noexcept;
 
 struct Call {
     Operation operation = Operation::none;
     DataType type = DataType::f32;
     ReduceOp reduce = ReduceOp::sum;
-    std::int32_t root = -1;   // of broadcast; the peer of send and recv
+    std::int32_t root = -1;   // where has_root; the peer of send and recv
     std::uint64_t count = 0;  // elements, as the caller gave them
     std::uint64_t sequence =
         0;  // collectives count from 1; send and recv carry that of the collective before them
@@ -45,7 +54,7 @@ struct Call {
 // The call as its messages carry it: what sender and receiver must have in common, which for recv is a send.
 Call on_wire(const Call& call) noexcept;
 
-// `all_reduce(sum, 1000 f32) as call 7`, `send(10 f32)`.
+// `all_reduce(sum, 1000 f32) as call 7`, `gather(5 u8 to rank 2) as call 1`, `send(10 f32)`.
 std::string describe(const Call& call);
 
 }  // namespace ddprun

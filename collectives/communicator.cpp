@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <new>
 
 #include "collectives/bootstrap.hpp"
 #include "collectives/call.hpp"
+#include "collectives/reduce.hpp"
 #include "collectives/session.hpp"
+#include "collectives/split.hpp"
 
 namespace ddprun {
 namespace {
@@ -31,8 +34,10 @@ class Guard {
         if (!is_known(type)) refuse(operation_, "unknown DataType " + std::to_string(static_cast<int>(type)));
     }
 
-    void require_op(ReduceOp op) const {
+    void require_op(ReduceOp op, DataType type) const {
         if (!is_known(op)) refuse(operation_, "unknown ReduceOp " + std::to_string(static_cast<int>(op)));
+        if (is_defined(op, type)) return;
+        refuse(operation_, std::string(name_of(op)) + " is not defined for " + std::string(name_of(type)));
     }
 
     void require_buffer(const char* name, const void* data, std::size_t count, DataType type) const {
@@ -76,6 +81,26 @@ class Guard {
     Communicator::Session& session_;
     Operation operation_;
 };
+
+// The input of a reduction as the backend sums it: of premul_sum multiplied, at `place`, or where that is
+// null in memory of the session.
+const void* prepared(Communicator::Session& session, const Reduction& op, const void* in, void* place,
+                     std::size_t count, DataType type) {
+    if (op.op != ReduceOp::premul_sum || count == 0) return in;
+    if (place == nullptr) {
+        const std::size_t bytes = count * size_of(type);
+        try {
+            if (session.scaled.size() < bytes) session.scaled.resize(bytes);
+        } catch (const std::bad_alloc&) {
+            // The others have begun: they must not wait for this rank. Its own call throws this then, too.
+            session.backend->abort("no memory for " + std::to_string(bytes) + " bytes of premul_sum");
+            return in;
+        }
+        place = session.scaled.data();
+    }
+    scale(type, place, in, count, op.scalar);
+    return place;
+}
 
 }  // namespace
 
@@ -121,14 +146,15 @@ void Communicator::require_world_multiple(const char* operation, std::size_t who
                           {}, operation);
 }
 
-void Communicator::all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void Communicator::all_reduce(const void* in, void* out, std::size_t count, DataType type,
+                              const Reduction& op) {
     const Guard guard(session(), Operation::all_reduce);
     guard.require_type(type);
-    guard.require_op(op);
+    guard.require_op(op.op, type);
     guard.require_buffer("input", in, count, type);
     guard.require_buffer("output", out, count, type);
     guard.require_apart(out, count, in, count, 0, type);
-    session().backend->all_reduce(in, out, count, type, op);
+    session().backend->all_reduce(prepared(session(), op, in, out, count, type), out, count, type, op.op);
 }
 
 void Communicator::broadcast(void* data, std::size_t count, DataType type, int root) {
@@ -149,15 +175,70 @@ void Communicator::all_gather(const void* in, void* out, std::size_t count, Data
     session().backend->all_gather(in, out, count, type);
 }
 
-void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
+void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, DataType type,
+                                  const Reduction& op) {
     const Guard guard(session(), Operation::reduce_scatter);
     guard.require_type(type);
-    guard.require_op(op);
+    guard.require_op(op.op, type);
     guard.require_buffer("input", in, count, type);
     guard.require_buffer("output", out, count, type);
     const auto place = static_cast<std::size_t>(rank()) * count;
-    guard.require_apart(in, count * static_cast<std::size_t>(world_size()), out, count, place, type);
-    session().backend->reduce_scatter(in, out, count, type, op);
+    const std::size_t whole = count * static_cast<std::size_t>(world_size());
+    guard.require_apart(in, whole, out, count, place, type);
+    session().backend->reduce_scatter(prepared(session(), op, in, nullptr, whole, type), out, count, type,
+                                      op.op);
+}
+
+void Communicator::reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op,
+                          int root) {
+    const Guard guard(session(), Operation::reduce);
+    guard.require_type(type);
+    guard.require_op(op.op, type);
+    guard.require_rank("root", root);
+    guard.require_buffer("input", in, count, type);
+    const bool is_root = rank() == root;
+    if (is_root) {
+        guard.require_buffer("output", out, count, type);
+        guard.require_apart(out, count, in, count, 0, type);
+    }
+    const void* input = prepared(session(), op, in, is_root ? out : nullptr, count, type);
+    session().backend->reduce(input, out, count, type, op.op, root);
+}
+
+void Communicator::gather(const void* in, void* out, std::size_t count, DataType type, int root) {
+    const Guard guard(session(), Operation::gather);
+    guard.require_type(type);
+    guard.require_rank("root", root);
+    guard.require_buffer("input", in, count, type);
+    if (rank() == root) {
+        guard.require_buffer("output", out, count, type);
+        const auto place = static_cast<std::size_t>(rank()) * count;
+        guard.require_apart(out, count * static_cast<std::size_t>(world_size()), in, count, place, type);
+    }
+    session().backend->gather(in, out, count, type, root);
+}
+
+void Communicator::scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
+    const Guard guard(session(), Operation::scatter);
+    guard.require_type(type);
+    guard.require_rank("root", root);
+    guard.require_buffer("output", out, count, type);
+    if (rank() == root) {
+        guard.require_buffer("input", in, count, type);
+        const auto place = static_cast<std::size_t>(rank()) * count;
+        guard.require_apart(in, count * static_cast<std::size_t>(world_size()), out, count, place, type);
+    }
+    session().backend->scatter(in, out, count, type, root);
+}
+
+void Communicator::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
+    const Guard guard(session(), Operation::all_to_all);
+    guard.require_type(type);
+    guard.require_buffer("input", in, count, type);
+    guard.require_buffer("output", out, count, type);
+    const std::size_t whole = count * static_cast<std::size_t>(world_size());
+    guard.require_apart(out, whole, in, whole, 0, type);
+    session().backend->all_to_all(in, out, count, type);
 }
 
 void Communicator::barrier() {
@@ -179,6 +260,13 @@ void Communicator::recv(void* data, std::size_t count, DataType type, int peer) 
     guard.require_buffer("data", data, count, type);
     guard.require_peer(peer);
     session().backend->recv(data, count, type, peer);
+}
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+    const Guard guard(session(), Operation::split);
+    auto made = open_split_session(session(), color, key);
+    if (!made) return std::nullopt;
+    return Communicator(std::move(made));
 }
 
 void Communicator::abort(const std::string& reason) { session().backend->abort(reason); }

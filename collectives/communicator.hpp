@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -67,15 +68,18 @@ class Communicator {
     int local_rank() const;
     int local_world_size() const;
 
+    // Reductions take a ReduceOp, or premul_sum(scalar); invalid_argument where the operation has no meaning
+    // for the type.
+    //
     // data[i] of every rank becomes the reduction over all ranks' data[i].
     template <Element T, std::size_t N>
-    void all_reduce(std::span<T, N> data, ReduceOp op) {
+    void all_reduce(std::span<T, N> data, const Reduction& op) {
         all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op);
     }
 
     // The same from `in` to `out`, of equal sizes.
     template <Element T, std::size_t N>
-    void all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, ReduceOp op) {
+    void all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op) {
         require_equal("all_reduce", in.size(), out.size());
         all_reduce(in.data(), out.data(), out.size(), data_type_of<T>(), op);
     }
@@ -97,9 +101,51 @@ class Communicator {
     // `in`, world_size() times as long as `out`, is reduced over all ranks; out becomes this rank's part of
     // the result. In place when `out` is this rank's part of `in`.
     template <Element T, std::size_t N>
-    void reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, ReduceOp op) {
+    void reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out,
+                        const Reduction& op) {
         require_world_multiple("reduce_scatter", in.size(), out.size());
         reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+    }
+
+    // out of the root becomes the reduction over all ranks' `in`, of equal sizes; the other ranks' `out` is
+    // ignored. In place when both are the same.
+    template <Element T, std::size_t N>
+    void reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op,
+                int root) {
+        if (rank() == root) require_equal("reduce", in.size(), out.size());
+        reduce(in.data(), out.data(), in.size(), data_type_of<T>(), op, root);
+    }
+
+    // The same in place; the other ranks' data stays as it is.
+    template <Element T, std::size_t N>
+    void reduce(std::span<T, N> data, const Reduction& op, int root) {
+        reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op, root);
+    }
+
+    // out of the root, world_size() times as long as `in`, becomes all ranks' `in` in rank order; the other
+    // ranks' `out` is ignored. In place when the root's `in` is its part of `out`.
+    template <Element T, std::size_t N>
+    void gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
+        if (rank() == root) require_world_multiple("gather", out.size(), in.size());
+        gather(in.data(), out.data(), in.size(), data_type_of<T>(), root);
+    }
+
+    // out of rank r becomes the r-th part of the root's `in`, which is world_size() times as long; the other
+    // ranks' `in` is ignored. In place when the root's `out` is its part of `in`.
+    template <Element T, std::size_t N>
+    void scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
+        if (rank() == root) require_world_multiple("scatter", in.size(), out.size());
+        scatter(in.data(), out.data(), out.size(), data_type_of<T>(), root);
+    }
+
+    // Both of equal size, with a part for each rank: part s of rank r's `in` becomes part r of rank s's
+    // `out`. In place when both are the same.
+    template <Element T, std::size_t N>
+    void all_to_all(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
+        const std::size_t part = out.size() / static_cast<std::size_t>(world_size());
+        require_equal("all_to_all", in.size(), out.size());
+        require_world_multiple("all_to_all", out.size(), part);
+        all_to_all(in.data(), out.data(), part, data_type_of<T>());
     }
 
     // Returns when all ranks have called it.
@@ -119,23 +165,34 @@ class Communicator {
         recv(data.data(), data.size(), data_type_of<T>(), peer);
     }
 
-    // The untyped core beneath. `count` is elements: of each rank's share for all_gather (`in`) and
-    // reduce_scatter
-    // (`out`), of the whole buffer otherwise. Pointers may be null only when count is 0, and are aligned for
-    // the type.
-    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+    // The untyped core beneath. `count` is elements: of each rank's share for all_gather and gather (`in`),
+    // reduce_scatter and scatter (`out`) and all_to_all, of the whole buffer otherwise. Pointers may be null
+    // only when count is 0 or the buffer is ignored, and are aligned for the type.
+    void all_reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op);
     void broadcast(void* data, std::size_t count, DataType type, int root);
     void all_gather(const void* in, void* out, std::size_t count, DataType type);
-    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op);
+    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, const Reduction& op);
+    void reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op, int root);
+    void gather(const void* in, void* out, std::size_t count, DataType type, int root);
+    void scatter(const void* in, void* out, std::size_t count, DataType type, int root);
+    void all_to_all(const void* in, void* out, std::size_t count, DataType type);
     void send(const void* data, std::size_t count, DataType type, int peer);
     void recv(void* data, std::size_t count, DataType type, int peer);
+
+    // A new communicator for every colour, of the ranks that gave it, ordered by key, then by rank here; none
+    // for a rank whose colour is negative. Called by all ranks; needs no store; takes over the options, and
+    // goes by join_timeout for the connecting. The two do not depend on each other: each may end, fail or be
+    // destroyed without the other noticing, but for the death of a process. An error whose operation() is
+    // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
+    // could not take part by their ranks here; the text says which.
+    std::optional<Communicator> split(int color, int key = 0);
 
     // Ends the communicator on all ranks: their running and later calls fail with code `aborted`, this rank
     // as the culprit, and `reason` in the text. From any thread, but not during construction, move or
     // destruction.
     void abort(const std::string& reason);
 
-    // How the library itself, its tests, and later split() hand over what they have put together.
+    // How the library itself, its tests and split() hand over what they have put together.
     struct Session;
     explicit Communicator(std::unique_ptr<Session> session);
 

@@ -14,14 +14,6 @@ namespace {
 constexpr std::size_t kMaxRanksInText = 16;
 constexpr char kNoTable = '!';
 
-Nonce random_nonce() {
-    Nonce nonce;
-    if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-        fail_errno(errno, "cannot get random bytes");
-    }
-    return nonce;
-}
-
 std::chrono::milliseconds rest_until(Join::Clock::time_point deadline) {
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Join::Clock::now());
     return std::max(rest, std::chrono::milliseconds(0));
@@ -53,6 +45,14 @@ bool is_timeout(const boost::system::system_error& error) {
 }
 
 }  // namespace
+
+Nonce random_nonce() {
+    Nonce nonce;
+    if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+        fail_errno(errno, "cannot get random bytes");
+    }
+    return nonce;
+}
 
 Join::Join(Store& store, int rank, int world_size, std::uint32_t generation, std::string owner)
     : store_(store),

@@ -38,6 +38,7 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
                        int awaited, const TimeLimit& limit) {
     std::vector<int> absent;
     std::vector<int> elsewhere;
+    std::vector<int> ahead;
     for (int other = 0; other < static_cast<int>(progress.size()); ++other) {
         const auto& theirs = progress[static_cast<std::size_t>(other)];
         if (other == rank) continue;
@@ -48,6 +49,8 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
         } else if (theirs->sequence == call.sequence && !is_point_to_point(theirs->operation) &&
                    !(on_wire(*theirs) == on_wire(call))) {
             elsewhere.push_back(other);
+        } else if (theirs->sequence > call.sequence) {
+            ahead.push_back(other);
         }
     }
     const std::string prefix = "after " + seconds(limit.length) + " (" + std::string(limit.option) + ") ";
@@ -59,10 +62,11 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
                     list(elsewhere, progress)};
     }
     if (!absent.empty()) return {CollectiveErrorCode::timed_out, absent, prefix + list(absent, progress)};
-    return {
-        CollectiveErrorCode::timed_out,
-        {awaited},
-        prefix + "all ranks have come, but no data from or to rank " + std::to_string(awaited) + " moves"};
+    std::string text =
+        "all ranks have come, but no data from or to rank " + std::to_string(awaited) + " moves";
+    // They finished a call of this number, which need not have been this one.
+    if (!ahead.empty()) text += "; " + list(ahead, progress);
+    return {CollectiveErrorCode::timed_out, {awaited}, prefix + text};
 }
 
 }  // namespace ddprun

@@ -6,17 +6,36 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "collectives/types.hpp"
 
 namespace ddprun {
 
-// out[i] = received[i] op local[i]; avg sums (see finish_average). `out` may be `local` itself; otherwise the
-// three buffers do not overlap.
+// out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be
+// `local` itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and rounded,
+// here and each time: whoever reduces more than two such inputs uses combine_all, or widens first.
 void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
              std::size_t count);
 
 // data[i] /= ranks, for the sums of ReduceOp::avg. Integers truncate towards zero.
 void finish_average(DataType type, void* data, std::size_t count, int ranks);
+
+// out[i] = the finished reduction over all inputs' [i], taken in order, averages divided; one input at least.
+// f16 and bf16 are accumulated in f32 and rounded once. `out` overlaps no input.
+void combine_all(ReduceOp op, DataType type, void* out, std::span<const void* const> inputs,
+                 std::size_t count);
+
+// out[i] = in[i] * scalar, for the inputs of ReduceOp::premul_sum; floating point only. `out` may be `in`
+// itself.
+void scale(DataType type, void* out, const void* in, std::size_t count, double scalar);
+
+// True where partial results must be carried in f32 to be rounded only once: f16 and bf16, but for min and
+// max, which choose among values.
+bool carries_f32(ReduceOp op, DataType type) noexcept;
+
+// From f16 or bf16 to f32, exactly, and back, rounded to nearest even.
+void widen(DataType type, float* out, const void* in, std::size_t count);
+void narrow(DataType type, void* out, const float* in, std::size_t count);
 
 }  // namespace ddprun

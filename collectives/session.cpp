@@ -18,7 +18,7 @@ Communicator::Session::~Session() {
     if (!room.join) return;
     try {
         room.join->say_gone();
-        if (room.host && healthy) room.join->wait_for_others_gone(leave_timeout);
+        if (room.host && healthy) room.join->wait_for_others_gone(options.leave_timeout);
     } catch (const boost::system::system_error&) {
         // The store is gone before us; then nobody waits for this goodbye either.
     }

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "collectives/backend.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/join.hpp"
+#include "collectives/membership.hpp"
 #include "rendezvous/store.hpp"
 
 namespace ddprun {
@@ -29,19 +32,29 @@ struct MeetingRoom {
     ~MeetingRoom();
 };
 
+// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
+// hosts.
+enum class Transport { automatic, tcp };
+
 struct Communicator::Session {
     int rank = 0;
     int world_size = 1;
     int local_rank = 0;
     int local_world_size = 1;
-    std::chrono::milliseconds leave_timeout{0};
+    // For those that are split off.
+    CommunicatorOptions options;
+    Transport transport = Transport::automatic;
+    Member self;  // where this rank listens, and on which host; unused when alone
+    std::uint32_t generation = 0;
     MeetingRoom room;
     std::unique_ptr<Backend> backend;
+    // Inputs of premul_sum, multiplied, where no output has room for them. Kept between calls.
+    std::vector<std::byte> scaled;
     std::atomic<bool> in_use{false};
 
     Session();
-    // Leaves in order: first the ranks, then the store; waits, leave_timeout at most, for those who still
-    // need a store that lives here.
+    // Leaves in order: first the ranks, then the store; waits, options.leave_timeout at most, for those who
+    // still need a store that lives here.
     ~Session();
 };
 

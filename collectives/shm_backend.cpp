@@ -12,8 +12,8 @@ const std::byte* bytes_of(const void* data) { return static_cast<const std::byte
 // A call, from its entry to its end.
 class ShmTurn {
   public:
-    ShmTurn(ShmChannel& channel, TcpBackend& tcp, const Call& call) : channel_(channel) {
-        channel.open(tcp.begin(call));
+    ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {
+        channel.open(operation);
     }
     ~ShmTurn() { channel_.close(); }
     ShmTurn(const ShmTurn&) = delete;
@@ -39,7 +39,7 @@ void ShmBackend::exchange(const void* in, std::size_t bytes) {
 }
 
 void ShmBackend::all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    const ShmTurn turn(channel_, *tcp_, {Operation::all_reduce, type, op, -1, count});
+    const ShmTurn turn(channel_, tcp_->begin({Operation::all_reduce, type, op, -1, count}));
     const std::size_t bytes = count * size_of(type);
     if (!is_small(bytes))
         return ShmPipeline(channel_, type, op).all_reduce(bytes_of(in), bytes_of(out), count);
@@ -50,7 +50,7 @@ void ShmBackend::all_reduce(const void* in, void* out, std::size_t count, DataTy
 }
 
 void ShmBackend::broadcast(void* data, std::size_t count, DataType type, int root) {
-    const ShmTurn turn(channel_, *tcp_, {Operation::broadcast, type, ReduceOp::sum, root, count});
+    const ShmTurn turn(channel_, tcp_->begin({Operation::broadcast, type, ReduceOp::sum, root, count}));
     const std::size_t bytes = count * size_of(type);
     if (!is_small(bytes)) {
         return ShmPipeline(channel_, type, ReduceOp::sum).broadcast(bytes_of(data), count, root);
@@ -63,7 +63,7 @@ void ShmBackend::broadcast(void* data, std::size_t count, DataType type, int roo
 }
 
 void ShmBackend::all_gather(const void* in, void* out, std::size_t count, DataType type) {
-    const ShmTurn turn(channel_, *tcp_, {Operation::all_gather, type, ReduceOp::sum, -1, count});
+    const ShmTurn turn(channel_, tcp_->begin({Operation::all_gather, type, ReduceOp::sum, -1, count}));
     const std::size_t bytes = count * size_of(type);
     if (!is_small(bytes)) {
         return ShmPipeline(channel_, type, ReduceOp::sum).all_gather(bytes_of(in), bytes_of(out), count);
@@ -76,7 +76,7 @@ void ShmBackend::all_gather(const void* in, void* out, std::size_t count, DataTy
 }
 
 void ShmBackend::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    const ShmTurn turn(channel_, *tcp_, {Operation::reduce_scatter, type, op, -1, count});
+    const ShmTurn turn(channel_, tcp_->begin({Operation::reduce_scatter, type, op, -1, count}));
     const std::size_t part = count * size_of(type);
     const std::size_t whole = part * static_cast<std::size_t>(world_size_);
     if (!is_small(whole)) {
@@ -90,7 +90,7 @@ void ShmBackend::reduce_scatter(const void* in, void* out, std::size_t count, Da
 }
 
 void ShmBackend::barrier() {
-    const ShmTurn turn(channel_, *tcp_, {Operation::barrier});
+    const ShmTurn turn(channel_, tcp_->begin({Operation::barrier}));
     exchange(nullptr, 0);
 }
 
@@ -100,6 +100,36 @@ void ShmBackend::send(const void* data, std::size_t count, DataType type, int pe
 
 void ShmBackend::recv(void* data, std::size_t count, DataType type, int peer) {
     tcp_->recv(data, count, type, peer);
+}
+
+void ShmBackend::announce(const Call& call) {
+    const ShmTurn turn(channel_, tcp_->prepare(call));
+    channel_.announce();
+}
+
+void ShmBackend::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+    announce({Operation::reduce, type, op, root, count});
+    tcp_->reduce(in, out, count, type, op, root);
+}
+
+void ShmBackend::gather(const void* in, void* out, std::size_t count, DataType type, int root) {
+    announce({Operation::gather, type, ReduceOp::sum, root, count});
+    tcp_->gather(in, out, count, type, root);
+}
+
+void ShmBackend::scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
+    announce({Operation::scatter, type, ReduceOp::sum, root, count});
+    tcp_->scatter(in, out, count, type, root);
+}
+
+void ShmBackend::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
+    announce({Operation::all_to_all, type, ReduceOp::sum, -1, count});
+    tcp_->all_to_all(in, out, count, type);
+}
+
+void ShmBackend::exchange(const void* in, void* out, std::size_t bytes) {
+    announce({Operation::split, DataType::u8, ReduceOp::sum, -1, bytes});
+    tcp_->exchange(in, out, bytes);
 }
 
 }  // namespace ddprun

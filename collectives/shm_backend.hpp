@@ -8,7 +8,8 @@
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.
 //
-// The TCP backend beneath stays: its lifeline finds the dead and carries verdicts, send and recv go over it.
+// The TCP backend beneath stays: its lifeline finds the dead and carries verdicts, send, recv
+// and what is not named above go over it, announced in shared memory, so that mismatches are found.
 #pragma once
 
 #include <memory>
@@ -30,6 +31,11 @@ class ShmBackend final : public Backend {
     void barrier() override;
     void send(const void* data, std::size_t count, DataType type, int peer) override;
     void recv(void* data, std::size_t count, DataType type, int peer) override;
+    void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+    void gather(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void scatter(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void all_to_all(const void* in, void* out, std::size_t count, DataType type) override;
+    void exchange(const void* in, void* out, std::size_t bytes) override;
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     bool ended() const override { return tcp_->ended(); }
 
@@ -39,6 +45,8 @@ class ShmBackend final : public Backend {
         return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
     }
     bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
+    // Before a collective goes over TCP: ranks that are in another call find out.
+    void announce(const Call& call);
     // Puts this rank's `bytes` there, and waits until all others have done so too.
     void exchange(const void* in, std::size_t bytes);
 

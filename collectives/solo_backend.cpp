@@ -48,6 +48,31 @@ void SoloBackend::recv(void*, std::size_t, DataType, int) {
     check(false, "a rank alone has no peer to receive from");
 }
 
+void SoloBackend::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp, int) {
+    enter(Operation::reduce, count, type);
+    copy(out, in, count, type);
+}
+
+void SoloBackend::gather(const void* in, void* out, std::size_t count, DataType type, int) {
+    enter(Operation::gather, count, type);
+    copy(out, in, count, type);
+}
+
+void SoloBackend::scatter(const void* in, void* out, std::size_t count, DataType type, int) {
+    enter(Operation::scatter, count, type);
+    copy(out, in, count, type);
+}
+
+void SoloBackend::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
+    enter(Operation::all_to_all, count, type);
+    copy(out, in, count, type);
+}
+
+void SoloBackend::exchange(const void* in, void* out, std::size_t bytes) {
+    enter(Operation::split, bytes, DataType::u8);
+    copy(out, in, bytes, DataType::u8);
+}
+
 void SoloBackend::abort(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (!verdict_) verdict_ = abort_verdict(0, reason);

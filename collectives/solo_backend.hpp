@@ -21,6 +21,11 @@ class SoloBackend final : public Backend {
     // There is no peer; Communicator refuses such calls before they come here.
     void send(const void* data, std::size_t count, DataType type, int peer) override;
     void recv(void* data, std::size_t count, DataType type, int peer) override;
+    void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+    void gather(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void scatter(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void all_to_all(const void* in, void* out, std::size_t count, DataType type) override;
+    void exchange(const void* in, void* out, std::size_t bytes) override;
     void abort(const std::string& reason) override;
     bool ended() const override;
 

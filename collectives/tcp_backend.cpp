@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "collectives/exchange_schedule.hpp"
 #include "collectives/reduce.hpp"
 #include "collectives/transfer.hpp"
 #include "collectives/tree_schedule.hpp"
@@ -17,7 +18,13 @@ const std::byte* bytes_at(const void* data, std::size_t offset = 0) {
     return static_cast<const std::byte*>(data) + offset;
 }
 
-void copy(std::byte* out, const std::byte* in, std::size_t bytes) {
+// The part that belongs to a rank, of a buffer with `bytes` for each.
+template <class Pointer>
+auto part_at(Pointer data, int rank, std::size_t bytes) {
+    return bytes_at(data, static_cast<std::size_t>(rank) * bytes);
+}
+
+void copy_bytes(std::byte* out, const std::byte* in, std::size_t bytes) {
     if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
 }
 
@@ -41,6 +48,12 @@ PeerMesh::Operation TcpBackend::begin(Call call) {
     return operation;
 }
 
+PeerMesh::Operation TcpBackend::prepare(Call call) {
+    PeerMesh::Operation operation = begin(call);
+    --sequence_;
+    return operation;
+}
+
 template <class Body>
 void TcpBackend::run(Call call, Body body) {
     PeerMesh::Operation operation = begin(call);
@@ -58,6 +71,13 @@ void TcpBackend::all_reduce(const void* in, void* out, std::size_t count, DataTy
         if (bytes <= kSmallGather / static_cast<std::size_t>(world_size())) {
             disseminate(bytes_at(in), bytes, operation);
             reduce_blocks(bytes_at(out), count, type, op);
+            return;
+        }
+        if (carries_f32(op, type)) {
+            const std::vector<Range> ranges = even_ranges(count);
+            const std::size_t own = ranges[static_cast<std::size_t>(rank())].begin * size_of(type);
+            reduce_own_range_as_f32(in, bytes_at(out, own), ranges, type, op, operation);
+            gather_ranges(bytes_at(out), ranges, type, operation);
             return;
         }
         for (int i = 0; i < world_size(); ++i) {
@@ -86,34 +106,124 @@ void TcpBackend::broadcast(void* data, std::size_t count, DataType type, int roo
 }
 
 void TcpBackend::all_gather(const void* in, void* out, std::size_t count, DataType type) {
-    run({Operation::all_gather, type, ReduceOp::sum, -1, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
+    gather_all({Operation::all_gather, type, ReduceOp::sum, -1, count}, in, out);
+}
+
+void TcpBackend::exchange(const void* in, void* out, std::size_t bytes) {
+    gather_all({Operation::split, DataType::u8, ReduceOp::sum, -1, bytes}, in, out);
+}
+
+void TcpBackend::gather_all(const Call& call, const void* in, void* out) {
+    run(call, [&](const PeerMesh::Operation& operation) {
+        const std::size_t bytes = call.count * size_of(call.type);
         if (bytes <= kSmallGather / static_cast<std::size_t>(world_size())) {
             disseminate(bytes_at(in), bytes, operation);
             for (int i = 0; i < world_size(); ++i) {
-                copy(bytes_at(out, static_cast<std::size_t>(i) * bytes), block_of(i, bytes), bytes);
+                copy_bytes(part_at(out, i, bytes), block_of(i, bytes), bytes);
             }
             return;
         }
-        copy(bytes_at(out, static_cast<std::size_t>(rank()) * bytes), bytes_at(in), bytes);
-        for (int i = 0; i < world_size(); ++i) {
-            std::byte* part = bytes_at(out, static_cast<std::size_t>(i) * bytes);
-            chunks_[static_cast<std::size_t>(i)] = {part, part, count};
-        }
-        run_ring(RingSchedule::all_gather(rank(), world_size()), type, ReduceOp::sum, false, operation);
+        copy_bytes(part_at(out, rank(), bytes), bytes_at(in), bytes);
+        gather_ranges(bytes_at(out), equal_ranges(call.count), call.type, operation);
     });
 }
 
 void TcpBackend::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
     run({Operation::reduce_scatter, type, op, -1, count}, [&](const PeerMesh::Operation& operation) {
+        reduce_own_range(in, bytes_at(out), equal_ranges(count), type, op, operation);
+    });
+}
+
+void TcpBackend::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
+    run({Operation::reduce, type, op, root, count}, [&](const PeerMesh::Operation& operation) {
+        const bool small = count * size_of(type) <= kSmallReduce;
+        small ? reduce_in_tree(in, out, operation) : reduce_in_ring(in, out, operation);
+    });
+}
+
+void TcpBackend::reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation) {
+    const Call& call = operation.call;
+    const bool wide = carries_f32(call.reduce, call.type);
+    const DataType carried = wide ? DataType::f32 : call.type;
+    const std::size_t bytes = call.count * size_of(carried);
+    const TreePlace place = binomial_tree(rank(), world_size(), call.root);
+    make_room(blocks_, bytes, operation);
+    make_room(partial_, bytes, operation);
+    const std::byte* own = bytes_at(in);
+    std::byte* sum = place.parent < 0 && !wide ? bytes_at(out) : partial_.data();
+    if (wide) {
+        widen(call.type, reinterpret_cast<float*>(sum), in, call.count);
+        own = sum;
+    }
+    // The smallest subtree is ready first.
+    for (auto child = place.children.rbegin(); child != place.children.rend(); ++child) {
+        transfer(mesh_, {*child, blocks_.data(), bytes}, {}, operation);
+        combine(call.reduce, carried, sum, blocks_.data(), own, call.count);
+        own = sum;
+    }
+    if (place.parent >= 0) return transfer(mesh_, {}, {place.parent, own, bytes}, operation);
+    if (call.reduce == ReduceOp::avg) finish_average(carried, sum, call.count, world_size());
+    if (wide) narrow(call.type, out, reinterpret_cast<const float*>(sum), call.count);
+}
+
+void TcpBackend::reduce_in_ring(const void* in, void* out, const PeerMesh::Operation& operation) {
+    const Call& call = operation.call;
+    const std::size_t element = size_of(call.type);
+    const std::vector<Range> ranges = even_ranges(call.count);
+    const Range own = ranges[static_cast<std::size_t>(rank())];
+    const bool is_root = rank() == call.root;
+    make_room(blocks_, is_root ? 0 : own.size * element, operation);
+    std::byte* result = is_root ? bytes_at(out, own.begin * element) : blocks_.data();
+    reduce_own_range(in, result, ranges, call.type, call.reduce, operation);
+    if (!is_root) return transfer(mesh_, {}, {call.root, result, own.size * element}, operation);
+    for (int i = 1; i < world_size(); ++i) {
+        const int from = (rank() + i) % world_size();
+        const Range range = ranges[static_cast<std::size_t>(from)];
+        transfer(mesh_, {from, bytes_at(out, range.begin * element), range.size * element}, {}, operation);
+    }
+}
+
+void TcpBackend::gather(const void* in, void* out, std::size_t count, DataType type, int root) {
+    run({Operation::gather, type, ReduceOp::sum, root, count}, [&](const PeerMesh::Operation& operation) {
         const std::size_t bytes = count * size_of(type);
-        make_room(partial_, world_size() > 2 ? bytes : 0, operation);
-        for (int i = 0; i < world_size(); ++i) {
-            std::byte* kept = i == rank() ? bytes_at(out) : partial_.data();
-            chunks_[static_cast<std::size_t>(i)] = {bytes_at(in, static_cast<std::size_t>(i) * bytes), kept,
-                                                    count};
+        if (rank() != root) return transfer(mesh_, {}, {root, bytes_at(in), bytes}, operation);
+        copy_bytes(part_at(out, rank(), bytes), bytes_at(in), bytes);
+        for (int i = 1; i < world_size(); ++i) {
+            const int from = (rank() + i) % world_size();
+            transfer(mesh_, {from, part_at(out, from, bytes), bytes}, {}, operation);
         }
-        run_ring(RingSchedule::reduce_scatter(rank(), world_size()), type, op, true, operation);
+    });
+}
+
+void TcpBackend::scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
+    run({Operation::scatter, type, ReduceOp::sum, root, count}, [&](const PeerMesh::Operation& operation) {
+        const std::size_t bytes = count * size_of(type);
+        if (rank() != root) return transfer(mesh_, {root, bytes_at(out), bytes}, {}, operation);
+        for (int i = 1; i < world_size(); ++i) {
+            const int to = (rank() + i) % world_size();
+            transfer(mesh_, {}, {to, part_at(in, to, bytes), bytes}, operation);
+        }
+        copy_bytes(bytes_at(out), part_at(in, rank(), bytes), bytes);
+    });
+}
+
+void TcpBackend::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
+    run({Operation::all_to_all, type, ReduceOp::sum, -1, count}, [&](const PeerMesh::Operation& operation) {
+        const std::size_t bytes = count * size_of(type);
+        const bool in_place = in == out;
+        make_room(partial_, in_place ? bytes : 0, operation);
+        for (int step = 0; step < exchange_steps(world_size()); ++step) {
+            const int partner = exchange_partner(rank(), world_size(), step);
+            std::byte* place = part_at(out, partner, bytes);
+            if (partner == rank()) {
+                copy_bytes(place, part_at(in, partner, bytes), bytes);
+                continue;
+            }
+            std::byte* received = in_place ? partial_.data() : place;
+            transfer(mesh_, {partner, received, bytes}, {partner, part_at(in, partner, bytes), bytes},
+                     operation);
+            copy_bytes(place, received, bytes);
+        }
     });
 }
 
@@ -137,7 +247,7 @@ void TcpBackend::recv(void* data, std::size_t count, DataType type, int peer) {
 void TcpBackend::disseminate(const std::byte* block, std::size_t bytes,
                              const PeerMesh::Operation& operation) {
     make_room(blocks_, bytes * static_cast<std::size_t>(world_size()), operation);
-    copy(blocks_.data(), block, bytes);
+    copy_bytes(blocks_.data(), block, bytes);
     for (int i = 0; i < dissemination_rounds(world_size()); ++i) {
         const DisseminationRound round = dissemination_round(rank(), world_size(), i);
         const std::size_t size = static_cast<std::size_t>(round.blocks) * bytes;
@@ -152,10 +262,58 @@ const std::byte* TcpBackend::block_of(int rank_of_block, std::size_t bytes) cons
 }
 
 void TcpBackend::reduce_blocks(std::byte* out, std::size_t count, DataType type, ReduceOp op) {
-    const std::size_t bytes = count * size_of(type);
-    copy(out, block_of(0, bytes), bytes);
-    for (int i = 1; i < world_size(); ++i) combine(op, type, out, block_of(i, bytes), out, count);
-    if (op == ReduceOp::avg) finish_average(type, out, count, world_size());
+    inputs_.clear();
+    for (int i = 0; i < world_size(); ++i) inputs_.push_back(block_of(i, count * size_of(type)));
+    combine_all(op, type, out, inputs_, count);
+}
+
+std::vector<Range> TcpBackend::equal_ranges(std::size_t each) const {
+    std::vector<Range> ranges;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) ranges.push_back({i * each, each});
+    return ranges;
+}
+
+std::vector<Range> TcpBackend::even_ranges(std::size_t count) const {
+    std::vector<Range> ranges;
+    for (int i = 0; i < world_size(); ++i) ranges.push_back(chunk_range(count, world_size(), i));
+    return ranges;
+}
+
+void TcpBackend::reduce_own_range(const void* in, std::byte* out, std::span<const Range> ranges,
+                                  DataType type, ReduceOp op, const PeerMesh::Operation& operation) {
+    if (carries_f32(op, type)) return reduce_own_range_as_f32(in, out, ranges, type, op, operation);
+    const std::size_t element = size_of(type);
+    // The first range is the largest.
+    make_room(partial_, world_size() > 2 ? ranges[0].size * element : 0, operation);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* kept = static_cast<int>(i) == rank() ? out : partial_.data();
+        chunks_[i] = {bytes_at(in, ranges[i].begin * element), kept, ranges[i].size};
+    }
+    run_ring(RingSchedule::reduce_scatter(rank(), world_size()), type, op, true, operation);
+}
+
+void TcpBackend::reduce_own_range_as_f32(const void* in, std::byte* out, std::span<const Range> ranges,
+                                         DataType type, ReduceOp op, const PeerMesh::Operation& operation) {
+    const std::size_t count = ranges.back().begin + ranges.back().size;
+    make_room(wide_, count * sizeof(float), operation);
+    auto* wide = reinterpret_cast<float*>(wide_.data());
+    widen(type, wide, in, count);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* part = bytes_at(wide + ranges[i].begin);
+        chunks_[i] = {part, part, ranges[i].size};
+    }
+    run_ring(RingSchedule::reduce_scatter(rank(), world_size()), DataType::f32, op, false, operation);
+    const Range own = ranges[static_cast<std::size_t>(rank())];
+    narrow(type, out, wide + own.begin, own.size);
+}
+
+void TcpBackend::gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
+                               const PeerMesh::Operation& operation) {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        std::byte* part = data + ranges[i].begin * size_of(type);
+        chunks_[i] = {part, part, ranges[i].size};
+    }
+    run_ring(RingSchedule::all_gather(rank(), world_size()), type, ReduceOp::sum, false, operation);
 }
 
 void TcpBackend::run_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,

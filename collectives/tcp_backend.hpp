@@ -1,16 +1,23 @@
 // TcpBackend: collectives between two or more ranks over TCP. The caller's thread does all the work.
 //
 // Small messages take few steps, large ones the least bytes:
-//   all_reduce, all_gather   dissemination up to kSmallGather bytes in all ranks' blocks together, else the
-//   ring broadcast                binomial tree up to kSmallBroadcast bytes, else a chain that hands on what
-//   arrives reduce_scatter           the ring barrier                  dissemination without payload
+//   all_reduce, all_gather: dissemination up to kSmallGather bytes in all ranks' blocks together, else the
+//   ring broadcast: binomial tree up to kSmallBroadcast bytes, else a chain that hands on what arrives
+//   reduce_scatter: the ring
+//   reduce: binomial tree up to kSmallReduce bytes, else the ring's reducing half, then all parts to the root
+//   gather, scatter: each rank's part straight to or from the root
+//   all_to_all: every two ranks swap their parts, one partner at a time
+//   barrier: dissemination without payload
 // Which one runs depends only on the call and the number of ranks, and each fixes the order in which the
 // ranks' values are combined; so results are bitwise equal on all ranks and from run to run. Dissemination
-// combines in rank order 0, 1, …; the ring combines chunk c in the order c, c+1, … (mod n); one rank finishes
-// each element, the others copy it.
+// combines in rank order 0, 1, …; the tree joins the values of neighbouring ranks, counted from the root,
+// then of pairs, and so on; the ring combines chunk c in the order c, c+1, … (mod n); one rank finishes each
+// element, the others copy it. The ring reduces f16 and bf16 as f32 and hands their results round as they
+// are, so they are rounded once; it needs memory for the input as f32.
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <vector>
 
 #include "collectives/backend.hpp"
@@ -21,6 +28,7 @@ namespace ddprun {
 
 inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
 inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
+inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 
 class TcpBackend final : public Backend {
   public:
@@ -36,6 +44,11 @@ class TcpBackend final : public Backend {
     void barrier() override;
     void send(const void* data, std::size_t count, DataType type, int peer) override;
     void recv(void* data, std::size_t count, DataType type, int peer) override;
+    void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+    void gather(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void scatter(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void all_to_all(const void* in, void* out, std::size_t count, DataType type) override;
+    void exchange(const void* in, void* out, std::size_t bytes) override;
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     bool ended() const override { return mesh_.ended(); }
 
@@ -43,6 +56,8 @@ class TcpBackend final : public Backend {
     // the operations above does. Throws if the communicator has ended. The deadline is left at the end of
     // time, because the clock takes longer than a small reduction: who waits for long sets it from the limit.
     PeerMesh::Operation begin(Call call);
+    // The same for a call that then goes to an operation above, which counts it.
+    PeerMesh::Operation prepare(Call call);
     PeerMesh& mesh() noexcept { return mesh_; }
 
     const Membership& membership() const noexcept { return mesh_.membership(); }
@@ -52,10 +67,25 @@ class TcpBackend final : public Backend {
     template <class Body>
     void run(Call call, Body body);
 
+    void gather_all(const Call& call, const void* in, void* out);
+    void reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation);
+    void reduce_in_ring(const void* in, void* out, const PeerMesh::Operation& operation);
     // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of rank + 1, ….
     void disseminate(const std::byte* block, std::size_t bytes, const PeerMesh::Operation& operation);
     const std::byte* block_of(int rank, std::size_t bytes) const;
     void reduce_blocks(std::byte* out, std::size_t count, DataType type, ReduceOp op);
+    // The ring's reducing half: `ranges` of `in` are its chunks; this rank's is left at `out`, which may be
+    // that part of `in`.
+    void reduce_own_range(const void* in, std::byte* out, std::span<const Range> ranges, DataType type,
+                          ReduceOp op, const PeerMesh::Operation& operation);
+    void reduce_own_range_as_f32(const void* in, std::byte* out, std::span<const Range> ranges, DataType type,
+                                 ReduceOp op, const PeerMesh::Operation& operation);
+    // The ring's second half: all ranks' `ranges` of `data`, of which this rank has its own.
+    void gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
+                       const PeerMesh::Operation& operation);
+    // One range for each rank: of `each` elements, or of `count` elements in all.
+    std::vector<Range> equal_ranges(std::size_t each) const;
+    std::vector<Range> even_ranges(std::size_t count) const;
     void run_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,
                   const PeerMesh::Operation& operation);
     void make_room(std::vector<std::byte>& buffer, std::size_t bytes, const PeerMesh::Operation& operation);
@@ -69,6 +99,8 @@ class TcpBackend final : public Backend {
     std::vector<std::byte> blocks_;
     std::vector<std::byte> segment_;
     std::vector<std::byte> partial_;
+    std::vector<std::byte> wide_;
+    std::vector<const void*> inputs_;
     std::vector<RingChunk> chunks_;
 };
 

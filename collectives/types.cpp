@@ -10,17 +10,35 @@ bool is_known(ReduceOp op) noexcept {
         case ReduceOp::prod:
         case ReduceOp::min:
         case ReduceOp::max:
-        case ReduceOp::avg: return true;
+        case ReduceOp::avg:
+        case ReduceOp::premul_sum:
+        case ReduceOp::band:
+        case ReduceOp::bor:
+        case ReduceOp::bxor: return true;
     }
     return false;
 }
 
+bool is_defined(ReduceOp op, DataType type) noexcept {
+    const bool floating =
+        type == DataType::f32 || type == DataType::f64 || type == DataType::f16 || type == DataType::bf16;
+    if (op == ReduceOp::premul_sum) return floating;
+    const bool of_bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+    return !(of_bits && floating);
+}
+
 std::size_t size_of(DataType type) noexcept {
     switch (type) {
+        case DataType::i8:
+        case DataType::u8: return 1;
+        case DataType::f16:
+        case DataType::bf16: return 2;
         case DataType::f32:
-        case DataType::i32: return 4;
+        case DataType::i32:
+        case DataType::u32: return 4;
         case DataType::f64:
-        case DataType::i64: return 8;
+        case DataType::i64:
+        case DataType::u64: return 8;
     }
     return 0;
 }
@@ -31,6 +49,12 @@ std::string_view name_of(DataType type) noexcept {
         case DataType::f64: return "f64";
         case DataType::i32: return "i32";
         case DataType::i64: return "i64";
+        case DataType::i8: return "i8";
+        case DataType::u8: return "u8";
+        case DataType::u32: return "u32";
+        case DataType::u64: return "u64";
+        case DataType::f16: return "f16";
+        case DataType::bf16: return "bf16";
     }
     return "unknown";
 }
@@ -42,6 +66,10 @@ std::string_view name_of(ReduceOp op) noexcept {
         case ReduceOp::min: return "min";
         case ReduceOp::max: return "max";
         case ReduceOp::avg: return "avg";
+        case ReduceOp::premul_sum: return "premul_sum";
+        case ReduceOp::band: return "band";
+        case ReduceOp::bor: return "bor";
+        case ReduceOp::bxor: return "bxor";
     }
     return "unknown";
 }

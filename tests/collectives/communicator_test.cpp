@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/reference.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -27,16 +28,7 @@ T value_of(int rank, std::size_t i) {
 template <class T>
 T reduced_value(int world_size, std::size_t i, ReduceOp op) {
     T result = value_of<T>(0, i);
-    for (int rank = 1; rank < world_size; ++rank) {
-        const T next = value_of<T>(rank, i);
-        switch (op) {
-            case ReduceOp::sum:
-            case ReduceOp::avg: result = static_cast<T>(result + next); break;
-            case ReduceOp::prod: result = static_cast<T>(result * next); break;
-            case ReduceOp::min: result = std::min(result, next); break;
-            case ReduceOp::max: result = std::max(result, next); break;
-        }
-    }
+    for (int rank = 1; rank < world_size; ++rank) result = reduce_two(op, result, value_of<T>(rank, i));
     return op == ReduceOp::avg ? static_cast<T>(result / static_cast<T>(world_size)) : result;
 }
 

@@ -36,6 +36,32 @@ struct CountDown {
 constexpr std::size_t kSmall = 10;
 constexpr std::size_t kLarge = 300'000;
 
+using Calling = std::function<void(Communicator&)>;
+
+// Rank 1 makes the second call of each pair, all others the first.
+void check_disagreements(const std::vector<std::pair<Calling, Calling>>& disagreements) {
+    for (const auto& [right, wrong] : disagreements) {
+        for (const int n : {2, 4}) {
+            run_communicators(
+                n,
+                [&, right = right, wrong = wrong](Communicator& comm) {
+                    const auto error = expect_error([&] {
+                        (comm.rank() == 1 ? wrong : right)(comm);
+                        // Who only sends has nothing to compare with: it finds out in a later call.
+                        for (int i = 0; i < 3; ++i) comm.barrier();
+                    });
+                    const auto& culprits = error.culprits();
+                    expect(error.code() == Code::mismatch, error.what());
+                    expect(std::find(culprits.begin(), culprits.end(), 1) != culprits.end(), error.what());
+                    expect(std::string(error.what()).find("called") != std::string::npos ||
+                               std::string(error.what()).find("is at") != std::string::npos,
+                           error.what());
+                },
+                short_operations());
+        }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("a rank that leaves early is named, and is not called dead", "[failure]") {
@@ -146,7 +172,6 @@ TEST_CASE("abort of a rank alone ends it", "[failure]") {
 }
 
 TEST_CASE("ranks that call different things are told who called what", "[failure]") {
-    using Calling = std::function<void(Communicator&)>;
     const auto reduce = [](std::size_t count, ReduceOp op) {
         return [=](Communicator& comm) {
             std::vector<float> data(count);
@@ -160,7 +185,7 @@ TEST_CASE("ranks that call different things are told who called what", "[failure
         };
     };
     const auto barrier = [](Communicator& comm) { comm.barrier(); };
-    const std::pair<Calling, Calling> disagreements[] = {
+    check_disagreements({
         {reduce(kSmall, ReduceOp::sum), reduce(kSmall + 1, ReduceOp::sum)},
         {reduce(kSmall, ReduceOp::sum), reduce(kSmall, ReduceOp::max)},
         {reduce(kLarge, ReduceOp::sum), reduce(kLarge + 1, ReduceOp::sum)},
@@ -169,27 +194,44 @@ TEST_CASE("ranks that call different things are told who called what", "[failure
         {broadcast(kSmall, 0), broadcast(kSmall, 1)},
         {broadcast(kLarge, 0), broadcast(kLarge, 1)},
         {broadcast(kSmall, 0), reduce(kSmall, ReduceOp::sum)},
+    });
+}
+
+TEST_CASE("so are ranks that call different things with a root, or swap different parts", "[failure]") {
+    using Floats = std::vector<float>;
+    const auto reduce = [](std::size_t count, ReduceOp op, int root) {
+        return [=](Communicator& comm) {
+            Floats data(count);
+            comm.reduce(std::span(data), op, root);
+        };
     };
-    for (const auto& [right, wrong] : disagreements) {
-        for (const int n : {2, 4}) {
-            run_communicators(
-                n,
-                [&, right = right, wrong = wrong](Communicator& comm) {
-                    const auto error = expect_error([&] {
-                        (comm.rank() == 1 ? wrong : right)(comm);
-                        // A broadcast's root has nothing to receive: it finds out in a later call.
-                        for (int i = 0; i < 3; ++i) comm.barrier();
-                    });
-                    const auto& culprits = error.culprits();
-                    expect(error.code() == Code::mismatch, error.what());
-                    expect(std::find(culprits.begin(), culprits.end(), 1) != culprits.end(), error.what());
-                    expect(std::string(error.what()).find("called") != std::string::npos ||
-                               std::string(error.what()).find("is at") != std::string::npos,
-                           error.what());
-                },
-                short_operations());
-        }
-    }
+    const auto moving = [](auto verb, std::size_t count, int root) {
+        return [=](Communicator& comm) {
+            Floats whole(count * static_cast<std::size_t>(comm.world_size()));
+            Floats part(count);
+            verb(comm, whole, part, root);
+        };
+    };
+    const auto gather = [](Communicator& comm, Floats& whole, Floats& part, int root) {
+        comm.gather(part, std::span(whole), root);
+    };
+    const auto scatter = [](Communicator& comm, Floats& whole, Floats& part, int root) {
+        comm.scatter(whole, std::span(part), root);
+    };
+    const auto all_to_all = [](Communicator& comm, Floats& whole, Floats&, int) {
+        comm.all_to_all(whole, std::span(whole));
+    };
+    check_disagreements({
+        {reduce(kSmall, ReduceOp::sum, 0), reduce(kSmall, ReduceOp::avg, 0)},
+        {reduce(kSmall, ReduceOp::sum, 0), reduce(kSmall, ReduceOp::sum, 1)},
+        {reduce(kLarge, ReduceOp::sum, 0), reduce(kLarge, ReduceOp::max, 0)},
+        {moving(gather, kSmall, 0), moving(gather, kSmall, 1)},
+        {moving(gather, kSmall, 0), moving(gather, kSmall + 1, 0)},
+        {moving(scatter, kSmall, 0), moving(scatter, kSmall + 1, 0)},
+        {moving(scatter, kSmall, 0), moving(scatter, kSmall, 1)},
+        {moving(all_to_all, kSmall, -1), moving(all_to_all, kSmall + 1, -1)},
+        {moving(all_to_all, kLarge, -1), moving(gather, kLarge, 0)},
+    });
 }
 
 TEST_CASE("a message of another size than expected is a mismatch", "[failure]") {

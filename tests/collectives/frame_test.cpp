@@ -62,6 +62,13 @@ TEST_CASE("a call is described as a user wrote it", "[frame]") {
             "all_reduce(sum, 1000 f32) as call 7");
     REQUIRE(describe({Operation::broadcast, DataType::i64, ReduceOp::sum, 2, 3, 1}) ==
             "broadcast(3 i64 from rank 2) as call 1");
+    REQUIRE(describe({Operation::reduce, DataType::f16, ReduceOp::max, 2, 3, 1}) ==
+            "reduce(max, 3 f16 to rank 2) as call 1");
+    REQUIRE(describe({Operation::scatter, DataType::u8, ReduceOp::sum, 0, 9, 2}) ==
+            "scatter(9 u8 from rank 0) as call 2");
+    REQUIRE(describe({Operation::all_to_all, DataType::u64, ReduceOp::sum, -1, 4, 3}) ==
+            "all_to_all(4 u64) as call 3");
+    REQUIRE(describe({Operation::split, DataType::u8, ReduceOp::sum, -1, 99, 5}) == "split() as call 5");
     REQUIRE(describe({Operation::barrier, DataType::f32, ReduceOp::sum, -1, 0, 4}) == "barrier() as call 4");
     REQUIRE(describe({Operation::recv, DataType::f32, ReduceOp::sum, 2, 3, 9}) == "recv(3 f32 from rank 2)");
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The installed collectives library is all that a program outside this tree needs: by CMake and by pkg-config.
-#   install_test.sh BUILD_DIR CMAKE CXX FLAGS
+#   install_test.sh BUILD_DIR CMAKE CXX CC FLAGS
 set -euo pipefail
 
-build="$1" cmake="$2" cxx="$3" flags="${4:-}"
+build="$1" cmake="$2" cxx="$3" cc="$4" flags="${5:-}"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
@@ -25,12 +25,32 @@ int main(int argc, char** argv) {
     std::printf("%d ranks, sum %g, %zu samples\n", comm.world_size(), data[999], sampler.indices().size());
 }
 CPP
+cat >"$work/outside/outside_c.c" <<'C'
+#include <collectives/ddprun_collectives.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char** argv) {
+    ddprun_communicator* comm = NULL;
+    float data[1000];
+    const int code = argc > 2 ? ddprun_connect(argv[2], atoi(argv[1]), 2, NULL, &comm) : ddprun_from_env(NULL, &comm);
+    if (code != DDPRUN_OK) { puts(ddprun_last_error()); return 1; }
+    for (int i = 0; i < 1000; ++i) data[i] = (float)(ddprun_rank(comm) + 1);
+    if (ddprun_all_reduce(comm, data, data, 1000, DDPRUN_F32, DDPRUN_SUM, 0) != DDPRUN_OK) return 1;
+    printf("%d ranks, sum %g, %d samples\n", ddprun_world_size(comm), data[999], 10 / ddprun_world_size(comm));
+    ddprun_destroy(comm);
+    return 0;
+}
+C
 cat >"$work/outside/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.20)
-project(outside LANGUAGES CXX)
+project(outside LANGUAGES C CXX)
 find_package(ddprun_collectives 0.1 REQUIRED)
 add_executable(outside outside.cpp)
 target_link_libraries(outside PRIVATE ddprun::collectives)
+add_executable(outside_c outside_c.c)
+set_target_properties(outside_c PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
+target_link_libraries(outside_c PRIVATE ddprun::collectives)
 CMAKE
 
 run_alone_and_together() {
@@ -46,9 +66,10 @@ run_alone_and_together() {
 }
 
 "$cmake" -S "$work/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" -DCMAKE_CXX_COMPILER="$cxx" \
-    -DCMAKE_CXX_FLAGS="$flags" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
+    -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
 "$cmake" --build "$work/build" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
 run_alone_and_together "$work/build/outside"
+run_alone_and_together "$work/build/outside_c"
 echo "built and run with find_package"
 
 # What the .pc file says, also where pkg-config itself is not installed.
@@ -66,4 +87,7 @@ fi
 read -ra more_flags <<<"$flags"
 "$cxx" -std=c++20 "${more_flags[@]}" "$work/outside/outside.cpp" -o "$work/by_pkg_config" "${pc_flags[@]}"
 run_alone_and_together "$work/by_pkg_config"
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${more_flags[@]}" "${pc_flags[@]}" -c "$work/outside/outside_c.c" -o "$work/outside_c.o"
+"$cxx" "${more_flags[@]}" "$work/outside_c.o" -o "$work/c_by_pkg_config" "${pc_flags[@]}"
+run_alone_and_together "$work/c_by_pkg_config"
 echo "built and run with the .pc file"

@@ -199,3 +199,12 @@ TEST_CASE("lateness: when all have come, the rank that was waited for is named",
     REQUIRE(verdict.code == CollectiveErrorCode::timed_out);
     REQUIRE(verdict.culprits == std::vector<int>{1});
 }
+
+TEST_CASE("lateness where all have come tells who has gone on", "[lifeline]") {
+    const std::vector<std::optional<Call>> progress{all_reduce_call(5), all_reduce_call(5),
+                                                    all_reduce_call(6)};
+    const Verdict verdict = judge_lateness(progress, all_reduce_call(5), 0, 1, kLimit);
+    REQUIRE(verdict.code == CollectiveErrorCode::timed_out);
+    REQUIRE(verdict.culprits == std::vector<int>{1});
+    REQUIRE(verdict.text.find("; rank 2 is at all_reduce") != std::string::npos);
+}

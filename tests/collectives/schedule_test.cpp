@@ -1,6 +1,7 @@
 #include <set>
 #include <vector>
 
+#include "collectives/exchange_schedule.hpp"
 #include "collectives/ring_schedule.hpp"
 #include "collectives/tree_schedule.hpp"
 #include "tests/support/catch.hpp"
@@ -133,6 +134,22 @@ TEST_CASE("the binomial tree reaches every rank once, parent before child", "[sc
             }
             REQUIRE(std::set<int>(reached.begin(), reached.end()).size() == static_cast<std::size_t>(n));
             REQUIRE(reached.size() == static_cast<std::size_t>(n));
+        }
+    }
+}
+
+TEST_CASE("every two ranks meet exactly once, and both at the same step", "[schedule]") {
+    for (int n = 1; n <= 17; ++n) {
+        for (int rank = 0; rank < n; ++rank) {
+            std::vector<int> met(static_cast<std::size_t>(n));
+            for (int step = 0; step < exchange_steps(n); ++step) {
+                const int partner = exchange_partner(rank, n, step);
+                REQUIRE(partner >= 0);
+                REQUIRE(partner < n);
+                REQUIRE(exchange_partner(partner, n, step) == rank);
+                ++met[static_cast<std::size_t>(partner)];
+            }
+            REQUIRE(met == std::vector<int>(static_cast<std::size_t>(n), 1));
         }
     }
 }

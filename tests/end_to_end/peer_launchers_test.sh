@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The same collectives program under every launcher whose environment it understands.
-#   peer_launchers_test.sh LAUNCHER BIN_DIR      LAUNCHER: ddprun, torchrun, mpirun, srun
+#   peer_launchers_test.sh LAUNCHER BIN_DIR [PROGRAM]      LAUNCHER: ddprun, torchrun, mpirun, srun
 # Slurm itself is not needed: `srun` stands for three processes with the variables it sets.
 set -euo pipefail
 
 launcher="$1" bin="$2"
-program="$bin/collective_program"
+program="$bin/${3:-collective_program}"
 ranks=3
 guard=120  # seconds; only a hang comes near it
 output="$(mktemp)"

@@ -1,0 +1,119 @@
+// The collectives for C, and for what calls C: the whole of ddprun's collectives library in one header, C11.
+//
+//   ddprun_communicator* comm = NULL;
+//   if (ddprun_from_env(NULL, &comm) != DDPRUN_OK) { fputs(ddprun_last_error(), stderr); return 1; }
+//   ddprun_all_reduce(comm, gradients, gradients, count, DDPRUN_F32, DDPRUN_AVG, 0);
+//   ddprun_destroy(comm);
+//
+// What the calls do, their buffers, in-place use, threads and failures: as the functions of the same names in
+// collectives/communicator.hpp. Counts are elements, not bytes. Every function but the noted ones returns a
+// DDPRUN_… code, 0 for success; no C++ exception leaves the library. Link with the C++ linker, or add
+// -lstdc++ -lm.
+//
+// Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options
+// grows at its end only (see `size`).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ddprun_communicator ddprun_communicator;
+
+// Codes. All but DDPRUN_INVALID_ARGUMENT end the communicator; see CollectiveErrorCode in error.hpp.
+enum {
+    DDPRUN_OK = 0,
+    DDPRUN_INVALID_ARGUMENT = 1,  // this call is wrong; nothing was sent
+    DDPRUN_TIMED_OUT = 2,
+    DDPRUN_PEER_DIED = 3,
+    DDPRUN_PEER_LEFT = 4,
+    DDPRUN_ABORTED = 5,
+    DDPRUN_MISMATCH = 6,  // the ranks called different things
+    DDPRUN_SYSTEM = 7     // also: out of memory
+};
+
+// Element types. f16 and bf16 are the usual 16 bits, in uint16_t.
+enum {
+    DDPRUN_F32 = 0,
+    DDPRUN_F64 = 1,
+    DDPRUN_I32 = 2,
+    DDPRUN_I64 = 3,
+    DDPRUN_I8 = 4,
+    DDPRUN_U8 = 5,
+    DDPRUN_U32 = 6,
+    DDPRUN_U64 = 7,
+    DDPRUN_F16 = 8,
+    DDPRUN_BF16 = 9
+};
+
+// Reductions.
+enum {
+    DDPRUN_SUM = 0,
+    DDPRUN_PROD = 1,
+    DDPRUN_MIN = 2,
+    DDPRUN_MAX = 3,
+    DDPRUN_AVG = 4,
+    DDPRUN_PREMUL_SUM = 5,  // the only one that reads `scalar`: each rank's values times its scalar, summed
+    DDPRUN_BAND = 6,
+    DDPRUN_BOR = 7,
+    DDPRUN_BXOR = 8
+};
+
+// Limits in milliseconds; 0 takes the default (5 minutes, 5 minutes, 10 seconds).
+typedef struct ddprun_options {
+    size_t size;  // sizeof(ddprun_options), so that a newer library knows which members the caller has
+    int64_t operation_timeout_ms;
+    int64_t join_timeout_ms;
+    int64_t leave_timeout_ms;
+} ddprun_options;
+
+#define DDPRUN_OPTIONS_INIT \
+    { sizeof(ddprun_options), 0, 0, 0 }
+
+// Make *comm, which the caller destroys; it becomes NULL on failure. `options` may be NULL: all defaults.
+int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm);
+int ddprun_connect(const char* url, int rank, int world_size, const ddprun_options* options,
+                   ddprun_communicator** comm);
+// *part becomes NULL for a negative colour, too, which is a success.
+int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
+// Leaves in order. NULL is allowed. Not while another thread is in a call.
+void ddprun_destroy(ddprun_communicator* comm);
+
+// These return the number itself, or -1 for NULL.
+int ddprun_rank(const ddprun_communicator* comm);
+int ddprun_world_size(const ddprun_communicator* comm);
+int ddprun_local_rank(const ddprun_communicator* comm);
+int ddprun_local_world_size(const ddprun_communicator* comm);
+
+int ddprun_all_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
+                      double scalar);
+int ddprun_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
+                  double scalar, int root);
+int ddprun_reduce_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
+                          int op, double scalar);
+int ddprun_broadcast(ddprun_communicator* comm, void* data, size_t count, int type, int root);
+int ddprun_all_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type);
+int ddprun_gather(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int root);
+int ddprun_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int root);
+int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size_t count, int type);
+int ddprun_barrier(ddprun_communicator* comm);
+int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer);
+int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer);
+// From any thread; `reason` may be NULL.
+int ddprun_abort(ddprun_communicator* comm, const char* reason);
+
+// About the latest call of this thread that failed; calls that succeed change neither. The text is never NULL
+// and stays valid until this thread's next failure.
+const char* ddprun_last_error(void);
+// Writes up to `capacity` ranks the error is about, ascending, and returns how many there are; `ranks` may be
+// NULL if capacity is 0.
+size_t ddprun_last_error_culprits(int* ranks, size_t capacity);
+// "ok", "timed_out" …; "unknown" for what is no code. Never NULL.
+const char* ddprun_code_name(int code);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,143 @@
+// A worker in plain C11 for tests of the C interface: uses every function, and prints "rank R of N: ok" at the
+// end, or what went wrong, with exit code 1.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/ddprun_collectives.h"
+
+#define REQUIRE(condition) require((condition), #condition, __LINE__)
+
+enum { kMaxRanks = 16, kEach = 5 };
+
+static void require(int holds, const char* condition, int line) {
+    if (holds) return;
+    printf("line %d: not so: %s; last error: %s\n", line, condition, ddprun_last_error());
+    exit(1);
+}
+
+static void check_reductions(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    float in[kMaxRanks * kEach];
+    float out[kMaxRanks * kEach];
+    for (int i = 0; i < n * kEach; ++i) in[i] = (float)(rank + i);
+    const float ranks = (float)n;
+    const float sum_of_ranks = (float)(n * (n - 1) / 2);
+    REQUIRE(ddprun_all_reduce(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_OK);
+    REQUIRE(out[2] == sum_of_ranks + 2 * ranks);
+    REQUIRE(ddprun_all_reduce(comm, in, out, kEach, DDPRUN_F32, DDPRUN_PREMUL_SUM, 2.0) == DDPRUN_OK);
+    REQUIRE(out[0] == 2 * sum_of_ranks);
+    REQUIRE(ddprun_reduce(comm, in, out, kEach, DDPRUN_F32, DDPRUN_MAX, 0, n - 1) == DDPRUN_OK);
+    REQUIRE(rank != n - 1 || out[4] == ranks + 3);
+    REQUIRE(ddprun_reduce_scatter(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_OK);
+    REQUIRE(out[1] == sum_of_ranks + ranks * (float)(rank * kEach + 1));
+    uint8_t bits = (uint8_t)(1U << rank);
+    REQUIRE(ddprun_all_reduce(comm, &bits, &bits, 1, DDPRUN_U8, DDPRUN_BOR, 0) == DDPRUN_OK);
+    REQUIRE(bits == (uint8_t)((1U << n) - 1U));
+    uint16_t half = 0x3c00;  // 1 as f16
+    REQUIRE(ddprun_all_reduce(comm, &half, &half, 1, DDPRUN_F16, DDPRUN_AVG, 0) == DDPRUN_OK);
+    REQUIRE(half == 0x3c00);
+}
+
+static void check_movements(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    int64_t mine = 100 + rank;
+    int64_t all[kMaxRanks];
+    int64_t swapped[kMaxRanks];
+    REQUIRE(ddprun_all_gather(comm, &mine, all, 1, DDPRUN_I64) == DDPRUN_OK);
+    for (int i = 0; i < n; ++i) REQUIRE(all[i] == 100 + i);
+    memset(all, 0, sizeof(all));
+    REQUIRE(ddprun_gather(comm, &mine, rank == 0 ? all : NULL, 1, DDPRUN_I64, 0) == DDPRUN_OK);
+    REQUIRE(rank != 0 || all[n - 1] == 100 + n - 1);
+    mine = 0;
+    REQUIRE(ddprun_scatter(comm, all, &mine, 1, DDPRUN_I64, 0) == DDPRUN_OK);
+    REQUIRE(mine == 100 + rank);
+    for (int i = 0; i < n; ++i) all[i] = 10 * rank + i;
+    REQUIRE(ddprun_all_to_all(comm, all, swapped, 1, DDPRUN_I64) == DDPRUN_OK);
+    for (int i = 0; i < n; ++i) REQUIRE(swapped[i] == 10 * i + rank);
+    REQUIRE(ddprun_broadcast(comm, &mine, 1, DDPRUN_I64, n - 1) == DDPRUN_OK);
+    REQUIRE(mine == 100 + n - 1);
+    if (n > 1 && rank == 0) REQUIRE(ddprun_send(comm, &mine, 1, DDPRUN_I64, 1) == DDPRUN_OK);
+    if (n > 1 && rank == 1) REQUIRE(ddprun_recv(comm, &mine, 1, DDPRUN_I64, 0) == DDPRUN_OK);
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+}
+
+static void check_wrong_arguments(ddprun_communicator* comm) {
+    float data[2] = {0, 0};
+    ddprun_communicator* none = comm;
+    ddprun_options options = DDPRUN_OPTIONS_INIT;
+    REQUIRE(ddprun_barrier(NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "communicator is NULL") != NULL);
+    REQUIRE(ddprun_last_error_culprits(NULL, 0) == 0);
+    REQUIRE(ddprun_all_reduce(comm, NULL, data, 2, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_all_reduce(comm, data, data, 2, 256, DDPRUN_SUM, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "unknown type 256") != NULL);
+    REQUIRE(ddprun_all_reduce(comm, data, data, 2, DDPRUN_F32, -1, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_all_reduce(comm, data, data, 2, DDPRUN_F32, DDPRUN_BAND, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_broadcast(comm, data, 2, DDPRUN_F32, -1) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_from_env(NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_connect(NULL, 0, 1, NULL, &none) == DDPRUN_INVALID_ARGUMENT && none == NULL);
+    REQUIRE(ddprun_connect("nowhere", 0, 1, NULL, &none) == DDPRUN_INVALID_ARGUMENT);
+    options.operation_timeout_ms = -1;
+    REQUIRE(ddprun_connect("file:///unused", 0, 1, &options, &none) == DDPRUN_INVALID_ARGUMENT);
+    options.size = 3;
+    REQUIRE(ddprun_connect("file:///unused", 0, 1, &options, &none) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_rank(NULL) == -1 && ddprun_local_world_size(NULL) == -1);
+    REQUIRE(strcmp(ddprun_code_name(DDPRUN_SYSTEM), "system") == 0);
+    REQUIRE(strcmp(ddprun_code_name(8), "unknown") == 0);
+    ddprun_destroy(NULL);
+}
+
+// Options as a newer header would have them.
+static void check_newer_options(void) {
+    struct {
+        ddprun_options known;
+        int64_t later;
+    } newer = {DDPRUN_OPTIONS_INIT, 0};
+    ddprun_communicator* alone = NULL;
+    newer.known.size = sizeof(newer);
+    REQUIRE(ddprun_connect("file:///unused", 0, 1, &newer.known, &alone) == DDPRUN_OK);
+    REQUIRE(ddprun_world_size(alone) == 1);
+    ddprun_destroy(alone);
+    newer.later = 1;
+    REQUIRE(ddprun_connect("file:///unused", 0, 1, &newer.known, &alone) == DDPRUN_INVALID_ARGUMENT);
+}
+
+static void check_split_and_abort(ddprun_communicator* comm) {
+    const int rank = ddprun_rank(comm);
+    const int n = ddprun_world_size(comm);
+    ddprun_communicator* part = comm;
+    int culprits[2] = {-1, -1};
+    REQUIRE(ddprun_split(comm, rank == 0 ? -1 : 7, -rank, &part) == DDPRUN_OK);
+    REQUIRE((part == NULL) == (rank == 0));
+    if (part != NULL) {
+        REQUIRE(ddprun_world_size(part) == n - 1 && ddprun_rank(part) == n - 1 - rank);
+        if (ddprun_rank(part) == 0) REQUIRE(ddprun_abort(part, "enough") == DDPRUN_OK);
+        int code = DDPRUN_OK;
+        while (code == DDPRUN_OK) code = ddprun_barrier(part);
+        REQUIRE(code == DDPRUN_ABORTED);
+        REQUIRE(strstr(ddprun_last_error(), "enough") != NULL);
+        REQUIRE(ddprun_last_error_culprits(culprits, 2) == 1 && culprits[0] == 0 && culprits[1] == -1);
+    }
+    ddprun_destroy(part);
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+}
+
+int main(void) {
+    ddprun_options options = DDPRUN_OPTIONS_INIT;
+    ddprun_communicator* comm = NULL;
+    options.operation_timeout_ms = 60 * 1000;
+    REQUIRE(strcmp(ddprun_last_error(), "") == 0);
+    REQUIRE(ddprun_from_env(&options, &comm) == DDPRUN_OK);
+    REQUIRE(ddprun_world_size(comm) <= kMaxRanks / 2);
+    check_reductions(comm);
+    check_movements(comm);
+    check_wrong_arguments(comm);
+    check_newer_options();
+    check_split_and_abort(comm);
+    printf("rank %d of %d: ok\n", ddprun_rank(comm), ddprun_world_size(comm));
+    ddprun_destroy(comm);
+    return 0;
+}
