@@ -1,4 +1,4 @@
-// Backend: one way to carry out the operations of a communicator: alone, over TCP; later in shared memory, by
+// Backend: one way to carry out the operations of a communicator: alone, over TCP, in shared memory; later by
 // NCCL.
 //
 // Driven by Communicator, which has checked every argument: known enumerators, ranks in range, aligned and

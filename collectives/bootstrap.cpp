@@ -8,6 +8,8 @@
 #include <optional>
 #include <thread>
 
+#include "collectives/shm_backend.hpp"
+#include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
 #include "collectives/tcp_backend.hpp"
 #include "rendezvous/error.hpp"
@@ -102,6 +104,17 @@ bool is_lost(const boost::system::system_error& error) {
            error.code() == make_error_code(Errc::closed);
 }
 
+std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
+                                 const PeerMesh::Operation& joining, Transport transport,
+                                 const CommunicatorOptions& options) {
+    auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
+                                            options.operation_timeout);
+    if (!on_one_host(tcp->membership())) return tcp;
+    auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+    if (!segment) return tcp;
+    return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+}
+
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,
                                                const Place& place, const CommunicatorOptions& options,
                                                Clock::time_point deadline) {
@@ -109,7 +122,8 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
     Membership membership = room.join->run({listener.endpoint(), host_identity()}, deadline);
-    auto session = open_session(std::move(membership), std::move(listener), options, deadline);
+    auto session =
+        open_session(std::move(membership), std::move(listener), place.transport, options, deadline);
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -143,6 +157,13 @@ Meeting parse_url(const std::string& url) {
         return FileMeeting{url.substr(kFileScheme.size())};
     }
     fail_argument("'" + url + "' is neither tcp://host:port nor file://path");
+}
+
+Transport read_transport(const Environment& environment) {
+    const auto found = environment.find("DDPRUN_TRANSPORT");
+    if (found == environment.end() || found->second == "auto") return Transport::automatic;
+    if (found->second == "tcp") return Transport::tcp;
+    fail_argument("DDPRUN_TRANSPORT='" + found->second + "' is neither auto nor tcp");
 }
 
 std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
@@ -194,7 +215,7 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
 }
 
 std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    const CommunicatorOptions& options,
+                                                    Transport transport, const CommunicatorOptions& options,
                                                     Clock::time_point deadline) {
     auto session = std::make_unique<Communicator::Session>();
     session->rank = membership.rank;
@@ -206,8 +227,8 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     session->generation = membership.generation;
     const PeerMesh::Operation joining{
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
-    session->backend = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
-                                                    options.operation_timeout);
+    session->transport = transport;
+    session->backend = connect(std::move(membership), std::move(listener), joining, transport, options);
     return session;
 }
 
@@ -230,8 +251,12 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
     // does.
     const bool told =
         environment.contains("LOCAL_WORLD_SIZE") || environment.contains("OMPI_COMM_WORLD_LOCAL_SIZE");
-    const Place place{found.rank, found.world_size, told ? found.local_rank : -1,
-                      told ? found.local_world_size : -1, static_cast<std::uint32_t>(found.generation)};
+    const Place place{found.rank,
+                      found.world_size,
+                      told ? found.local_rank : -1,
+                      told ? found.local_world_size : -1,
+                      static_cast<std::uint32_t>(found.generation),
+                      read_transport(environment)};
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
                         options);
 }

@@ -38,6 +38,9 @@ using Meeting = std::variant<TcpMeeting, FileMeeting>;
 // `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
 Meeting parse_url(const std::string& url);
 
+// DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
+Transport read_transport(const Environment& environment);
+
 // What a rank is told about itself.
 struct Place {
     int rank = 0;
@@ -45,6 +48,7 @@ struct Place {
     int local_rank = -1;  // -1: not told; found out by comparing hosts
     int local_world_size = -1;
     std::uint32_t generation = 0;
+    Transport transport = Transport::automatic;
 };
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session
@@ -60,7 +64,7 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
 // For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
 // the one it names for this rank.
 std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    const CommunicatorOptions& options,
+                                                    Transport transport, const CommunicatorOptions& options,
                                                     PeerMesh::Clock::time_point deadline);
 
 // One rank without peers.

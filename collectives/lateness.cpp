@@ -44,7 +44,7 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
         if (other == rank) continue;
         if (is_point_to_point(call.operation)) {
             if (other == awaited) absent.push_back(other);
-        } else if (!theirs || theirs->sequence < call.sequence) {
+        } else if (!theirs || theirs->sequence < call.sequence || theirs->operation == Operation::none) {
             absent.push_back(other);
         } else if (theirs->sequence == call.sequence && !is_point_to_point(theirs->operation) &&
                    !(on_wire(*theirs) == on_wire(call))) {

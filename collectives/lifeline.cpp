@@ -97,11 +97,28 @@ std::optional<TcpLink> Lifeline::take_data(int peer) {
     return link;
 }
 
+void Lifeline::on_news(std::function<void()> hook) {
+    const std::lock_guard lock(mutex_);
+    hook_ = std::move(hook);
+}
+
+void Lifeline::tell_news() const {
+    signal_event(news_);
+    if (hook_) hook_();
+}
+
 void Lifeline::take_news() { clear_event(news_); }
 
 void Lifeline::enter(const Call& call) {
     const std::lock_guard lock(mutex_);
     state_.enter(call);
+}
+
+bool Lifeline::enter_if_quiet(const Call& call) {
+    const std::lock_guard lock(mutex_);
+    if (!state_.is_quiet()) return false;
+    state_.enter(call);
+    return true;
 }
 
 std::optional<Verdict> Lifeline::verdict() const {
@@ -137,7 +154,7 @@ bool Lifeline::all_answered() const {
 Verdict Lifeline::declare(const Verdict& verdict) {
     const std::lock_guard lock(mutex_);
     send(state_.declare(verdict));
-    signal_event(news_);
+    tell_news();
     return *state_.verdict();
 }
 
@@ -200,7 +217,7 @@ void Lifeline::admit(Gate::Visitor visitor) {
         data_came_[from] = true;
         arrived_data_.push_back(std::move(visitor.link));
     }
-    signal_event(news_);
+    tell_news();
 }
 
 void Lifeline::greet(TcpLink link) {
@@ -217,7 +234,7 @@ void Lifeline::serve_neighbours() {
         return true;
     });
     for (const int peer : lost) send(state_.lost(peer));
-    if (!lost.empty()) signal_event(news_);
+    if (!lost.empty()) tell_news();
 }
 
 bool Lifeline::read_from(Neighbour& neighbour) {
@@ -228,7 +245,7 @@ bool Lifeline::read_from(Neighbour& neighbour) {
             neighbour.reader.add(std::span(buffer).first(count));
             while (const auto notice = neighbour.reader.next()) {
                 send(state_.heard(*notice, neighbour.link.peer()));
-                signal_event(news_);
+                tell_news();
             }
             if (neighbour.reader.broken()) return false;
         }

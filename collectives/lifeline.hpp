@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -49,9 +50,13 @@ class Lifeline {
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.get(); }
     void take_news();
+    // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
+    void on_news(std::function<void()> hook);
 
     // See LifelineState.
     void enter(const Call& call);
+    // Does the same, but only while there is no verdict and nobody has left; else returns false.
+    bool enter_if_quiet(const Call& call);
     std::optional<Verdict> verdict() const;
     std::optional<std::uint64_t> left_after(int rank) const;
     int left_before(std::uint64_t sequence) const;
@@ -78,6 +83,7 @@ class Lifeline {
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
     HelloAnswer judge(const Hello& hello);
+    void tell_news() const;
     void send(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
@@ -91,6 +97,7 @@ class Lifeline {
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
     std::vector<TcpLink> arrived_data_;
+    std::function<void()> hook_;
     bool stopping_ = false;
     std::thread thread_;
 };

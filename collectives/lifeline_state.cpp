@@ -25,6 +25,7 @@ LifelineState::Sendings LifelineState::heard_left(const LeftNotice& left, int fr
     auto& peer = peers_[static_cast<std::size_t>(left.rank)];
     if (peer.left_after) return {};
     peer.left_after = left.sequence;
+    ++left_;
     return {{left, from}};
 }
 

@@ -42,6 +42,9 @@ class LifelineState {
     // This rank begins a call.
     void enter(const Call& call) { call_ = call; }
 
+    // True while there is no verdict and nobody has left.
+    bool is_quiet() const noexcept { return !verdict_ && left_ == 0; }
+
     const std::optional<Verdict>& verdict() const noexcept { return verdict_; }
 
     // The number of the last collective which the rank finished before it left; nothing if it has not left.
@@ -71,6 +74,7 @@ class LifelineState {
     Call call_;
     std::uint32_t inquiry_ = 0;
     std::optional<Verdict> verdict_;
+    int left_ = 0;  // peers that have left
 };
 
 }  // namespace ddprun

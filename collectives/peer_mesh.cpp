@@ -41,6 +41,7 @@ void PeerMesh::connect_ring(const Operation& joining) {
 }
 
 void PeerMesh::enter(const Operation& operation) {
+    if (lifeline_.enter_if_quiet(operation.call)) return;
     throw_if_ended(operation);
     lifeline_.enter(operation.call);
 }

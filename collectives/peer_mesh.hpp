@@ -55,6 +55,13 @@ class PeerMesh {
     // not end the operation.
     void wait(const TcpLink* in, const TcpLink* out, const Operation& operation);
 
+    // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
+    // left that the operation needs; to be called after news.
+    void throw_if_ended(const Operation& operation);
+    void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
+    // The operation's deadline has passed while this rank waited for `awaited`.
+    [[noreturn]] void fail_late(int awaited, const Operation& operation);
+
     // Ends the communicator for all, and the call with the verdict that holds.
     [[noreturn]] void fail(Verdict verdict, const Operation& operation);
     // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
@@ -72,11 +79,9 @@ class PeerMesh {
     void read_answer(TcpLink& link, const Operation& operation);
     // Polls for `events` on up to two descriptors and for news; throws at the deadline, blaming `awaited`.
     void poll_until(const TcpLink* in, const TcpLink* out, int awaited, const Operation& operation);
-    void throw_if_ended(const Operation& operation);
     // Waits for news until `limit`. False when the limit has passed.
     bool wait_for_news(Clock::time_point limit);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
-    [[noreturn]] void fail_late(int awaited, const Operation& operation);
 
     Membership membership_;
     Lifeline lifeline_;

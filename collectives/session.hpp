@@ -32,6 +32,10 @@ struct MeetingRoom {
     ~MeetingRoom();
 };
 
+// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
+// hosts.
+enum class Transport { automatic, tcp };
+
 struct Communicator::Session {
     int rank = 0;
     int world_size = 1;
@@ -39,6 +43,7 @@ struct Communicator::Session {
     int local_world_size = 1;
     // For those that are split off.
     CommunicatorOptions options;
+    Transport transport = Transport::automatic;
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     MeetingRoom room;

@@ -125,7 +125,7 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
-        return open_session(std::move(membership), std::move(*listener), old.options,
+        return open_session(std::move(membership), std::move(*listener), old.transport, old.options,
                             PeerMesh::Clock::now() + old.options.join_timeout);
     } catch (const boost::system::system_error& error) {
         fail_join(CollectiveErrorCode::system, error.what(), own_rank);

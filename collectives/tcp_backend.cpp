@@ -39,13 +39,25 @@ TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMe
 
 TcpBackend::~TcpBackend() { mesh_.leave(); }
 
-template <class Body>
-void TcpBackend::run(Call call, Body body) {
+PeerMesh::Operation TcpBackend::begin(Call call) {
     if (!is_point_to_point(call.operation)) ++sequence_;
     call.sequence = sequence_;
     const PeerMesh::Operation operation{
-        call, PeerMesh::Clock::now() + operation_timeout_, {operation_timeout_, "operation_timeout"}};
+        call, PeerMesh::Clock::time_point::max(), {operation_timeout_, "operation_timeout"}};
     mesh_.enter(operation);
+    return operation;
+}
+
+PeerMesh::Operation TcpBackend::prepare(Call call) {
+    PeerMesh::Operation operation = begin(call);
+    --sequence_;
+    return operation;
+}
+
+template <class Body>
+void TcpBackend::run(Call call, Body body) {
+    PeerMesh::Operation operation = begin(call);
+    operation.deadline = PeerMesh::Clock::now() + operation_timeout_;
     try {
         body(operation);
     } catch (const LinkLost& lost) {

@@ -52,6 +52,14 @@ class TcpBackend final : public Backend {
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     bool ended() const override { return mesh_.ended(); }
 
+    // For a backend on top that carries out some calls by itself: counts and enters the next call, as each of
+    // the operations above does. Throws if the communicator has ended. The deadline is left at the end of
+    // time, because the clock takes longer than a small reduction: who waits for long sets it from the limit.
+    PeerMesh::Operation begin(Call call);
+    // The same for a call that then goes to an operation above, which counts it.
+    PeerMesh::Operation prepare(Call call);
+    PeerMesh& mesh() noexcept { return mesh_; }
+
     const Membership& membership() const noexcept { return mesh_.membership(); }
 
   private:

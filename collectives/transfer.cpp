@@ -72,11 +72,7 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const PeerMe
         mesh.fail({CollectiveErrorCode::system, {peer}, name + " sent bytes that are no message"}, operation);
     }
     if (*theirs == on_wire(operation.call)) return;
-    mesh.fail({CollectiveErrorCode::mismatch,
-               {mesh.rank(), peer},
-               "the ranks disagree: rank " + std::to_string(mesh.rank()) + " called " +
-                   describe(operation.call) + ", " + name + " called " + describe(*theirs)},
-              operation);
+    mesh.fail(mismatch_verdict(mesh.rank(), operation.call, peer, *theirs), operation);
 }
 
 void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation) {

@@ -24,6 +24,14 @@ inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
                            std::string(name_of(call.operation)), call.sequence);
 }
 
+// That two ranks called different things at the same place in the order of their calls.
+inline Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs) {
+    return {CollectiveErrorCode::mismatch,
+            {rank, peer},
+            "the ranks disagree: rank " + std::to_string(rank) + " called " + describe(call) + ", rank " +
+                std::to_string(peer) + " called " + describe(theirs)};
+}
+
 // What abort(reason) on `rank` means for all.
 inline Verdict abort_verdict(int rank, const std::string& reason) {
     return {CollectiveErrorCode::aborted,

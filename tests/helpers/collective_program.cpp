@@ -6,6 +6,7 @@
 //   from SEED exit-quietly RANK          RANK ends with exit code 0 in the middle, without a goodbye absent
 //   RANK MILLISECONDS   RANK stays away until its standard input ends; the operation's limit is MILLISECONDS
 //   mismatch RANK              RANK passes one element more than the others
+//   reduce-for-ever            all ranks loop over large all_reduces
 //
 // A CollectiveError is printed as "error CODE CULPRIT…: TEXT" and ends the program with code 3.
 #include <sys/time.h>
@@ -91,6 +92,13 @@ void use_for_ever(Communicator& comm) {
     }
 }
 
+void reduce_for_ever(Communicator& comm) {
+    std::vector<float> data(3'000'000, 1);
+    comm.barrier();
+    say_ready();
+    while (true) comm.all_reduce(std::span(data), ReduceOp::max);
+}
+
 // The default action of SIGALRM kills the process as SIGKILL does: nothing of ours runs.
 void die_within(unsigned seed) {
     std::mt19937 random(seed);
@@ -123,6 +131,8 @@ void run(const std::vector<std::string>& arguments) {
         comm.barrier();
         if (comm.rank() == argument(arguments, 1)) die_within(static_cast<unsigned>(argument(arguments, 2)));
         use_for_ever(comm);
+    } else if (mode == "reduce-for-ever") {
+        reduce_for_ever(comm);
     } else if (mode == "exit-quietly") {
         comm.barrier();
         if (comm.rank() == argument(arguments, 1)) ::_exit(0);

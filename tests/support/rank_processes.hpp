@@ -32,6 +32,8 @@ class RankProcesses {
     // Waits until the rank has ended. Throws when `guard` has passed, with what it has printed so far.
     Result finish(int rank, std::chrono::seconds guard);
     void kill(int rank, int signal);
+    // While the rank has not been finished.
+    pid_t process_id(int rank) const { return processes_[static_cast<std::size_t>(rank)].pid; }
     // Closes the rank's standard input.
     void close_input(int rank);
 

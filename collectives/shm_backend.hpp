@@ -1,0 +1,61 @@
+// ShmBackend: collectives of two or more ranks on one host through shared memory. The caller's thread does
+// all the work.
+//
+// By the size of what a rank puts in, in all:
+//   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
+//   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads all slots
+//   above          in staged rounds, see shm_pipeline.hpp
+// Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
+// run.
+//
+// The TCP backend beneath stays: its lifeline finds the dead and carries verdicts, send, recv
+// and what is not named above go over it, announced in shared memory, so that mismatches are found.
+#pragma once
+
+#include <memory>
+
+#include "collectives/shm_channel.hpp"
+#include "collectives/tcp_backend.hpp"
+
+namespace ddprun {
+
+class ShmBackend final : public Backend {
+  public:
+    // The segment is the one its ranks agreed on (shm_handover.hpp).
+    ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
+
+    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
+    void broadcast(void* data, std::size_t count, DataType type, int root) override;
+    void all_gather(const void* in, void* out, std::size_t count, DataType type) override;
+    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
+    void barrier() override;
+    void send(const void* data, std::size_t count, DataType type, int peer) override;
+    void recv(void* data, std::size_t count, DataType type, int peer) override;
+    void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
+    void gather(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void scatter(const void* in, void* out, std::size_t count, DataType type, int root) override;
+    void all_to_all(const void* in, void* out, std::size_t count, DataType type) override;
+    void exchange(const void* in, void* out, std::size_t bytes) override;
+    void abort(const std::string& reason) override { tcp_->abort(reason); }
+    bool ended() const override { return tcp_->ended(); }
+
+  private:
+    // The place of each rank's input in the announcement or the slots; which of them depends on `bytes`.
+    std::byte* place(int rank, std::size_t bytes) const {
+        return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
+    }
+    bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
+    // Before a collective goes over TCP: ranks that are in another call find out.
+    void announce(const Call& call);
+    // Puts this rank's `bytes` there, and waits until all others have done so too.
+    void exchange(const void* in, std::size_t bytes);
+
+    // In the order in which they must not end: the lifeline rings bells in the segment.
+    ShmSegment segment_;
+    std::unique_ptr<TcpBackend> tcp_;
+    ShmChannel channel_;
+    int rank_;
+    int world_size_;
+};
+
+}  // namespace ddprun

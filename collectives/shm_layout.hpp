@@ -1,0 +1,109 @@
+// ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
+//
+// A header line, then for each rank: two flag lines, two call records, a progress line, a bell and its CPUs;
+// then two slots a rank for small payloads and three stages a rank for large ones. Every line is written by
+// one rank only (but the count of sleepers in a bell), and has 128 bytes to itself because processors fetch
+// lines in pairs.
+//
+// The memory begins as zeros. All counters only grow, so nothing is ever reset.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/frame.hpp"
+
+namespace ddprun {
+
+inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
+inline constexpr std::uint32_t kShmVersion = 1;
+inline constexpr std::size_t kShmLine = 128;
+inline constexpr std::size_t kShmInlinePayload = 56;
+// A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.
+inline constexpr std::size_t kShmLargestSlot = std::size_t{64} << 10;
+inline constexpr std::size_t kShmSlotsTogether = std::size_t{128} << 10;
+inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
+// All stages together; for so many ranks that it is passed, each stage gets smaller.
+inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
+inline constexpr int kShmMaxRanks = 1024;
+inline constexpr int kShmStages = 3;
+inline constexpr std::size_t kShmCpuWords = 16;  // 1024 CPUs, as the kernel's own cpu_set_t
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the ranks share atomics between processes");
+
+struct alignas(kShmLine) ShmHeader {
+    std::uint64_t magic = kShmMagic;
+    std::uint32_t version = kShmVersion;
+    std::uint32_t world_size = 0;
+    std::uint32_t generation = 0;
+    std::uint32_t communicator = 0;
+    Nonce nonce{};
+};
+
+// One rank's announcement of a call. `stamp` is the call's number (low 32 bits) above its fingerprint; what
+// it announces is written before it.
+struct alignas(kShmLine) ShmFlag {
+    std::atomic<std::uint64_t> stamp;
+    std::array<std::byte, kShmInlinePayload> payload;
+};
+
+// The announced call in full; read only when fingerprints differ.
+struct alignas(kShmLine) ShmCallRecord {
+    std::atomic<std::uint64_t> kinds;  // operation, type, reduction, root
+    std::atomic<std::uint64_t> count;
+    std::atomic<std::uint64_t> sequence;
+};
+
+// How many rounds of staged data (numbered from 0 over the whole life) the rank has staged, has reduced its
+// slice of, and needs no more from anybody.
+struct alignas(kShmLine) ShmProgress {
+    std::atomic<std::uint64_t> staged;
+    std::atomic<std::uint64_t> reduced;
+    std::atomic<std::uint64_t> released;
+};
+
+// Rung by its rank after every step; whoever waits for that rank sleeps on it.
+struct alignas(kShmLine) ShmBell {
+    std::atomic<std::uint32_t> rung;
+    std::atomic<std::uint32_t> sleepers;
+};
+
+// The CPUs on which the rank may run, written once before the others look.
+struct alignas(kShmLine) ShmCpus {
+    std::array<std::uint64_t, kShmCpuWords> words;
+};
+
+class ShmLayout {
+  public:
+    // For 2 to kShmMaxRanks ranks.
+    explicit ShmLayout(int world_size);
+
+    std::size_t size() const noexcept { return size_; }
+    // The largest payload for a slot.
+    std::size_t slot_payload() const noexcept { return slot_payload_; }
+    // Bytes of one stage; a multiple of the page.
+    std::size_t stage_size() const noexcept { return stage_size_; }
+
+    // Offsets from the beginning.
+    std::size_t flag(int rank, int bank) const noexcept;
+    std::size_t record(int rank, int bank) const noexcept;
+    std::size_t progress(int rank) const noexcept;
+    std::size_t bell(int rank) const noexcept;
+    std::size_t cpus(int rank) const noexcept;
+    std::size_t slot(int rank, int bank) const noexcept;
+    std::size_t stage(int rank, int buffer) const noexcept;
+
+  private:
+    std::size_t lines_of(int rank) const noexcept;
+
+    std::size_t slot_payload_;
+    std::size_t slot_size_;
+    std::size_t stage_size_;
+    std::size_t slots_;
+    std::size_t stages_;
+    std::size_t size_;
+};
+
+}  // namespace ddprun

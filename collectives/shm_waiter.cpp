@@ -1,0 +1,135 @@
+#include "collectives/shm_waiter.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+using Clock = PeerMesh::Clock;
+
+// Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth one.
+constexpr std::chrono::microseconds kSpin{50};
+constexpr int kPausesPerLook = 64;
+constexpr int kYields = 20;
+// A sleep that no bell ends; nothing depends on it but the patience with a lost wake of a dying rank.
+constexpr std::chrono::milliseconds kLongestSleep{50};
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield" ::: "memory");
+#endif
+}
+
+// What the control group allows, in whole CPUs; INT_MAX where it sets no limit.
+int cpus_of_control_group() {
+    std::ifstream file("/sys/fs/cgroup/cpu.max");
+    std::string quota;
+    long period = 0;
+    if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
+    return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
+}
+
+// The CPUs on which at least one of the ranks may run.
+int cpus_of_all(const ShmSegment& segment) {
+    std::array<std::uint64_t, kShmCpuWords> all{};
+    for (int rank = 0; rank < segment.world_size(); ++rank) {
+        for (std::size_t i = 0; i < all.size(); ++i) all[i] |= segment.cpus(rank).words[i];
+    }
+    int count = 0;
+    for (const std::uint64_t word : all) count += std::popcount(word);
+    return count;
+}
+
+}  // namespace
+
+ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh)
+    : segment_(segment),
+      mesh_(mesh),
+      own_bell_(&segment.bell(mesh.rank())),
+      crowded_(mesh.world_size() > std::min(cpus_of_all(segment), cpus_of_control_group())) {
+    mesh_.on_news([this] { on_news(); });
+}
+
+ShmWaiter::~ShmWaiter() { mesh_.on_news({}); }
+
+void ShmWaiter::wake(ShmBell& bell) {
+    ::syscall(SYS_futex, &bell.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void ShmWaiter::on_news() {
+    news_.fetch_add(1, std::memory_order_seq_cst);
+    for (int rank = 0; rank < segment_.world_size(); ++rank) {
+        ShmBell& bell = segment_.bell(rank);
+        bell.rung.fetch_add(1, std::memory_order_seq_cst);
+        wake(bell);
+    }
+}
+
+void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
+    const std::uint32_t news = news_.load(std::memory_order_seq_cst);
+    if (news == news_seen_) return;
+    news_seen_ = news;
+    mesh_.throw_if_ended(operation);
+}
+
+void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+        if (condition.met()) return;
+        pause();
+    }
+    settle();
+    if (operation.deadline == Clock::time_point::max())
+        operation.deadline = Clock::now() + operation.limit.length;
+    if (!crowded_ && spin(condition, operation)) return;
+    for (int i = 0; i < kYields; ++i) {
+        if (condition.met()) return;
+        look_at_news(operation);
+        ::sched_yield();
+    }
+    while (!condition.met()) {
+        look_at_news(operation);
+        if (Clock::now() >= operation.deadline) mesh_.fail_late(peer, operation);
+        wait_for_bell(peer, condition, operation.deadline);
+    }
+}
+
+bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operation) {
+    const auto limit = Clock::now() + kSpin;
+    do {
+        for (int i = 0; i < kPausesPerLook; ++i) {
+            if (condition.met()) return true;
+            pause();
+        }
+        look_at_news(operation);
+        // The peer may have been put on this rank's CPU, where it runs only if given the chance.
+        ::sched_yield();
+    } while (Clock::now() < limit);
+    return false;
+}
+
+void ShmWaiter::wait_for_bell(int peer, const ShmCondition& condition, Clock::time_point deadline) {
+    ShmBell& bell = segment_.bell(peer);
+    const auto rest = std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestSleep);
+    const auto nanoseconds = std::chrono::nanoseconds(rest).count();
+    const timespec length{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
+    bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t rung = bell.rung.load(std::memory_order_seq_cst);
+    if (!condition.met() && news_.load(std::memory_order_seq_cst) == news_seen_) {
+        ::syscall(SYS_futex, &bell.rung, FUTEX_WAIT, rung, &length, nullptr, 0);
+    }
+    bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+}  // namespace ddprun
