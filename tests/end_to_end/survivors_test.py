@@ -220,12 +220,25 @@ class TwoNodes(SurvivorsTest):
             job.wait_for_line("^ready$")
         return jobs, self.job_mark(jobs[0], 1)
 
+    def strikes(self):
+        def strike_both(job):
+            for pid in (below(job.pid, GUARDIAN), job.pid):
+                kill_if_there(pid)
+
+        def strike_worker(job):
+            guardian = below(job.pid, GUARDIAN)
+            mark = self.job_mark(job, 1)
+            os.kill(next(pid for pid, (parent, _, _) in process_table().items()
+                         if parent == guardian and pid in processes_of_job(mark)), signal.SIGKILL)
+
+        return [*((number.name, lambda job, number=number: job.send(number)) for number in (*SIGNALS, signal.SIGKILL)),
+                ("guardian", lambda job: os.kill(below(job.pid, GUARDIAN), signal.SIGKILL)),
+                ("both", strike_both), ("worker", strike_worker)]
+
     def test_both_sides_end(self):
         for kind in KINDS:
             for target in (0, 1):
-                for name, strike in (("SIGTERM", lambda job: job.send(signal.SIGTERM)),
-                                     ("SIGKILL", lambda job: job.send(signal.SIGKILL)),
-                                     ("guardian", lambda job: os.kill(below(job.pid, GUARDIAN), signal.SIGKILL))):
+                for name, strike in self.strikes() * max(1, REPEATS // 2):
                     with self.subTest(kind=kind, target=target, strike=name):
                         jobs, mark = self.pair(kind)
                         since = time.monotonic()
