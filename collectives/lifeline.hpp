@@ -44,8 +44,9 @@ class Lifeline {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
-    // The data connection that `peer` has dialled to this rank, given away once; none while it has not.
-    std::optional<TcpLink> take_data(int peer);
+    // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
+    // has not.
+    std::optional<TcpLink> take_data(int peer, int lane);
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.get(); }
@@ -73,6 +74,10 @@ class Lifeline {
         TcpLink link;
         NoticeReader reader;
     };
+    struct Arrived {
+        TcpLink link;
+        int lane = 0;
+    };
 
     void run();
     std::vector<pollfd> descriptors() const;
@@ -83,11 +88,14 @@ class Lifeline {
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
     HelloAnswer judge(const Hello& hello);
+    // Where data_came_ counts the connection that says this.
+    std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
     void send(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
+    const int lanes_;
     FileDescriptor news_;
     FileDescriptor wake_thread_;
     mutable std::mutex mutex_;  // guards everything below but the thread itself
@@ -96,7 +104,7 @@ class Lifeline {
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
-    std::vector<TcpLink> arrived_data_;
+    std::vector<Arrived> arrived_data_;
     std::function<void()> hook_;
     bool stopping_ = false;
     std::thread thread_;

@@ -74,17 +74,23 @@ T apply(T a, T b) {
     }
 }
 
-// Two loops because only buffers known not to overlap are vectorized, and `out` is often `local`.
+// Loops of their own because only buffers known not to overlap are vectorized, and `out` is often an operand.
 template <class T, template <class> class Op>
 void loop(void* out_bytes, const void* received_bytes, const void* local_bytes, std::size_t count) {
-    const T* __restrict received = static_cast<const T*>(received_bytes);
     if (out_bytes == local_bytes) {
+        const T* __restrict received = static_cast<const T*>(received_bytes);
         T* __restrict both = static_cast<T*>(out_bytes);
         for (std::size_t i = 0; i < count; ++i) both[i] = apply<T, Op>(received[i], both[i]);
         return;
     }
-    T* __restrict out = static_cast<T*>(out_bytes);
     const T* __restrict local = static_cast<const T*>(local_bytes);
+    if (out_bytes == received_bytes) {
+        T* __restrict both = static_cast<T*>(out_bytes);
+        for (std::size_t i = 0; i < count; ++i) both[i] = apply<T, Op>(both[i], local[i]);
+        return;
+    }
+    const T* __restrict received = static_cast<const T*>(received_bytes);
+    T* __restrict out = static_cast<T*>(out_bytes);
     for (std::size_t i = 0; i < count; ++i) out[i] = apply<T, Op>(received[i], local[i]);
 }
 

@@ -9,8 +9,8 @@
 #include <bit>
 #include <climits>
 #include <ctime>
-#include <fstream>
-#include <string>
+
+#include "collectives/cpus.hpp"
 
 namespace ddprun {
 namespace {
@@ -30,15 +30,6 @@ void pause() {
 #elif defined(__aarch64__)
     asm volatile("yield" ::: "memory");
 #endif
-}
-
-// What the control group allows, in whole CPUs; INT_MAX where it sets no limit.
-int cpus_of_control_group() {
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    std::string quota;
-    long period = 0;
-    if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
-    return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
 }
 
 // The CPUs on which at least one of the ranks may run.

@@ -1,8 +1,10 @@
 #include "collectives/tcp_backend.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "collectives/exchange_schedule.hpp"
 #include "collectives/reduce.hpp"
@@ -318,7 +320,33 @@ void TcpBackend::gather_ranges(std::byte* data, std::span<const Range> ranges, D
 
 void TcpBackend::run_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,
                           const PeerMesh::Operation& operation) {
-    RingRun(mesh_, {schedule, type, op, chunks_, segment_, shared_keep}, operation).run();
+    std::size_t largest = 0;
+    std::size_t bytes = 0;
+    for (const RingChunk& chunk : chunks_) {
+        largest = std::max(largest, chunk.count);
+        bytes += chunk.count * size_of(type);
+    }
+    const int lanes = lanes_for(bytes / chunks_.size(), mesh_.lanes());
+    const std::size_t stride = (largest + static_cast<std::size_t>(lanes) - 1) / static_cast<std::size_t>(lanes);
+    make_room(segment_, kRingSegment * static_cast<std::size_t>(lanes), operation);
+    std::array<std::optional<RingRun>, kMaxLanes> runs;
+    std::array<Flow*, kMaxLanes> flows{};
+    for (int lane = 0; lane < lanes; ++lane) {
+        const auto index = static_cast<std::size_t>(lane);
+        const RingPlan plan{mesh_.membership().left(),
+                            mesh_.membership().right(),
+                            world_size(),
+                            schedule,
+                            type,
+                            op,
+                            chunks_,
+                            std::span(segment_).subspan(index * kRingSegment, kRingSegment),
+                            lane,
+                            stride,
+                            shared_keep};
+        flows[index] = &runs[index].emplace(mesh_, plan, operation);
+    }
+    run_flows(mesh_, std::span(flows).first(static_cast<std::size_t>(lanes)), operation);
 }
 
 void TcpBackend::make_room(std::vector<std::byte>& buffer, std::size_t bytes,
