@@ -31,14 +31,14 @@ struct RingChunk {
 };
 
 struct RingPlan {
-    int left = 0;  // ranks of the mesh
-    int right = 0;
-    int averaged = 1;  // by how many ReduceOp::avg divides the complete sums
     RingSchedule schedule;
     DataType type;
     ReduceOp op;
     std::span<const RingChunk> chunks;  // by number
     std::span<std::byte> segment;       // kRingSegment bytes to receive into
+    int left = 0;                       // ranks of the mesh
+    int right = 0;
+    int averaged = 1;  // by how many ReduceOp::avg divides the complete sums
     int lane = 0;
     std::size_t stride = 0;  // elements of every chunk that are this lane's: [lane * stride, + stride)
     // All chunks but the last received share one `kept`, which may be overwritten once it has been sent.

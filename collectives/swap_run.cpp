@@ -62,7 +62,7 @@ void SwapRun::reduce_arrived() {
         combine_all(plan_.op, plan_.type, out, operands, count);
     } else {
         combine(plan_.op, plan_.type, out, operands[0], operands[1], count);
-        if (plan_.op == ReduceOp::avg) finish_average(plan_.type, out, count, plan_.averaged);
+        if (plan_.op == ReduceOp::avg) finish_average(plan_.type, out, count, 2);
     }
     reduced_ = whole;
 }

@@ -16,16 +16,15 @@
 namespace ddprun {
 
 struct SwapPlan {
-    int peer = 0;       // a rank of the mesh
-    bool first = true;  // this rank's values are the first operand
-    int lane = 0;
     DataType type;
     ReduceOp op;
-    int averaged = 2;               // by how many ReduceOp::avg divides; 2 if the type carries f32
     const std::byte* own = nullptr;
-    std::byte* out = nullptr;       // may be `own`
-    std::size_t count = 0;          // elements, of this lane
-    std::span<std::byte> segment;   // kRingSegment bytes to receive into
+    std::byte* out = nullptr;      // may be `own`
+    std::size_t count = 0;         // elements, of this lane
+    std::span<std::byte> segment;  // kRingSegment bytes to receive into
+    int peer = 0;                  // a rank of the mesh
+    bool first = true;             // this rank's values are the first operand
+    int lane = 0;
 };
 
 class SwapRun final : public Flow {
