@@ -20,7 +20,7 @@ namespace ddprun {
 
 // Bytes received at most before they are reduced, so that they are still in the cache; a multiple of every
 // element.
-inline constexpr std::size_t kRingSegment = std::size_t{256} << 10;
+inline constexpr std::size_t kRingSegment = kMaxMove;
 
 // Where one chunk lives on this rank.
 struct RingChunk {
