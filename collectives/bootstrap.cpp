@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "collectives/hosts_backend.hpp"
 #include "collectives/shm_backend.hpp"
 #include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
@@ -114,10 +115,12 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
-    if (!on_one_host(tcp->membership())) return tcp;
+    const auto across = ranks_across_hosts(tcp->membership());
+    if (!across || tcp->membership().local_world_size() == 1) return tcp;
     auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
     if (!segment) return tcp;
-    return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+    if (across->size() == 1) return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp), *across);
 }
 
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,

@@ -4,23 +4,6 @@
 #include "collectives/shm_reduce.hpp"
 
 namespace ddprun {
-namespace {
-
-// A call, from its entry to its end.
-class ShmTurn {
-  public:
-    ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {
-        channel.open(operation);
-    }
-    ~ShmTurn() { channel_.close(); }
-    ShmTurn(const ShmTurn&) = delete;
-    ShmTurn& operator=(const ShmTurn&) = delete;
-
-  private:
-    ShmChannel& channel_;
-};
-
-}  // namespace
 
 ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
     : segment_(std::move(segment)),

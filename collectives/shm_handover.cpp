@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "collectives/rank_group.hpp"
 #include "collectives/transfer.hpp"
 #include "collectives/tree_schedule.hpp"
 
@@ -47,18 +48,15 @@ void write_cpus(ShmCpus& cpus) {
 
 }  // namespace
 
-bool on_one_host(const Membership& membership) {
-    return std::all_of(membership.members.begin(), membership.members.end(),
-                       [&](const Member& member) { return member.host == membership.member(0).host; });
-}
-
 std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const PeerMesh::Operation& joining) {
+    const RankGroup ranks = ranks_of_host(mesh.membership());
+    const auto first = static_cast<std::size_t>(ranks.at(0));
     std::optional<ShmSegment> segment;
-    if (wanted && mesh.rank() == 0) segment = ShmSegment::create(mesh.membership());
+    if (wanted && ranks.index == 0) segment = ShmSegment::create(mesh.membership());
     try {
         const auto offers = gather(mesh, segment ? segment->offer() : ShmOffer{}, joining);
-        if (wanted && mesh.rank() != 0) segment = ShmSegment::open(offers[0], mesh.membership());
-        if (segment) write_cpus(segment->cpus(mesh.rank()));
+        if (wanted && ranks.index != 0) segment = ShmSegment::open(offers[first], mesh.membership());
+        if (segment) write_cpus(segment->cpus(ranks.index));
         const auto mapped = gather(mesh, static_cast<std::uint8_t>(segment.has_value()), joining);
         if (std::find(mapped.begin(), mapped.end(), std::uint8_t{0}) != mapped.end()) return std::nullopt;
     } catch (const LinkLost& lost) {

@@ -45,11 +45,12 @@ int cpus_of_all(const ShmSegment& segment) {
 
 }  // namespace
 
-ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh)
+ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks)
     : segment_(segment),
       mesh_(mesh),
-      own_bell_(&segment.bell(mesh.rank())),
-      crowded_(mesh.world_size() > std::min(cpus_of_all(segment), cpus_of_control_group())) {
+      ranks_(ranks),
+      own_bell_(&segment.bell(ranks.index)),
+      crowded_(!mesh.spins() || ranks.size() > std::min(cpus_of_all(segment), cpus_of_control_group())) {
     mesh_.on_news([this] { on_news(); });
 }
 
@@ -91,7 +92,7 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
     }
     while (!condition.met()) {
         look_at_news(operation);
-        if (Clock::now() >= operation.deadline) mesh_.fail_late(peer, operation);
+        if (Clock::now() >= operation.deadline) mesh_.fail_late(ranks_.at(peer), operation);
         wait_for_bell(peer, condition, operation.deadline);
     }
 }
