@@ -20,7 +20,8 @@ PartialKind partial_kind(const Call& call, int world_size) {
 
 void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial, std::size_t count) {
     if (kind.averaged != 0) finish_average(kind.carried, partial, count, kind.averaged);
-    if (kind.carried != kind.type) return narrow(kind.type, out, reinterpret_cast<const float*>(partial), count);
+    if (kind.carried != kind.type)
+        return narrow(kind.type, out, reinterpret_cast<const float*>(partial), count);
     copy_bytes(out, partial, count * size_of(kind.type));
 }
 
@@ -51,7 +52,8 @@ void HostsReduction::run(const Task& task) {
     } else {
         const auto start = [&](std::uint64_t chunk) {
             const std::size_t size = slice(chunk, channel_.rank()).size;
-            across_.start_all_reduce(partial(chunk), partial(chunk), size, kind_.carried, kind_.op, operation_);
+            across_.start_all_reduce(partial(chunk), partial(chunk), size, kind_.carried, kind_.op,
+                                     operation_);
         };
         start(0);
         for (std::uint64_t chunk = 0; chunk < chunks_; ++chunk) {
@@ -71,9 +73,7 @@ Range HostsReduction::slice(std::uint64_t chunk, int place) const {
     return {whole.begin + part.begin, part.size};
 }
 
-std::byte* HostsReduction::partial(std::uint64_t chunk) {
-    return partials_.data() + chunk % 2 * slice_room_;
-}
+std::byte* HostsReduction::partial(std::uint64_t chunk) { return partials_.data() + chunk % 2 * slice_room_; }
 
 Range HostsReduction::piece(const Range& slice, std::size_t done, std::size_t step) const {
     const std::size_t bytes = slice.size * element_;
@@ -154,7 +154,8 @@ void HostsReduction::hand_round(std::uint64_t chunk) {
             const Range theirs = slice(chunk, other(j));
             const Range part = piece(theirs, i * step, step);
             channel_.await_staged(other(j), round);
-            copy_bytes(out_ + theirs.begin * element_ + part.begin, channel_.stage(other(j), round), part.size);
+            copy_bytes(out_ + theirs.begin * element_ + part.begin, channel_.stage(other(j), round),
+                       part.size);
         }
     };
     run_rounds(divided_up(slice(chunk, 0).size * element_, step), stage, use);

@@ -1,9 +1,9 @@
 // HostsReduction: a large all_reduce over several hosts (see HostsBackend).
 //
-// The buffer is cut into chunks, a chunk into one slice for each rank of the host. Of each chunk a rank reduces its
-// slice from the inputs of its host, in rounds of staged data; then the slice with the same slice on the other hosts;
-// then hands it round on its host. While the slices of one chunk are between the hosts, the next chunk is reduced
-// within them.
+// The buffer is cut into chunks, a chunk into one slice for each rank of the host. Of each chunk a rank
+// reduces its slice from the inputs of its host, in rounds of staged data; then the slice with the same slice
+// on the other hosts; then hands it round on its host. While the slices of one chunk are between the hosts,
+// the next chunk is reduced within them.
 //
 // The channel must have an open, not yet announced call. Throws LinkLost, or as PeerMesh::wait.
 #pragma once
@@ -73,8 +73,8 @@ class HostsReduction {
     std::byte* partial(std::uint64_t chunk);
     void reduce_within(std::uint64_t chunk);
     void hand_round(std::uint64_t chunk);
-    // One rank's part of a round within `largest` bytes of slices, `step` at a time: in bytes from the slice's
-    // beginning.
+    // One rank's part of a round within `largest` bytes of slices, `step` at a time: in bytes from the
+    // slice's beginning.
     Range piece(const Range& slice, std::size_t done, std::size_t step) const;
     // stage(i) then use(i) for all rounds i, staging one ahead.
     template <class Stage, class Use>

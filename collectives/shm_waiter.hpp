@@ -31,15 +31,15 @@ struct ShmCondition {
 
 class ShmWaiter {
   public:
-    // All borrowed; `ranks` are those that share the segment, in the order of their places in it. Hangs itself on
-    // the mesh's news until destroyed.
+    // All borrowed; `ranks` are those that share the segment, in the order of their places in it. Hangs
+    // itself on the mesh's news until destroyed.
     ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks);
     ~ShmWaiter();
     ShmWaiter(const ShmWaiter&) = delete;
     ShmWaiter& operator=(const ShmWaiter&) = delete;
 
-    // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the operation's deadline
-    // from its limit when the first wait is a long one.
+    // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
+    // operation's deadline from its limit when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
         if (!condition.met()) wait_long(peer, condition, operation);
     }
