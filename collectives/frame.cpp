@@ -61,7 +61,7 @@ std::optional<Hello> decode_hello(std::span<const std::byte, kHelloSize> bytes) 
         channel > static_cast<std::uint8_t>(Channel::data)) {
         return std::nullopt;
     }
-    return Hello{static_cast<Channel>(channel),  take<std::uint32_t>(bytes, 8), take<std::uint32_t>(bytes, 12),
+    return Hello{static_cast<Channel>(channel), take<std::uint32_t>(bytes, 8), take<std::uint32_t>(bytes, 12),
                  take<std::int32_t>(bytes, 16), take<std::int32_t>(bytes, 20), take<Nonce>(bytes, 24),
                  take<std::uint8_t>(bytes, 7)};
 }

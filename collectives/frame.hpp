@@ -2,9 +2,9 @@
 //
 // All integers little-endian, as the elements themselves are.
 //   Hello    40 bytes, the first of every connection, from the rank that dials:
-//              u32 magic, u16 version, u8 channel, u8 lane, u32 generation, u32 communicator, i32 from, i32 to,
-//              16 bytes nonce (made by rank 0, known through the store only: proves that the caller belongs
-//              to this job)
+//              u32 magic, u16 version, u8 channel, u8 lane, u32 generation, u32 communicator, i32 from, i32
+//              to, 16 bytes nonce (made by rank 0, known through the store only: proves that the caller
+//              belongs to this job)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
 //   Header   32 bytes, then the payload, on data connections, which carry one direction, dialer to listener:
 //              u32 magic, u8 operation, u8 type, u8 reduce, u8 0, u64 count, u64 sequence, i32 root, u32 0

@@ -72,10 +72,9 @@ bool Lifeline::has_left_neighbour() const {
 
 std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     const std::lock_guard lock(mutex_);
-    const auto found =
-        std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
-            return arrived.link.peer() == peer && arrived.lane == lane;
-        });
+    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
+        return arrived.link.peer() == peer && arrived.lane == lane;
+    });
     if (found == arrived_data_.end()) return std::nullopt;
     TcpLink link = std::move(found->link);
     arrived_data_.erase(found);

@@ -28,8 +28,8 @@ inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
 // How long a rank whose deadline passed waits for the others to say where they are.
 inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
 
-// What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no link:
-// that this rank dials.
+// What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
+// link: that this rank dials.
 struct Awaited {
     const TcpLink* in = nullptr;
     const TcpLink* out = nullptr;

@@ -1,8 +1,8 @@
 // RankGroup: some ranks of a communicator in an order of their own, for algorithms among them. Pure.
 //
-// How a communicator over several hosts is cut: the ranks of one host share memory; and the ranks that have the
-// same place on their hosts, one on each, do the same part of the work between hosts. The latter needs the same
-// number of ranks on every host.
+// How a communicator over several hosts is cut: the ranks of one host share memory; and the ranks that have
+// the same place on their hosts, one on each, do the same part of the work between hosts. The latter needs
+// the same number of ranks on every host.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,8 @@ RankGroup all_ranks(const Membership& membership);
 // This rank's host: its ranks in their order.
 RankGroup ranks_of_host(const Membership& membership);
 
-// The ranks that have this rank's place on their hosts, ordered by the hosts' first ranks. Nothing if the hosts
-// have different numbers of ranks; the same answer on every rank.
+// The ranks that have this rank's place on their hosts, ordered by the hosts' first ranks. Nothing if the
+// hosts have different numbers of ranks; the same answer on every rank.
 std::optional<RankGroup> ranks_across_hosts(const Membership& membership);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// SwapRun: an all-reduce of two ranks: each sends the other all it has, and reduces what comes as it comes. One
-// lane's part.
+// SwapRun: an all-reduce of two ranks: each sends the other all it has, and reduces what comes as it comes.
+// One lane's part.
 //
 // No byte waits for another rank's work, as in a ring. Both combine in the same order, so results are bitwise
 // equal. f16 and bf16 travel as they are and are rounded once, since there is only one addition.

@@ -1,14 +1,14 @@
 // TcpBackend: collectives between two or more ranks over TCP. The caller's thread does all the work.
 //
-// all_reduce, all_gather, reduce_scatter and barrier are those of a TcpGroup of all ranks. Of the others, small
-// messages take few steps, large ones the least bytes:
+// all_reduce, all_gather, reduce_scatter and barrier are those of a TcpGroup of all ranks. Of the others,
+// small messages take few steps, large ones the least bytes:
 //   broadcast: binomial tree up to kSmallBroadcast bytes, else a chain that hands on what arrives
 //   reduce: binomial tree up to kSmallReduce bytes, else the ring's reducing half, then all parts to the root
 //   gather, scatter: each rank's part straight to or from the root
 //   all_to_all: every two ranks swap their parts, one partner at a time
 // Which one runs depends only on the call and the number of ranks, and each fixes the order in which the
-// ranks' values are combined; so results are bitwise equal on all ranks and from run to run. The tree joins the
-// values of neighbouring ranks, counted from the root, then of pairs, and so on.
+// ranks' values are combined; so results are bitwise equal on all ranks and from run to run. The tree joins
+// the values of neighbouring ranks, counted from the root, then of pairs, and so on.
 #pragma once
 
 #include <chrono>

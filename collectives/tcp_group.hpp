@@ -4,11 +4,11 @@
 //   all_reduce, all_gather: dissemination up to kSmallGather bytes in all ranks' blocks together; above, the
 //   ring, but for an all_reduce of two ranks, which swap all they have
 //   reduce_scatter: the ring
-// Dissemination takes as many steps as recursive doubling, for any number of ranks, and lets every rank combine
-// all values at once. It combines in the order of the group; so does the swap; the ring combines chunk c in the
-// order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring reduces f16 and bf16 as
-// f32 and hands the results round as they are, so they are rounded once; it needs memory for the input as f32.
-// So results are bitwise equal on all ranks and from run to run.
+// Dissemination takes as many steps as recursive doubling, for any number of ranks, and lets every rank
+// combine all values at once. It combines in the order of the group; so does the swap; the ring combines
+// chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring
+// reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it needs
+// memory for the input as f32. So results are bitwise equal on all ranks and from run to run.
 //
 // Used by one thread, in the same order on all ranks of the group. All throw LinkLost, or as PeerMesh::wait.
 // Averages divide by the size of the group.
@@ -46,8 +46,8 @@ class TcpGroup {
     // `in` may be `out`.
     void all_reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
                     const Operation& operation);
-    // The same in two halves, for who has other work meanwhile: `operation` and the memory must stay until the
-    // second. Between them nothing else may be called.
+    // The same in two halves, for who has other work meanwhile: `operation` and the memory must stay until
+    // the second. Between them nothing else may be called.
     void start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
                           const Operation& operation);
     // Moves what can be moved without waiting.
@@ -56,8 +56,8 @@ class TcpGroup {
 
     // `in` may be this rank's part of `out`.
     void all_gather(const std::byte* in, std::byte* out, std::size_t bytes, const Operation& operation);
-    // The ring's reducing half: `ranges` of `in` are its chunks; this rank's is left at `out`, which may be that
-    // part of `in`.
+    // The ring's reducing half: `ranges` of `in` are its chunks; this rank's is left at `out`, which may be
+    // that part of `in`.
     void reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges, DataType type,
                         ReduceOp op, const Operation& operation);
     // Returns when all ranks have come.

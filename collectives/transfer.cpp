@@ -112,8 +112,8 @@ void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const Pee
 
 void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
            const PeerMesh::Operation& operation) {
-    exchange(mesh, {from, data, size}, {to, data, size},
-             from < 0 ? Sends::at_once : Sends::what_was_received, operation);
+    exchange(mesh, {from, data, size}, {to, data, size}, from < 0 ? Sends::at_once : Sends::what_was_received,
+             operation);
 }
 
 }  // namespace ddprun

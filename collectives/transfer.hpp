@@ -1,7 +1,8 @@
 // Transfer: one message in and one message out at the same time, over a PeerMesh.
 //
 // Both directions move as far as they can and wait for neither in particular; so two ranks may send to each
-// other any amount without ever filling the sockets' buffers into a standstill. Large messages go by all lanes.
+// other any amount without ever filling the sockets' buffers into a standstill. Large messages go by all
+// lanes.
 #pragma once
 
 #include <cstddef>
