@@ -50,6 +50,7 @@ void check(const Case& tried, int world_size, std::mt19937& random) {
     }
     for (int rank = 0; rank < world_size; ++rank) {
         if (rank == victim) continue;
+        ranks.close_input(rank);
         const RankProcesses::Result result = ranks.finish(rank, kGuard);
         INFO("rank " << rank << " printed: " << result.output);
         REQUIRE(result.output.find("error " + tried.code + ' ' + std::to_string(victim) + ":") !=

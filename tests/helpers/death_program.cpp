@@ -9,12 +9,11 @@
 // the input ends. The victim has MIB of memory of its own. Prints "ready" before the first call, and in the
 // end
 //   error CODE CULPRIT...: TEXT
-//   at NANOSECONDS          (of the monotonic clock, when the error had come)
+//   at NANOSECONDS          (of the monotonic clock, when the call had failed)
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <map>
 #include <optional>
@@ -87,8 +86,9 @@ void await_end_of_input() {
 void occupy(std::size_t bytes) {
     if (bytes == 0) return;
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::runtime_error("no memory");
-    std::memset(memory, 1, bytes);
+    // Faster than writing into each page.
+    if (memory == MAP_FAILED || ::madvise(memory, bytes, MADV_POPULATE_WRITE) != 0)
+        throw std::runtime_error("no memory");
 }
 
 void come_to(const std::string& end) {
@@ -113,6 +113,15 @@ Communicator made_by_thread(const CommunicatorOptions& options) {
     return std::move(*made);
 }
 
+// Says when, at once; then stays as it is, and so out of the way of those that have not heard yet.
+void report_failure() {
+    timespec time{};
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    std::printf("at %ld\n", time.tv_sec * 1'000'000'000 + time.tv_nsec);
+    std::fflush(stdout);
+    await_end_of_input();
+}
+
 void run(const std::vector<std::string>& arguments) {
     const std::string& call = arguments.at(0);
     CommunicatorOptions options;
@@ -133,13 +142,12 @@ void run(const std::vector<std::string>& arguments) {
         used.barrier();
         say_ready();
     }
-    while (true) body(used, buffers);
-}
-
-long now() {
-    timespec time{};
-    ::clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+    try {
+        while (true) body(used, buffers);
+    } catch (const CollectiveError&) {
+        report_failure();
+        throw;
+    }
 }
 
 }  // namespace
@@ -149,10 +157,9 @@ int main(int argc, char** argv) {
         run({argv + 1, argv + argc});
         return 0;
     } catch (const CollectiveError& error) {
-        const long at = now();
         std::printf("error %s", std::string(name_of(error.code())).c_str());
         for (const int rank : error.culprits()) std::printf(" %d", rank);
-        std::printf(": %s\nat %ld\n", error.what(), at);
+        std::printf(": %s\n", error.what());
         return 3;
     } catch (const std::exception& error) {
         std::printf("failed: %s\n", error.what());
