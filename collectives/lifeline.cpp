@@ -86,6 +86,12 @@ void Lifeline::on_news(std::function<void()> hook) {
     hook_ = std::move(hook);
 }
 
+void Lifeline::set_witness(Witness* witness) {
+    const std::lock_guard lock(mutex_);
+    witness_ = witness;
+    tell_witness();
+}
+
 void Lifeline::tell_news() const {
     signal_event(news_);
     if (hook_) hook_();
@@ -122,7 +128,7 @@ int Lifeline::left_before(std::uint64_t sequence) const {
 
 void Lifeline::inquire() {
     const std::lock_guard lock(mutex_);
-    send(state_.inquire());
+    carry_out(state_.inquire());
 }
 
 std::vector<std::optional<Call>> Lifeline::progress() const {
@@ -137,14 +143,14 @@ bool Lifeline::all_answered() const {
 
 Verdict Lifeline::declare(const Verdict& verdict) {
     const std::lock_guard lock(mutex_);
-    send(state_.declare(verdict));
+    carry_out(state_.declare(verdict));
     tell_news();
     return *state_.verdict();
 }
 
 void Lifeline::leave() {
     const std::lock_guard lock(mutex_);
-    send(state_.leave());
+    carry_out(state_.leave());
 }
 
 void Lifeline::run() {
@@ -222,7 +228,11 @@ void Lifeline::serve_neighbours() {
         lost.push_back(neighbour.link.peer());
         return true;
     });
-    for (const int peer : lost) send(state_.lost(peer));
+    for (const int peer : lost) {
+        const bool unexpected = !state_.left_after(peer);
+        const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(peer) : std::nullopt;
+        carry_out(cause ? state_.declare(*cause) : state_.lost(peer));
+    }
     if (!lost.empty()) tell_news();
 }
 
@@ -233,7 +243,7 @@ bool Lifeline::read_from(Neighbour& neighbour) {
         while (const std::size_t count = neighbour.link.read_some({&part, 1})) {
             neighbour.reader.add(std::span(buffer).first(count));
             while (const auto notice = neighbour.reader.next()) {
-                send(state_.heard(*notice, neighbour.link.peer()));
+                carry_out(state_.heard(*notice, neighbour.link.peer()));
                 tell_news();
             }
             if (neighbour.reader.broken()) return false;
@@ -244,7 +254,14 @@ bool Lifeline::read_from(Neighbour& neighbour) {
     return true;
 }
 
-void Lifeline::send(const LifelineState::Sendings& sendings) {
+void Lifeline::tell_witness() {
+    if (witness_ == nullptr || witness_knows_ || !state_.verdict()) return;
+    witness_knows_ = true;
+    witness_->ended(*state_.verdict());
+}
+
+void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
+    tell_witness();
     for (const auto& sending : sendings) {
         for (Neighbour& neighbour : neighbours_) {
             if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);

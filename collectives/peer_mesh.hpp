@@ -86,6 +86,7 @@ class PeerMesh {
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason);
+    Lifeline& lifeline() noexcept { return lifeline_; }
     bool ended() const { return lifeline_.verdict().has_value(); }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }

@@ -8,13 +8,17 @@
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.
 //
-// The TCP backend beneath stays: its lifeline finds the dead and carries verdicts, send, recv
-// and what is not named above go over it, announced in shared memory, so that mismatches are found.
+// A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
+//
+// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot;
+// send, recv and what is not named above go over it, announced in shared memory, so that mismatches are
+// found.
 #pragma once
 
 #include <memory>
 
 #include "collectives/shm_channel.hpp"
+#include "collectives/shm_lifeline.hpp"
 #include "collectives/tcp_backend.hpp"
 
 namespace ddprun {
@@ -48,6 +52,7 @@ class ShmBackend final : public Backend {
     ShmSegment segment_;
     std::unique_ptr<TcpBackend> tcp_;
     ShmChannel channel_;
+    ShmLifeline lifeline_;
     int rank_;
     int world_size_;
 };
