@@ -1,0 +1,77 @@
+// NcclWatch: sees to it that no operation on NCCL waits for ever. One per communicator, with a thread of its own.
+//
+// The thread looks after all operations in progress: when the other ranks bring news, a deadline passes, or NCCL or
+// CUDA report an error (which it has to ask for), the communicator ends: first all ranks are told, then NCCL is
+// aborted, and then all operations fail with the verdict. While nothing is in progress, it sleeps.
+//
+// Members may be called from any thread, but for the destructor.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "collectives/event.hpp"
+#include "collectives/nccl_comm.hpp"
+#include "collectives/nccl_peers.hpp"
+#include "collectives/nccl_work.hpp"
+
+namespace ddprun {
+
+// How often NCCL and CUDA are asked for errors while operations are in progress.
+inline constexpr std::chrono::milliseconds kNcclWatchPeriod{10};
+// An operation that takes so long is compared with what the other ranks are in; then again after twice the time.
+inline constexpr std::chrono::milliseconds kNcclCompareAfter{2000};
+
+class NcclWatch {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    NcclWatch(std::shared_ptr<NcclComm> comm, NcclPeers& peers);
+    // Whatever is still in progress fails. NCCL has been finished before, or is aborted now.
+    ~NcclWatch();
+    NcclWatch(const NcclWatch&) = delete;
+    NcclWatch& operator=(const NcclWatch&) = delete;
+
+    // Set when the communicator has ended, before NCCL is aborted. See NcclWork.
+    std::shared_ptr<const std::atomic<bool>> over() const noexcept { return over_; }
+
+    // Before NCCL is called for the operation.
+    void add(std::shared_ptr<NcclWork> work);
+    // NCCL refused, or failed in, a call.
+    void failed(const std::string& text);
+    // Returns when nothing is in progress any more. False if that was not so by `limit`.
+    bool drain(Clock::time_point limit);
+
+    // After over(): what every call ends with.
+    CollectiveError error_for(const Call& call) const;
+
+  private:
+    void run();
+    // Ends what has ended; judges the rest. When to look again; nothing if there is no need to.
+    std::optional<Clock::time_point> look();
+    std::shared_ptr<NcclWork> oldest();
+    void judge(NcclWork& oldest);
+    void end(const Verdict& verdict);
+
+    std::shared_ptr<NcclComm> comm_;
+    NcclPeers& peers_;
+    std::shared_ptr<std::atomic<bool>> over_;
+    Event wake_;
+    std::atomic<bool> asleep_{false};
+    std::atomic<bool> stopping_{false};
+    // The thread's alone:
+    std::uint64_t compared_ = 0;  // the call, and when it is compared again
+    Clock::time_point compare_at_{};
+    mutable std::mutex mutex_;  // guards what follows; never held while the peers are asked
+    std::deque<std::shared_ptr<NcclWork>> works_;
+    Verdict verdict_;
+    std::string note_;
+    std::thread thread_;
+};
+
+}  // namespace ddprun
