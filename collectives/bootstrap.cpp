@@ -228,14 +228,16 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     const PeerMesh::Operation joining{
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
     session->transport = transport;
-    session->backend = connect(std::move(membership), std::move(listener), joining, transport, options);
+    session->executor = std::make_unique<Executor>(
+        connect(std::move(membership), std::move(listener), joining, transport, options),
+        session->world_size);
     return session;
 }
 
 std::unique_ptr<Communicator::Session> open_session_alone(const CommunicatorOptions& options) {
     auto session = std::make_unique<Communicator::Session>();
     session->options = options;
-    session->backend = std::make_unique<SoloBackend>();
+    session->executor = std::make_unique<Executor>(std::make_unique<SoloBackend>(), 1);
     return session;
 }
 

@@ -8,27 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/types.hpp"
+#include "collectives/operation_request.hpp"
 
 namespace ddprun {
-
-// The values travel between ranks: add, never renumber.
-enum class Operation : std::uint8_t {
-    none = 0,  // nothing called so far
-    all_reduce = 1,
-    broadcast = 2,
-    all_gather = 3,
-    reduce_scatter = 4,
-    barrier = 5,
-    send = 6,
-    recv = 7,
-    join = 8,  // the making of the communicator; never in a message
-    reduce = 9,
-    gather = 10,
-    scatter = 11,
-    all_to_all = 12,
-    split = 13,
-};
 
 std::string_view name_of(Operation operation) noexcept;
 bool is_known(Operation operation) noexcept;

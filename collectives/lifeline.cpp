@@ -1,7 +1,5 @@
 #include "collectives/lifeline.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "collectives/quiet_thread.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
 
@@ -30,23 +29,6 @@ void signal_event(const FileDescriptor& event) {
 void clear_event(const FileDescriptor& event) {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t taken = ::read(event.get(), &count, sizeof(count));
-}
-
-// Signals are the program's: they must not be delivered to a thread it does not know of.
-std::thread start_without_signals(auto body) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread thread;
-    try {
-        thread = std::thread(std::move(body));
-    } catch (...) {
-        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-        throw;
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
 }
 
 int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {

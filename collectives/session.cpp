@@ -13,8 +13,8 @@ MeetingRoom::~MeetingRoom() = default;
 Communicator::Session::Session() = default;
 
 Communicator::Session::~Session() {
-    const bool healthy = backend && !backend->ended();
-    backend.reset();
+    const bool healthy = executor && !executor->ended();
+    executor.reset();
     if (!room.join) return;
     try {
         room.join->say_gone();

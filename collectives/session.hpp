@@ -1,16 +1,14 @@
 // Session: all that a Communicator owns, in the order in which it must end.
 //
-// Made by bootstrap; used by Communicator's thread, but for backend->abort().
+// Made by bootstrap; used by Communicator's thread, but for executor->abort().
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
-#include "collectives/backend.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/executor.hpp"
 #include "collectives/join.hpp"
 #include "collectives/membership.hpp"
 #include "rendezvous/store.hpp"
@@ -47,9 +45,7 @@ struct Communicator::Session {
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     MeetingRoom room;
-    std::unique_ptr<Backend> backend;
-    // Inputs of premul_sum, multiplied, where no output has room for them. Kept between calls.
-    std::vector<std::byte> scaled;
+    std::unique_ptr<Executor> executor;
     std::atomic<bool> in_use{false};
 
     Session();

@@ -6,9 +6,6 @@
 namespace ddprun {
 namespace {
 
-std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
-const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
-
 // A call, from its entry to its end.
 class ShmTurn {
   public:
@@ -38,98 +35,96 @@ void ShmBackend::exchange(const void* in, std::size_t bytes) {
     channel_.await_all();
 }
 
-void ShmBackend::all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    const ShmTurn turn(channel_, tcp_->begin({Operation::all_reduce, type, op, -1, count}));
-    const std::size_t bytes = count * size_of(type);
-    if (!is_small(bytes))
-        return ShmPipeline(channel_, type, op).all_reduce(bytes_of(in), bytes_of(out), count);
-    exchange(in, bytes);
-    if (count == 0) return;
-    reduce_in_order(type, op, world_size_, bytes_of(out), bytes,
+void ShmBackend::all_reduce(const Task& task) {
+    const Call& call = task.call;
+    const ShmTurn turn(channel_, tcp_->begin(call));
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) {
+        return ShmPipeline(channel_, call.type, call.reduce)
+            .all_reduce(input_of(task), output_of(task), call.count);
+    }
+    exchange(task.in, bytes);
+    if (call.count == 0) return;
+    reduce_in_order(call.type, call.reduce, world_size_, output_of(task), bytes,
                     [&](int rank) { return place(rank, bytes); });
 }
 
-void ShmBackend::broadcast(void* data, std::size_t count, DataType type, int root) {
-    const ShmTurn turn(channel_, tcp_->begin({Operation::broadcast, type, ReduceOp::sum, root, count}));
-    const std::size_t bytes = count * size_of(type);
+void ShmBackend::broadcast(const Task& task) {
+    const Call& call = task.call;
+    const ShmTurn turn(channel_, tcp_->begin(call));
+    const std::size_t bytes = bytes_of(task);
     if (!is_small(bytes)) {
-        return ShmPipeline(channel_, type, ReduceOp::sum).broadcast(bytes_of(data), count, root);
+        return ShmPipeline(channel_, call.type, ReduceOp::sum)
+            .broadcast(output_of(task), call.count, call.root);
     }
-    if (rank_ == root) copy_bytes(place(root, bytes), data, bytes);
+    if (rank_ == call.root) copy_bytes(place(call.root, bytes), task.in, bytes);
     channel_.announce();
-    if (rank_ == root) return;
-    channel_.await(root);
-    copy_bytes(data, place(root, bytes), bytes);
+    if (rank_ == call.root) return;
+    channel_.await(call.root);
+    copy_bytes(task.out, place(call.root, bytes), bytes);
 }
 
-void ShmBackend::all_gather(const void* in, void* out, std::size_t count, DataType type) {
-    const ShmTurn turn(channel_, tcp_->begin({Operation::all_gather, type, ReduceOp::sum, -1, count}));
-    const std::size_t bytes = count * size_of(type);
+void ShmBackend::all_gather(const Task& task) {
+    const Call& call = task.call;
+    const ShmTurn turn(channel_, tcp_->begin(call));
+    const std::size_t bytes = bytes_of(task);
     if (!is_small(bytes)) {
-        return ShmPipeline(channel_, type, ReduceOp::sum).all_gather(bytes_of(in), bytes_of(out), count);
+        return ShmPipeline(channel_, call.type, ReduceOp::sum)
+            .all_gather(input_of(task), output_of(task), call.count);
     }
-    exchange(in, bytes);
-    if (count == 0) return;
+    exchange(task.in, bytes);
+    if (call.count == 0) return;
     for (int rank = 0; rank < world_size_; ++rank) {
-        copy_bytes(bytes_of(out) + static_cast<std::size_t>(rank) * bytes, place(rank, bytes), bytes);
+        copy_bytes(output_of(task) + static_cast<std::size_t>(rank) * bytes, place(rank, bytes), bytes);
     }
 }
 
-void ShmBackend::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    const ShmTurn turn(channel_, tcp_->begin({Operation::reduce_scatter, type, op, -1, count}));
-    const std::size_t part = count * size_of(type);
+void ShmBackend::reduce_scatter(const Task& task) {
+    const Call& call = task.call;
+    const ShmTurn turn(channel_, tcp_->begin(call));
+    const std::size_t part = bytes_of(task);
     const std::size_t whole = part * static_cast<std::size_t>(world_size_);
     if (!is_small(whole)) {
-        return ShmPipeline(channel_, type, op).reduce_scatter(bytes_of(in), bytes_of(out), count);
+        return ShmPipeline(channel_, call.type, call.reduce)
+            .reduce_scatter(input_of(task), output_of(task), call.count);
     }
-    exchange(in, whole);
-    if (count == 0) return;
+    exchange(task.in, whole);
+    if (call.count == 0) return;
     const std::size_t own = static_cast<std::size_t>(rank_) * part;
-    reduce_in_order(type, op, world_size_, bytes_of(out), part,
+    reduce_in_order(call.type, call.reduce, world_size_, output_of(task), part,
                     [&](int rank) { return place(rank, whole) + own; });
 }
 
-void ShmBackend::barrier() {
-    const ShmTurn turn(channel_, tcp_->begin({Operation::barrier}));
+void ShmBackend::barrier(const Task& task) {
+    const ShmTurn turn(channel_, tcp_->begin(task.call));
     exchange(nullptr, 0);
 }
 
-void ShmBackend::send(const void* data, std::size_t count, DataType type, int peer) {
-    tcp_->send(data, count, type, peer);
+void ShmBackend::run_over_tcp(const Task& task) {
+    {
+        const ShmTurn turn(channel_, tcp_->prepare(task.call));
+        channel_.announce();
+    }
+    tcp_->run(task);
 }
 
-void ShmBackend::recv(void* data, std::size_t count, DataType type, int peer) {
-    tcp_->recv(data, count, type, peer);
-}
-
-void ShmBackend::announce(const Call& call) {
-    const ShmTurn turn(channel_, tcp_->prepare(call));
-    channel_.announce();
-}
-
-void ShmBackend::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
-    announce({Operation::reduce, type, op, root, count});
-    tcp_->reduce(in, out, count, type, op, root);
-}
-
-void ShmBackend::gather(const void* in, void* out, std::size_t count, DataType type, int root) {
-    announce({Operation::gather, type, ReduceOp::sum, root, count});
-    tcp_->gather(in, out, count, type, root);
-}
-
-void ShmBackend::scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
-    announce({Operation::scatter, type, ReduceOp::sum, root, count});
-    tcp_->scatter(in, out, count, type, root);
-}
-
-void ShmBackend::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
-    announce({Operation::all_to_all, type, ReduceOp::sum, -1, count});
-    tcp_->all_to_all(in, out, count, type);
-}
-
-void ShmBackend::exchange(const void* in, void* out, std::size_t bytes) {
-    announce({Operation::split, DataType::u8, ReduceOp::sum, -1, bytes});
-    tcp_->exchange(in, out, bytes);
+void ShmBackend::run(const Task& task) {
+    switch (task.call.operation) {
+        case Operation::all_reduce: return all_reduce(task);
+        case Operation::broadcast: return broadcast(task);
+        case Operation::all_gather: return all_gather(task);
+        case Operation::reduce_scatter: return reduce_scatter(task);
+        case Operation::barrier: return barrier(task);
+        case Operation::send:
+        case Operation::recv: return tcp_->run(task);
+        case Operation::none:
+        case Operation::join:
+        case Operation::reduce:
+        case Operation::gather:
+        case Operation::scatter:
+        case Operation::all_to_all:
+        case Operation::split: return run_over_tcp(task);
+    }
 }
 
 }  // namespace ddprun

@@ -24,18 +24,7 @@ class ShmBackend final : public Backend {
     // The segment is the one its ranks agreed on (shm_handover.hpp).
     ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
 
-    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-    void broadcast(void* data, std::size_t count, DataType type, int root) override;
-    void all_gather(const void* in, void* out, std::size_t count, DataType type) override;
-    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-    void barrier() override;
-    void send(const void* data, std::size_t count, DataType type, int peer) override;
-    void recv(void* data, std::size_t count, DataType type, int peer) override;
-    void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
-    void gather(const void* in, void* out, std::size_t count, DataType type, int root) override;
-    void scatter(const void* in, void* out, std::size_t count, DataType type, int root) override;
-    void all_to_all(const void* in, void* out, std::size_t count, DataType type) override;
-    void exchange(const void* in, void* out, std::size_t bytes) override;
+    void run(const Task& task) override;
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     bool ended() const override { return tcp_->ended(); }
 
@@ -45,8 +34,13 @@ class ShmBackend final : public Backend {
         return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
     }
     bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
-    // Before a collective goes over TCP: ranks that are in another call find out.
-    void announce(const Call& call);
+    void all_reduce(const Task& task);
+    void broadcast(const Task& task);
+    void all_gather(const Task& task);
+    void reduce_scatter(const Task& task);
+    void barrier(const Task& task);
+    // Announced here, so that ranks that are in another call find out, then carried out by TCP.
+    void run_over_tcp(const Task& task);
     // Puts this rank's `bytes` there, and waits until all others have done so too.
     void exchange(const void* in, std::size_t bytes);
 

@@ -39,7 +39,8 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
 std::vector<SplitEntry> exchange(Communicator::Session& old, const SplitEntry& own) {
     const SplitBytes bytes = encode(own);
     std::vector<SplitBytes> all(static_cast<std::size_t>(old.world_size));
-    old.backend->exchange(bytes.data(), all.data(), bytes.size());
+    old.executor->run(
+        {{Operation::split, DataType::u8, ReduceOp::sum, -1, bytes.size()}, bytes.data(), all.data()});
     std::vector<SplitEntry> entries;
     for (const SplitBytes& theirs : all) {
         auto entry = decode_split_entry(theirs);

@@ -8,6 +8,7 @@
 #include "collectives/reduce.hpp"
 #include "collectives/transfer.hpp"
 #include "collectives/tree_schedule.hpp"
+#include "rendezvous/check.hpp"
 
 namespace ddprun {
 namespace {
@@ -54,91 +55,138 @@ PeerMesh::Operation TcpBackend::prepare(Call call) {
     return operation;
 }
 
-template <class Body>
-void TcpBackend::run(Call call, Body body) {
-    PeerMesh::Operation operation = begin(call);
+void TcpBackend::run(const Task& task) {
+    PeerMesh::Operation operation = begin(task.call);
     operation.deadline = PeerMesh::Clock::now() + operation_timeout_;
     try {
-        body(operation);
+        dispatch(task, operation);
     } catch (const LinkLost& lost) {
         mesh_.fail_lost(lost, operation);
     }
 }
 
-void TcpBackend::all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    run({Operation::all_reduce, type, op, -1, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
-        if (bytes <= kSmallGather / static_cast<std::size_t>(world_size())) {
-            disseminate(bytes_at(in), bytes, operation);
-            reduce_blocks(bytes_at(out), count, type, op);
-            return;
-        }
-        if (carries_f32(op, type)) {
-            const std::vector<Range> ranges = even_ranges(count);
-            const std::size_t own = ranges[static_cast<std::size_t>(rank())].begin * size_of(type);
-            reduce_own_range_as_f32(in, bytes_at(out, own), ranges, type, op, operation);
-            gather_ranges(bytes_at(out), ranges, type, operation);
-            return;
-        }
+void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (bytes <= kSmallGather / static_cast<std::size_t>(world_size())) {
+        disseminate(input_of(task), bytes, operation);
+        reduce_blocks(output_of(task), call.count, call.type, call.reduce);
+        return;
+    }
+    if (carries_f32(call.reduce, call.type)) {
+        const std::vector<Range> ranges = even_ranges(call.count);
+        const std::size_t own = ranges[static_cast<std::size_t>(rank())].begin * size_of(call.type);
+        reduce_own_range_as_f32(task.in, bytes_at(task.out, own), ranges, call.type, call.reduce, operation);
+        gather_ranges(output_of(task), ranges, call.type, operation);
+        return;
+    }
+    for (int i = 0; i < world_size(); ++i) {
+        const Range range = chunk_range(call.count, world_size(), i);
+        const std::size_t offset = range.begin * size_of(call.type);
+        chunks_[static_cast<std::size_t>(i)] = {bytes_at(task.in, offset), bytes_at(task.out, offset),
+                                                range.size};
+    }
+    run_ring(RingSchedule::all_reduce(rank(), world_size()), call.type, call.reduce, false, operation);
+}
+
+void TcpBackend::broadcast(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (bytes <= kSmallBroadcast) {
+        const TreePlace place = binomial_tree(rank(), world_size(), call.root);
+        if (place.parent >= 0) transfer(mesh_, {place.parent, output_of(task), bytes}, {}, operation);
+        for (const int child : place.children)
+            transfer(mesh_, {}, {child, output_of(task), bytes}, operation);
+        return;
+    }
+    const int left = rank() == call.root ? -1 : mesh_.membership().left();
+    const int right = mesh_.membership().right() == call.root ? -1 : mesh_.membership().right();
+    relay(mesh_, left, right, output_of(task), bytes, operation);
+}
+
+void TcpBackend::all_gather(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (bytes <= kSmallGather / static_cast<std::size_t>(world_size())) {
+        disseminate(input_of(task), bytes, operation);
         for (int i = 0; i < world_size(); ++i) {
-            const Range range = chunk_range(count, world_size(), i);
-            const std::size_t offset = range.begin * size_of(type);
-            chunks_[static_cast<std::size_t>(i)] = {bytes_at(in, offset), bytes_at(out, offset), range.size};
+            copy_bytes(part_at(task.out, i, bytes), block_of(i, bytes), bytes);
         }
-        run_ring(RingSchedule::all_reduce(rank(), world_size()), type, op, false, operation);
-    });
+        return;
+    }
+    copy_bytes(part_at(task.out, rank(), bytes), input_of(task), bytes);
+    gather_ranges(output_of(task), equal_ranges(call.count), call.type, operation);
 }
 
-void TcpBackend::broadcast(void* data, std::size_t count, DataType type, int root) {
-    run({Operation::broadcast, type, ReduceOp::sum, root, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
-        if (bytes <= kSmallBroadcast) {
-            const TreePlace place = binomial_tree(rank(), world_size(), root);
-            if (place.parent >= 0) transfer(mesh_, {place.parent, bytes_at(data), bytes}, {}, operation);
-            for (const int child : place.children)
-                transfer(mesh_, {}, {child, bytes_at(data), bytes}, operation);
-            return;
+void TcpBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    reduce_own_range(task.in, output_of(task), equal_ranges(call.count), call.type, call.reduce, operation);
+}
+
+void TcpBackend::reduce(const Task& task, const PeerMesh::Operation& operation) {
+    const bool small = bytes_of(task) <= kSmallReduce;
+    small ? reduce_in_tree(task.in, task.out, operation) : reduce_in_ring(task.in, task.out, operation);
+}
+
+void TcpBackend::gather(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (rank() != call.root) return transfer(mesh_, {}, {call.root, input_of(task), bytes}, operation);
+    copy_bytes(part_at(task.out, rank(), bytes), input_of(task), bytes);
+    for (int i = 1; i < world_size(); ++i) {
+        const int from = (rank() + i) % world_size();
+        transfer(mesh_, {from, part_at(task.out, from, bytes), bytes}, {}, operation);
+    }
+}
+
+void TcpBackend::scatter(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (rank() != call.root) return transfer(mesh_, {call.root, output_of(task), bytes}, {}, operation);
+    for (int i = 1; i < world_size(); ++i) {
+        const int to = (rank() + i) % world_size();
+        transfer(mesh_, {}, {to, part_at(task.in, to, bytes), bytes}, operation);
+    }
+    copy_bytes(output_of(task), part_at(task.in, rank(), bytes), bytes);
+}
+
+void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
+    const std::size_t bytes = bytes_of(task);
+    const bool in_place = task.in == task.out;
+    make_room(partial_, in_place ? bytes : 0, operation);
+    for (int step = 0; step < exchange_steps(world_size()); ++step) {
+        const int partner = exchange_partner(rank(), world_size(), step);
+        std::byte* place = part_at(task.out, partner, bytes);
+        if (partner == rank()) {
+            copy_bytes(place, part_at(task.in, partner, bytes), bytes);
+            continue;
         }
-        const int left = rank() == root ? -1 : mesh_.membership().left();
-        const int right = mesh_.membership().right() == root ? -1 : mesh_.membership().right();
-        relay(mesh_, left, right, bytes_at(data), bytes, operation);
-    });
+        std::byte* received = in_place ? partial_.data() : place;
+        transfer(mesh_, {partner, received, bytes}, {partner, part_at(task.in, partner, bytes), bytes},
+                 operation);
+        copy_bytes(place, received, bytes);
+    }
 }
 
-void TcpBackend::all_gather(const void* in, void* out, std::size_t count, DataType type) {
-    gather_all({Operation::all_gather, type, ReduceOp::sum, -1, count}, in, out);
-}
-
-void TcpBackend::exchange(const void* in, void* out, std::size_t bytes) {
-    gather_all({Operation::split, DataType::u8, ReduceOp::sum, -1, bytes}, in, out);
-}
-
-void TcpBackend::gather_all(const Call& call, const void* in, void* out) {
-    run(call, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = call.count * size_of(call.type);
-        if (bytes <= kSmallGather / static_cast<std::size_t>(world_size())) {
-            disseminate(bytes_at(in), bytes, operation);
-            for (int i = 0; i < world_size(); ++i) {
-                copy_bytes(part_at(out, i, bytes), block_of(i, bytes), bytes);
-            }
-            return;
-        }
-        copy_bytes(part_at(out, rank(), bytes), bytes_at(in), bytes);
-        gather_ranges(bytes_at(out), equal_ranges(call.count), call.type, operation);
-    });
-}
-
-void TcpBackend::reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) {
-    run({Operation::reduce_scatter, type, op, -1, count}, [&](const PeerMesh::Operation& operation) {
-        reduce_own_range(in, bytes_at(out), equal_ranges(count), type, op, operation);
-    });
-}
-
-void TcpBackend::reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) {
-    run({Operation::reduce, type, op, root, count}, [&](const PeerMesh::Operation& operation) {
-        const bool small = count * size_of(type) <= kSmallReduce;
-        small ? reduce_in_tree(in, out, operation) : reduce_in_ring(in, out, operation);
-    });
+void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation) {
+    const int peer = task.call.root;
+    switch (task.call.operation) {
+        case Operation::all_reduce: return all_reduce(task, operation);
+        case Operation::broadcast: return broadcast(task, operation);
+        case Operation::all_gather: return all_gather(task, operation);
+        case Operation::split: return all_gather(task, operation);
+        case Operation::reduce_scatter: return reduce_scatter(task, operation);
+        case Operation::reduce: return reduce(task, operation);
+        case Operation::gather: return gather(task, operation);
+        case Operation::scatter: return scatter(task, operation);
+        case Operation::all_to_all: return all_to_all(task, operation);
+        case Operation::barrier: return disseminate(nullptr, 0, operation);
+        case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);
+        case Operation::recv: return transfer(mesh_, {peer, output_of(task), bytes_of(task)}, {}, operation);
+        case Operation::none:
+        case Operation::join: break;
+    }
+    check(false, "a backend is given operations only");
 }
 
 void TcpBackend::reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation) {
@@ -181,67 +229,6 @@ void TcpBackend::reduce_in_ring(const void* in, void* out, const PeerMesh::Opera
         const Range range = ranges[static_cast<std::size_t>(from)];
         transfer(mesh_, {from, bytes_at(out, range.begin * element), range.size * element}, {}, operation);
     }
-}
-
-void TcpBackend::gather(const void* in, void* out, std::size_t count, DataType type, int root) {
-    run({Operation::gather, type, ReduceOp::sum, root, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
-        if (rank() != root) return transfer(mesh_, {}, {root, bytes_at(in), bytes}, operation);
-        copy_bytes(part_at(out, rank(), bytes), bytes_at(in), bytes);
-        for (int i = 1; i < world_size(); ++i) {
-            const int from = (rank() + i) % world_size();
-            transfer(mesh_, {from, part_at(out, from, bytes), bytes}, {}, operation);
-        }
-    });
-}
-
-void TcpBackend::scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
-    run({Operation::scatter, type, ReduceOp::sum, root, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
-        if (rank() != root) return transfer(mesh_, {root, bytes_at(out), bytes}, {}, operation);
-        for (int i = 1; i < world_size(); ++i) {
-            const int to = (rank() + i) % world_size();
-            transfer(mesh_, {}, {to, part_at(in, to, bytes), bytes}, operation);
-        }
-        copy_bytes(bytes_at(out), part_at(in, rank(), bytes), bytes);
-    });
-}
-
-void TcpBackend::all_to_all(const void* in, void* out, std::size_t count, DataType type) {
-    run({Operation::all_to_all, type, ReduceOp::sum, -1, count}, [&](const PeerMesh::Operation& operation) {
-        const std::size_t bytes = count * size_of(type);
-        const bool in_place = in == out;
-        make_room(partial_, in_place ? bytes : 0, operation);
-        for (int step = 0; step < exchange_steps(world_size()); ++step) {
-            const int partner = exchange_partner(rank(), world_size(), step);
-            std::byte* place = part_at(out, partner, bytes);
-            if (partner == rank()) {
-                copy_bytes(place, part_at(in, partner, bytes), bytes);
-                continue;
-            }
-            std::byte* received = in_place ? partial_.data() : place;
-            transfer(mesh_, {partner, received, bytes}, {partner, part_at(in, partner, bytes), bytes},
-                     operation);
-            copy_bytes(place, received, bytes);
-        }
-    });
-}
-
-void TcpBackend::barrier() {
-    run({Operation::barrier},
-        [&](const PeerMesh::Operation& operation) { disseminate(nullptr, 0, operation); });
-}
-
-void TcpBackend::send(const void* data, std::size_t count, DataType type, int peer) {
-    run({Operation::send, type, ReduceOp::sum, peer, count}, [&](const PeerMesh::Operation& operation) {
-        transfer(mesh_, {}, {peer, bytes_at(data), count * size_of(type)}, operation);
-    });
-}
-
-void TcpBackend::recv(void* data, std::size_t count, DataType type, int peer) {
-    run({Operation::recv, type, ReduceOp::sum, peer, count}, [&](const PeerMesh::Operation& operation) {
-        transfer(mesh_, {peer, bytes_at(data), count * size_of(type)}, {}, operation);
-    });
 }
 
 void TcpBackend::disseminate(const std::byte* block, std::size_t bytes,

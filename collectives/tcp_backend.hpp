@@ -37,37 +37,30 @@ class TcpBackend final : public Backend {
                std::chrono::milliseconds operation_timeout);
     ~TcpBackend() override;
 
-    void all_reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-    void broadcast(void* data, std::size_t count, DataType type, int root) override;
-    void all_gather(const void* in, void* out, std::size_t count, DataType type) override;
-    void reduce_scatter(const void* in, void* out, std::size_t count, DataType type, ReduceOp op) override;
-    void barrier() override;
-    void send(const void* data, std::size_t count, DataType type, int peer) override;
-    void recv(void* data, std::size_t count, DataType type, int peer) override;
-    void reduce(const void* in, void* out, std::size_t count, DataType type, ReduceOp op, int root) override;
-    void gather(const void* in, void* out, std::size_t count, DataType type, int root) override;
-    void scatter(const void* in, void* out, std::size_t count, DataType type, int root) override;
-    void all_to_all(const void* in, void* out, std::size_t count, DataType type) override;
-    void exchange(const void* in, void* out, std::size_t bytes) override;
+    void run(const Task& task) override;
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     bool ended() const override { return mesh_.ended(); }
 
-    // For a backend on top that carries out some calls by itself: counts and enters the next call, as each of
-    // the operations above does. Throws if the communicator has ended. The deadline is left at the end of
-    // time, because the clock takes longer than a small reduction: who waits for long sets it from the limit.
+    // For a backend on top that carries out some calls by itself: counts and enters the next call, as run()
+    // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
+    // takes longer than a small reduction: who waits for long sets it from the limit.
     PeerMesh::Operation begin(Call call);
-    // The same for a call that then goes to an operation above, which counts it.
+    // The same for a call that then goes to run(), which counts it.
     PeerMesh::Operation prepare(Call call);
     PeerMesh& mesh() noexcept { return mesh_; }
 
     const Membership& membership() const noexcept { return mesh_.membership(); }
 
   private:
-    // Runs body(operation) as the next call; a broken connection becomes the true error.
-    template <class Body>
-    void run(Call call, Body body);
-
-    void gather_all(const Call& call, const void* in, void* out);
+    void all_reduce(const Task& task, const PeerMesh::Operation& operation);
+    void broadcast(const Task& task, const PeerMesh::Operation& operation);
+    void all_gather(const Task& task, const PeerMesh::Operation& operation);
+    void reduce_scatter(const Task& task, const PeerMesh::Operation& operation);
+    void reduce(const Task& task, const PeerMesh::Operation& operation);
+    void gather(const Task& task, const PeerMesh::Operation& operation);
+    void scatter(const Task& task, const PeerMesh::Operation& operation);
+    void all_to_all(const Task& task, const PeerMesh::Operation& operation);
+    void dispatch(const Task& task, const PeerMesh::Operation& operation);
     void reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation);
     void reduce_in_ring(const void* in, void* out, const PeerMesh::Operation& operation);
     // Leaves all ranks' blocks of `bytes` in blocks_, this rank's first, then those of rank + 1, ….

@@ -93,7 +93,7 @@ std::vector<ReduceOp> parse_ops(const std::string& text) {
 
 std::string operation_names() {
     std::string names;
-    for (const Operation& operation : operations())
+    for (const TimedOperation& operation : operations())
         names += (names.empty() ? "" : ", ") + std::string(operation.name);
     return names;
 }

@@ -16,7 +16,7 @@ namespace ddprun {
 enum class Averaging { rank0 = 0, mean = 1, fastest = 2, slowest = 3 };
 
 struct BenchOptions {
-    const Operation* operation = nullptr;
+    const TimedOperation* operation = nullptr;
     std::size_t min_bytes = std::size_t{32} << 20;
     std::size_t max_bytes = std::size_t{32} << 20;
     std::size_t step_bytes = std::size_t{1} << 20;  // unless there is a factor

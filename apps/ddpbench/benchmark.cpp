@@ -127,7 +127,7 @@ class Bench {
 
     Communicator& communicator_;
     const BenchOptions& options_;
-    const Operation& operation_;
+    const TimedOperation& operation_;
     Buffer in_;
     Buffer out_;
 };

@@ -21,85 +21,86 @@ void run_sendrecv(Communicator& communicator, const OperationCall& call) {
 }
 
 constexpr std::array kOperations{
-    Operation{.name = "all_reduce",
-              .reduces = true,
-              .bus_factor = there_and_back,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.all_reduce(call.in, call.out, call.count, call.type, call.reduction);
-                  }},
-    Operation{.name = "all_gather",
-              .out_has_parts = true,
-              .bus_factor = without_own,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.all_gather(call.in, call.out, call.count, call.type);
-                  }},
-    Operation{.name = "reduce_scatter",
-              .reduces = true,
-              .in_has_parts = true,
-              .bus_factor = without_own,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.reduce_scatter(call.in, call.out, call.count, call.type, call.reduction);
-                  }},
-    Operation{.name = "broadcast",
-              .has_root = true,
-              .out_of_place = false,
-              .bus_factor = whole,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.broadcast(call.out, call.count, call.type, call.root);
-                  }},
-    Operation{.name = "reduce",
-              .reduces = true,
-              .has_root = true,
-              .out_at_root_only = true,
-              .bus_factor = whole,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.reduce(call.in, call.out, call.count, call.type, call.reduction,
-                                          call.root);
-                  }},
-    Operation{.name = "gather",
-              .has_root = true,
-              .out_at_root_only = true,
-              .out_has_parts = true,
-              .bus_factor = without_own,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.gather(call.in, call.out, call.count, call.type, call.root);
-                  }},
-    Operation{.name = "scatter",
-              .has_root = true,
-              .in_has_parts = true,
-              .bus_factor = without_own,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.scatter(call.in, call.out, call.count, call.type, call.root);
-                  }},
-    Operation{.name = "all_to_all",
-              .in_has_parts = true,
-              .out_has_parts = true,
-              .bus_factor = without_own,
-              .run =
-                  [](Communicator& communicator, const OperationCall& call) {
-                      communicator.all_to_all(call.in, call.out, call.count, call.type);
-                  }},
-    Operation{
+    TimedOperation{.name = "all_reduce",
+                   .reduces = true,
+                   .bus_factor = there_and_back,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.all_reduce(call.in, call.out, call.count, call.type, call.reduction);
+                       }},
+    TimedOperation{.name = "all_gather",
+                   .out_has_parts = true,
+                   .bus_factor = without_own,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.all_gather(call.in, call.out, call.count, call.type);
+                       }},
+    TimedOperation{.name = "reduce_scatter",
+                   .reduces = true,
+                   .in_has_parts = true,
+                   .bus_factor = without_own,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.reduce_scatter(call.in, call.out, call.count, call.type,
+                                                       call.reduction);
+                       }},
+    TimedOperation{.name = "broadcast",
+                   .has_root = true,
+                   .out_of_place = false,
+                   .bus_factor = whole,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.broadcast(call.out, call.count, call.type, call.root);
+                       }},
+    TimedOperation{.name = "reduce",
+                   .reduces = true,
+                   .has_root = true,
+                   .out_at_root_only = true,
+                   .bus_factor = whole,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.reduce(call.in, call.out, call.count, call.type, call.reduction,
+                                               call.root);
+                       }},
+    TimedOperation{.name = "gather",
+                   .has_root = true,
+                   .out_at_root_only = true,
+                   .out_has_parts = true,
+                   .bus_factor = without_own,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.gather(call.in, call.out, call.count, call.type, call.root);
+                       }},
+    TimedOperation{.name = "scatter",
+                   .has_root = true,
+                   .in_has_parts = true,
+                   .bus_factor = without_own,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.scatter(call.in, call.out, call.count, call.type, call.root);
+                       }},
+    TimedOperation{.name = "all_to_all",
+                   .in_has_parts = true,
+                   .out_has_parts = true,
+                   .bus_factor = without_own,
+                   .run =
+                       [](Communicator& communicator, const OperationCall& call) {
+                           communicator.all_to_all(call.in, call.out, call.count, call.type);
+                       }},
+    TimedOperation{
         .name = "sendrecv", .in_place = false, .min_ranks = 2, .bus_factor = whole, .run = run_sendrecv},
 };
 
 }  // namespace
 
-std::span<const Operation> operations() { return kOperations; }
+std::span<const TimedOperation> operations() { return kOperations; }
 
-const Operation* find_operation(std::string_view name) {
+const TimedOperation* find_operation(std::string_view name) {
     constexpr std::string_view kEnding = "_perf";
     if (name.size() > kEnding.size() && name.substr(name.size() - kEnding.size()) == kEnding) {
         name.remove_suffix(kEnding.size());
     }
-    for (const Operation& operation : kOperations) {
+    for (const TimedOperation& operation : kOperations) {
         if (operation.name == name) return &operation;
     }
     return nullptr;

@@ -19,7 +19,7 @@ struct OperationCall {
     int root = 0;
 };
 
-struct Operation {
+struct TimedOperation {
     std::string_view name;
     bool reduces = false;
     bool has_root = false;
@@ -37,9 +37,9 @@ struct Operation {
     bool has_parts() const { return in_has_parts || out_has_parts; }
 };
 
-std::span<const Operation> operations();
+std::span<const TimedOperation> operations();
 
 // By its name, with or without nccl-tests' ending "_perf"; null if there is none.
-const Operation* find_operation(std::string_view name);
+const TimedOperation* find_operation(std::string_view name);
 
 }  // namespace ddprun

@@ -168,13 +168,13 @@ Pattern reduced_pattern(DataType type, const Reduction& reduction, int ranks, in
     return {type, result};
 }
 
-void fill_input(const Operation& operation, const OperationCall& call, void* in, int rank, int ranks,
+void fill_input(const TimedOperation& operation, const OperationCall& call, void* in, int rank, int ranks,
                 int number) {
     const std::size_t parts = operation.in_has_parts ? static_cast<std::size_t>(ranks) : 1;
     input_pattern(call.type, rank, number).fill(in, call.count * parts, 0);
 }
 
-std::size_t count_wrong(const Operation& operation, const OperationCall& call, int rank, int ranks,
+std::size_t count_wrong(const TimedOperation& operation, const OperationCall& call, int rank, int ranks,
                         int number) {
     if (operation.out_at_root_only && rank != call.root) return 0;
     // Where this rank's part begins in an input that has parts.

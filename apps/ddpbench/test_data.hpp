@@ -41,11 +41,11 @@ Pattern input_pattern(DataType type, int rank, int call);
 Pattern reduced_pattern(DataType type, const Reduction& reduction, int ranks, int call);
 
 // The first element of each rank's part differs, so that a part in the wrong place is seen.
-void fill_input(const Operation& operation, const OperationCall& call, void* in, int rank, int ranks,
+void fill_input(const TimedOperation& operation, const OperationCall& call, void* in, int rank, int ranks,
                 int number);
 
 // Wrong elements in `out` after the call.
-std::size_t count_wrong(const Operation& operation, const OperationCall& call, int rank, int ranks,
+std::size_t count_wrong(const TimedOperation& operation, const OperationCall& call, int rank, int ranks,
                         int number);
 
 }  // namespace ddprun

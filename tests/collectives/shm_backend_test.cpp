@@ -209,7 +209,7 @@ TEST_CASE("ranks of one host share memory unless one of them does not want to", 
         const auto data = std::make_shared<MemoryStoreData>();
         run_ranks(3, [&](int rank) {
             auto session = join(data, rank, 3, rank == unwilling ? Transport::tcp : Transport::automatic);
-            const bool shared = dynamic_cast<ShmBackend*>(session->backend.get()) != nullptr;
+            const bool shared = dynamic_cast<ShmBackend*>(&session->executor->backend()) != nullptr;
             expect(shared == (unwilling < 0), "all ranks decide alike");
             Communicator comm(std::move(session));
             check_reductions<std::int32_t>(comm, 1, 1000, ReduceOp::sum);

@@ -1,0 +1,19 @@
+// Checked task: from what a program asks for to what a backend carries out. Pure.
+#pragma once
+
+#include <string>
+
+#include "collectives/operation_request.hpp"
+#include "collectives/task.hpp"
+
+namespace ddprun {
+
+// Throws CollectiveError, invalid_argument, about an operation of this rank.
+[[noreturn]] void refuse(Operation operation, const std::string& what);
+
+// Throws invalid_argument unless the enumerators are known and fit each other, the ranks are of this
+// communicator, and pointers of buffers that count are aligned, not null where they have elements, and
+// overlap not at all or as in-place use does.
+Task checked_task(const OperationRequest& request, int rank, int world_size);
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+// OperationRequest: one operation with its arguments, as every way to ask for one hands it over. Public,
+// pure.
+//
+// Programs call the operations by name (operations.hpp); this is what is beneath them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/types.hpp"
+
+namespace ddprun {
+
+// The values travel between ranks: add, never renumber.
+enum class Operation : std::uint8_t {
+    none = 0,  // nothing called so far
+    all_reduce = 1,
+    broadcast = 2,
+    all_gather = 3,
+    reduce_scatter = 4,
+    barrier = 5,
+    send = 6,
+    recv = 7,
+    join = 8,  // the making of the communicator; never in a message
+    reduce = 9,
+    gather = 10,
+    scatter = 11,
+    all_to_all = 12,
+    split = 13,
+};
+
+struct OperationRequest {
+    Operation operation = Operation::none;
+    const void* in = nullptr;
+    void* out = nullptr;
+    // Elements: of each rank's share for all_gather and gather (`in`), reduce_scatter and scatter (`out`) and
+    // all_to_all, of the whole buffer otherwise.
+    std::size_t count = 0;
+    DataType type = DataType::f32;
+    Reduction reduction = ReduceOp::sum;  // of all_reduce, reduce_scatter and reduce
+    int peer = -1;                        // the root, where there is one; the other rank of send and recv
+};
+
+}  // namespace ddprun

@@ -1,0 +1,166 @@
+// Operations: everything that ranks do together, in the forms in which programs ask for it. Public; standard
+// library only.
+//
+// Self says when it is done: Communicator returns nothing, when this rank's part is done; AsyncOperations
+// returns a Work at once. Buffers, counts, in-place use and errors: see communicator.hpp.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "collectives/error.hpp"
+#include "collectives/operation_request.hpp"
+
+namespace ddprun {
+
+// Throw invalid_argument unless the sizes, in elements, fit; for the typed forms below.
+void require_equal(const char* operation, std::size_t in, std::size_t out);
+void require_world_multiple(const char* operation, int world_size, std::size_t whole, std::size_t part);
+
+template <class Self, class Result>
+class Operations {
+  public:
+    // Reductions take a ReduceOp, or premul_sum(scalar); invalid_argument where the operation has no meaning
+    // for the type.
+    //
+    // data[i] of every rank becomes the reduction over all ranks' data[i].
+    template <Element T, std::size_t N>
+    Result all_reduce(std::span<T, N> data, const Reduction& op) {
+        return all_reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op);
+    }
+
+    // The same from `in` to `out`, of equal sizes.
+    template <Element T, std::size_t N>
+    Result all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op) {
+        require_equal("all_reduce", in.size(), out.size());
+        return all_reduce(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+    }
+
+    // data of every rank becomes the root's.
+    template <Element T, std::size_t N>
+    Result broadcast(std::span<T, N> data, int root) {
+        return broadcast(data.data(), data.size(), data_type_of<T>(), root);
+    }
+
+    // out, world_size() times as long as `in`, becomes all ranks' `in` in rank order. In place when `in` is
+    // this rank's part of `out`.
+    template <Element T, std::size_t N>
+    Result all_gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
+        require_world_multiple("all_gather", self().world_size(), out.size(), in.size());
+        return all_gather(in.data(), out.data(), in.size(), data_type_of<T>());
+    }
+
+    // `in`, world_size() times as long as `out`, is reduced over all ranks; out becomes this rank's part of
+    // the result. In place when `out` is this rank's part of `in`.
+    template <Element T, std::size_t N>
+    Result reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out,
+                          const Reduction& op) {
+        require_world_multiple("reduce_scatter", self().world_size(), in.size(), out.size());
+        return reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+    }
+
+    // out of the root becomes the reduction over all ranks' `in`, of equal sizes; the other ranks' `out` is
+    // ignored. In place when both are the same.
+    template <Element T, std::size_t N>
+    Result reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op,
+                  int root) {
+        if (self().rank() == root) require_equal("reduce", in.size(), out.size());
+        return reduce(in.data(), out.data(), in.size(), data_type_of<T>(), op, root);
+    }
+
+    // The same in place; the other ranks' data stays as it is.
+    template <Element T, std::size_t N>
+    Result reduce(std::span<T, N> data, const Reduction& op, int root) {
+        return reduce(data.data(), data.data(), data.size(), data_type_of<T>(), op, root);
+    }
+
+    // out of the root, world_size() times as long as `in`, becomes all ranks' `in` in rank order; the other
+    // ranks' `out` is ignored. In place when the root's `in` is its part of `out`.
+    template <Element T, std::size_t N>
+    Result gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
+        if (self().rank() == root)
+            require_world_multiple("gather", self().world_size(), out.size(), in.size());
+        return gather(in.data(), out.data(), in.size(), data_type_of<T>(), root);
+    }
+
+    // out of rank r becomes the r-th part of the root's `in`, which is world_size() times as long; the other
+    // ranks' `in` is ignored. In place when the root's `out` is its part of `in`.
+    template <Element T, std::size_t N>
+    Result scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
+        if (self().rank() == root)
+            require_world_multiple("scatter", self().world_size(), in.size(), out.size());
+        return scatter(in.data(), out.data(), out.size(), data_type_of<T>(), root);
+    }
+
+    // Both of equal size, with a part for each rank: part s of rank r's `in` becomes part r of rank s's
+    // `out`. In place when both are the same.
+    template <Element T, std::size_t N>
+    Result all_to_all(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
+        const std::size_t part = out.size() / static_cast<std::size_t>(self().world_size());
+        require_equal("all_to_all", in.size(), out.size());
+        require_world_multiple("all_to_all", self().world_size(), out.size(), part);
+        return all_to_all(in.data(), out.data(), part, data_type_of<T>());
+    }
+
+    // Returns when all ranks have called it.
+    Result barrier() { return self().submit({.operation = Operation::barrier}); }
+
+    // To one other rank, which must call recv with the same type and size. Returns when `data` may be changed
+    // again, which can be before or after the peer's recv: two ranks that both send first may wait for each
+    // other.
+    template <class T, std::size_t N>
+    requires Element<std::remove_const_t<T>> Result send(std::span<T, N> data, int peer) {
+        return send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>(), peer);
+    }
+
+    template <Element T, std::size_t N>
+    Result recv(std::span<T, N> data, int peer) {
+        return recv(data.data(), data.size(), data_type_of<T>(), peer);
+    }
+
+    // The untyped core beneath. `count` as in OperationRequest. Pointers may be null only when count is 0 or
+    // the buffer is ignored, and are aligned for the type.
+    Result all_reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op) {
+        return self().submit({Operation::all_reduce, in, out, count, type, op});
+    }
+    Result broadcast(void* data, std::size_t count, DataType type, int root) {
+        return self().submit({Operation::broadcast, data, data, count, type, ReduceOp::sum, root});
+    }
+    Result all_gather(const void* in, void* out, std::size_t count, DataType type) {
+        return self().submit({Operation::all_gather, in, out, count, type});
+    }
+    Result reduce_scatter(const void* in, void* out, std::size_t count, DataType type, const Reduction& op) {
+        return self().submit({Operation::reduce_scatter, in, out, count, type, op});
+    }
+    Result reduce(const void* in, void* out, std::size_t count, DataType type, const Reduction& op,
+                  int root) {
+        return self().submit({Operation::reduce, in, out, count, type, op, root});
+    }
+    Result gather(const void* in, void* out, std::size_t count, DataType type, int root) {
+        return self().submit({Operation::gather, in, out, count, type, ReduceOp::sum, root});
+    }
+    Result scatter(const void* in, void* out, std::size_t count, DataType type, int root) {
+        return self().submit({Operation::scatter, in, out, count, type, ReduceOp::sum, root});
+    }
+    Result all_to_all(const void* in, void* out, std::size_t count, DataType type) {
+        return self().submit({Operation::all_to_all, in, out, count, type});
+    }
+    Result send(const void* data, std::size_t count, DataType type, int peer) {
+        return self().submit({Operation::send, data, nullptr, count, type, ReduceOp::sum, peer});
+    }
+    Result recv(void* data, std::size_t count, DataType type, int peer) {
+        return self().submit({Operation::recv, nullptr, data, count, type, ReduceOp::sum, peer});
+    }
+
+  protected:
+    Operations() = default;
+    ~Operations() = default;
+    Operations(const Operations&) = default;
+    Operations& operator=(const Operations&) = default;
+
+  private:
+    Self& self() { return static_cast<Self&>(*this); }
+};
+
+}  // namespace ddprun

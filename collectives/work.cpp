@@ -1,0 +1,59 @@
+#include "collectives/work.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/work_state.hpp"
+
+namespace ddprun {
+
+void Work::wait() const {
+    if (!state_) return;
+    state_->wait_until(WorkState::Clock::time_point::max());
+    if (const auto error = state_->error()) throw *error;
+}
+
+bool Work::wait_for(std::chrono::milliseconds patience) const {
+    if (!state_) return true;
+    // Beyond a year the clock could overflow.
+    const auto bounded = std::min<std::chrono::milliseconds>(patience, std::chrono::hours(24 * 365));
+    if (!state_->wait_until(WorkState::Clock::now() + bounded)) return false;
+    if (const auto error = state_->error()) throw *error;
+    return true;
+}
+
+bool Work::test() const { return !state_ || state_->ended(); }
+
+std::optional<CollectiveError> Work::error() const {
+    if (!test() || !state_) return std::nullopt;
+    return state_->error();
+}
+
+void ThreadWorkState::end(std::optional<CollectiveError> error) {
+    {
+        const std::lock_guard lock(mutex_);
+        error_ = std::move(error);
+        ended_ = true;
+    }
+    changed_.notify_all();
+}
+
+bool ThreadWorkState::ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+}
+
+bool ThreadWorkState::wait_until(Clock::time_point limit) {
+    std::unique_lock lock(mutex_);
+    const auto has_ended = [&] { return ended_; };
+    if (limit != Clock::time_point::max()) return changed_.wait_until(lock, limit, has_ended);
+    changed_.wait(lock, has_ended);
+    return true;
+}
+
+std::optional<CollectiveError> ThreadWorkState::error() {
+    const std::lock_guard lock(mutex_);
+    return error_;
+}
+
+}  // namespace ddprun

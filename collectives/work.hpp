@@ -1,0 +1,37 @@
+// Work: an operation that was started and goes on beside its caller. Public; standard library only.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "collectives/error.hpp"
+
+namespace ddprun {
+
+class WorkState;
+
+// What Communicator::async() returns. Copies stand for the same operation. Letting go of it stops nothing:
+// the buffers must stay valid, and the output is not to be looked at, until the operation has ended. All
+// members may be called from any thread, also after the communicator's end.
+class Work {
+  public:
+    // An operation that has ended well.
+    Work() = default;
+    explicit Work(std::shared_ptr<WorkState> state) noexcept : state_(std::move(state)) {}
+
+    // Returns when the operation has ended; throws the CollectiveError it ended with, every time. Not without
+    // limit: each operation has the communicator's operation_timeout, counted from when its turn comes.
+    void wait() const;
+    // The same for `patience` at most; false if the operation has not ended then.
+    bool wait_for(std::chrono::milliseconds patience) const;
+    // True when the operation has ended, well or not. Never blocks.
+    bool test() const;
+    // What the operation ended with; nothing while it goes on, and when it has ended well.
+    std::optional<CollectiveError> error() const;
+
+  private:
+    std::shared_ptr<WorkState> state_;
+};
+
+}  // namespace ddprun
