@@ -54,8 +54,15 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
-    return Communicator(open_session(
-        parse_url(url), Place{rank, world_size, -1, -1, 0, read_transport(current_environment())}, options));
+    const Environment environment = current_environment();
+    const Place place{rank,
+                      world_size,
+                      -1,
+                      -1,
+                      0,
+                      read_transport(environment),
+                      read_nccl_settings(environment, options, -1)};
+    return Communicator(open_session(parse_url(url), place, options));
 }
 
 Communicator::Session& Communicator::session() const {
@@ -77,7 +84,12 @@ void Communicator::submit(const OperationRequest& request) {
 Work AsyncOperations::submit(const OperationRequest& request) {
     Communicator::Session& own = communicator_->session();
     const Guard guard(own, request.operation);
-    return own.executor->start(checked_task(request, own.rank, own.world_size));
+    Task task = checked_task(request, own.rank, own.world_size);
+    if (stream_ != nullptr && !own.executor->on_device()) {
+        refuse(request.operation, "a stream was given, but this communicator's backend is not nccl");
+    }
+    task.stream = stream_;
+    return own.executor->start(task);
 }
 
 int AsyncOperations::rank() const { return communicator_->rank(); }

@@ -9,7 +9,8 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kHelp =
-    "install NVIDIA's driver, set DDPRUN_CUDA_LIBRARY to the path of its libcuda.so.1, or use DDPRUN_BACKEND=cpu";
+    "install NVIDIA's driver, set DDPRUN_CUDA_LIBRARY to the path of its libcuda.so.1, or use "
+    "DDPRUN_BACKEND=cpu";
 
 void bind_all(const SharedLibrary& library, CudaDriver& cuda) {
     bind(library, "cuGetErrorString", cuda.get_error_string);
@@ -72,8 +73,8 @@ CudaPrimaryContext::CudaPrimaryContext(std::shared_ptr<const CudaDriver> driver,
     driver_->require(driver_->device_count(&count), "join: counting the devices");
     if (device < 0 || device >= count) {
         throw CollectiveError(CollectiveErrorCode::system,
-                              "join: there is no CUDA device " + std::to_string(device) + ", this process sees " +
-                                  std::to_string(count) +
+                              "join: there is no CUDA device " + std::to_string(device) +
+                                  ", this process sees " + std::to_string(count) +
                                   ": see DDPRUN_DEVICE, LOCAL_RANK and CUDA_VISIBLE_DEVICES",
                               {}, "join");
     }
@@ -86,7 +87,8 @@ CudaPrimaryContext::~CudaPrimaryContext() { driver_->primary_context_release(dev
 
 std::string CudaPrimaryContext::device_name() const {
     std::array<char, 256> name{};
-    driver_->require(driver_->device_name(name.data(), name.size() - 1, device_), "asking for a device's name");
+    driver_->require(driver_->device_name(name.data(), name.size() - 1, device_),
+                     "asking for a device's name");
     return name.data();
 }
 

@@ -1,8 +1,8 @@
-// CudaDriver: the functions of the CUDA driver, found at run time, as far as communicators, ddpbench and the tests
-// need them. Immutable; any thread.
+// CudaDriver: the functions of the CUDA driver, found at run time, as far as communicators, ddpbench and the
+// tests need them. Immutable; any thread.
 //
-// The primary context of a device is the one that the CUDA runtime, and so PyTorch, uses; so pointers, streams and
-// events are theirs, too.
+// The primary context of a device is the one that the CUDA runtime, and so PyTorch, uses; so pointers,
+// streams and events are theirs, too.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 namespace ddprun {
 
 struct CudaDriver {
-    // Opens `path`, or if it is empty the system's libcuda.so.1, and initialises it. Throws CollectiveError with
-    // code `system` if there is none, it lacks a function, or finds no device.
+    // Opens `path`, or if it is empty the system's libcuda.so.1, and initialises it. Throws CollectiveError
+    // with code `system` if there is none, it lacks a function, or finds no device.
     static std::shared_ptr<const CudaDriver> open(const std::string& path);
 
     // Throws CollectiveError, code `system`, naming `what`, unless the result is success.

@@ -1,8 +1,8 @@
-// The parts of NCCL's and the CUDA driver's binary interfaces that the NCCL backend uses, declared here so that
-// it builds where neither is installed. Pure.
+// The parts of NCCL's and the CUDA driver's binary interfaces that the NCCL backend uses, declared here so
+// that it builds where neither is installed. Pure.
 //
-// Values and layouts are those of nccl.h (2.18 on) and cuda.h (CUDA 11 on), which both libraries promise to keep;
-// gpu_abi_test compares them with the headers where those are installed.
+// Values and layouts are those of nccl.h (2.18 on) and cuda.h (CUDA 11 on), which both libraries promise to
+// keep; gpu_abi_test compares them with the headers where those are installed.
 #pragma once
 
 #include <array>

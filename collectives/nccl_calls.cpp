@@ -14,8 +14,8 @@ NcclScalar scalar_of(T value) noexcept {
     return scalar;
 }
 
-// The ranks that wait for each other in a collective do so for an element of their own, too: NCCL returns at once
-// from an operation without elements.
+// The ranks that wait for each other in a collective do so for an element of their own, too: NCCL returns at
+// once from an operation without elements.
 NcclResult meet(const NcclLaunch& on) {
     return on.nccl.all_reduce(on.token, on.token, 1, NcclType::uint8, NcclOp::max, on.handle, on.stream);
 }
@@ -29,8 +29,8 @@ class Group {
     }
     // Part `place` of `data` to or from rank `peer`.
     void send(const void* data, int place, int peer) {
-        keep(on_.nccl.send(static_cast<const std::byte*>(data) + offset(place), count_, type_, peer, on_.handle,
-                           on_.stream));
+        keep(on_.nccl.send(static_cast<const std::byte*>(data) + offset(place), count_, type_, peer,
+                           on_.handle, on_.stream));
     }
     void recv(void* data, int place, int peer) {
         keep(on_.nccl.recv(static_cast<std::byte*>(data) + offset(place), count_, type_, peer, on_.handle,
@@ -59,8 +59,8 @@ NcclResult gather(const NcclLaunch& on, const Task& task) {
     const Call& call = task.call;
     const bool is_root = on.rank == call.root;
     if (on.nccl.gather != nullptr) {
-        return on.nccl.gather(task.in, is_root ? task.out : nullptr, call.count, nccl_type(call.type), call.root,
-                              on.handle, on.stream);
+        return on.nccl.gather(task.in, is_root ? task.out : nullptr, call.count, nccl_type(call.type),
+                              call.root, on.handle, on.stream);
     }
     Group group(on, call);
     group.send(task.in, 0, call.root);
@@ -72,8 +72,8 @@ NcclResult scatter(const NcclLaunch& on, const Task& task) {
     const Call& call = task.call;
     const bool is_root = on.rank == call.root;
     if (on.nccl.scatter != nullptr) {
-        return on.nccl.scatter(is_root ? task.in : nullptr, task.out, call.count, nccl_type(call.type), call.root,
-                               on.handle, on.stream);
+        return on.nccl.scatter(is_root ? task.in : nullptr, task.out, call.count, nccl_type(call.type),
+                               call.root, on.handle, on.stream);
     }
     Group group(on, call);
     for (int rank = 0; is_root && rank < on.ranks; ++rank) group.send(task.in, rank, rank);
@@ -155,8 +155,8 @@ NcclResult enqueue(const NcclLaunch& on, const Task& task) {
         case Operation::broadcast:
             return on.nccl.broadcast(task.out, task.out, count, type, call.root, on.handle, on.stream);
         case Operation::reduce:
-            return on.nccl.reduce(task.in, on.rank == call.root ? task.out : nullptr, count, type, on.op, call.root,
-                                  on.handle, on.stream);
+            return on.nccl.reduce(task.in, on.rank == call.root ? task.out : nullptr, count, type, on.op,
+                                  call.root, on.handle, on.stream);
         case Operation::all_gather:
             return on.nccl.all_gather(task.in, task.out, count, type, on.handle, on.stream);
         case Operation::reduce_scatter:
@@ -165,9 +165,11 @@ NcclResult enqueue(const NcclLaunch& on, const Task& task) {
         case Operation::scatter: return scatter(on, task);
         case Operation::all_to_all: return all_to_all(on, task);
         case Operation::send:
-            return on.nccl.send(call.count == 0 ? on.token : task.in, count, type, call.root, on.handle, on.stream);
+            return on.nccl.send(call.count == 0 ? on.token : task.in, count, type, call.root, on.handle,
+                                on.stream);
         case Operation::recv:
-            return on.nccl.recv(call.count == 0 ? on.token : task.out, count, type, call.root, on.handle, on.stream);
+            return on.nccl.recv(call.count == 0 ? on.token : task.out, count, type, call.root, on.handle,
+                                on.stream);
         case Operation::none:
         case Operation::join:
         case Operation::barrier:

@@ -1,8 +1,9 @@
 // NcclCalls: from a task to NCCL's functions. Enqueues only; waits for nothing.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
-#include <vector>
 
 #include "collectives/cuda_driver.hpp"
 #include "collectives/nccl_library.hpp"
@@ -28,15 +29,9 @@ struct NcclLaunch {
     int rank;
     int ranks;
     NcclOp op = NcclOp::sum;
-    // Device memory of the communicator: where the token of barriers and empty operations is, and a copy of the
-    // input of an all_to_all in place.
+    // Device memory of the communicator: an element for barriers and operations without elements.
     void* token = nullptr;
 };
-
-// Elements of what the task reads, in all.
-inline std::size_t input_parts(const Task& task, int ranks) {
-    return task.call.operation == Operation::all_to_all ? static_cast<std::size_t>(ranks) : 1;
-}
 
 // For gather, scatter and all_to_all NCCL's own functions are used from 2.28 on, before sends and receives.
 NcclResult enqueue(const NcclLaunch& launch, const Task& task);

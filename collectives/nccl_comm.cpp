@@ -13,7 +13,8 @@ constexpr std::chrono::milliseconds kLook{1};
 
 }  // namespace
 
-NcclComm::NcclComm(std::shared_ptr<const NcclLibrary> library, std::shared_ptr<const CudaPrimaryContext> context)
+NcclComm::NcclComm(std::shared_ptr<const NcclLibrary> library,
+                   std::shared_ptr<const CudaPrimaryContext> context)
     : core_(std::make_shared<Core>()) {
     core_->library = std::move(library);
     core_->context = std::move(context);
@@ -68,7 +69,8 @@ bool NcclComm::finish(std::chrono::steady_clock::time_point limit) {
     auto now = result;
     while (now == NcclResult::in_progress || (!now && !core_->ending)) {
         if (std::chrono::steady_clock::now() >= limit) return false;
-        std::this_thread::sleep_for(kLook);  // NCCL has no event for the end of what goes on in the background
+        std::this_thread::sleep_for(
+            kLook);  // NCCL has no event for the end of what goes on in the background
         now = state();
     }
     if (now != NcclResult::success) return false;
@@ -86,10 +88,10 @@ std::string NcclComm::describe(NcclResult result) {
     const char* error = library().get_error_string(result);
     std::string text = error != nullptr ? error : "error " + std::to_string(static_cast<int>(result));
     const std::unique_lock lock(core_->mutex, std::try_to_lock);
-    const char* last = lock ? library().get_last_error(core_->handle) : nullptr;
-    if (last != nullptr && *last != '\0') text += std::string(" (") + last + ')';
-    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-    return text;
+    const char* words = lock ? library().get_last_error(core_->handle) : nullptr;
+    std::string last = words != nullptr ? words : "";
+    while (!last.empty() && (last.back() == '\n' || last.back() == ' ')) last.pop_back();
+    return last.empty() ? text : text + " (" + last + ')';
 }
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // NcclComm: one NCCL communicator of this rank, its lock, and its end.
 //
-// NCCL wants one thread at a time inside a communicator, and nobody inside while it is aborted. It may be inside
-// for ever when a peer is lost; so the communicator is non-blocking, and aborting is done by a thread of its own
-// that can be given up. Any thread; every member returns within its limit.
+// NCCL wants one thread at a time inside a communicator, and nobody inside while it is aborted. It may be
+// inside for ever when a peer is lost; so the communicator is non-blocking, and aborting is done by a thread
+// of its own that can be given up. Any thread; every member returns within its limit.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace ddprun {
 
-// How long NCCL may take to abort. Then this process counts as stuck: the communicator is over all the same, and
-// it is left to the launcher to kill the process.
+// How long NCCL may take to abort. Then this process counts as stuck: the communicator is over all the same,
+// and it is left to the launcher to kill the process.
 inline constexpr std::chrono::milliseconds kNcclAbortLimit{5000};
 
 class NcclComm {
@@ -44,15 +44,15 @@ class NcclComm {
         return body(core_->handle);
     }
 
-    // What NCCL says of the communicator: success, in_progress or an error. Nothing once the end has begun, or
-    // if another thread is inside.
+    // What NCCL says of the communicator: success, in_progress or an error. Nothing once the end has begun,
+    // or if another thread is inside.
     std::optional<NcclResult> state();
 
-    // Ends it at once, and the operations that still run. True if NCCL has done so, now or before; false if it
-    // has not within kNcclAbortLimit.
+    // Ends it at once, and the operations that still run. True if NCCL has done so, now or before; false if
+    // it has not within kNcclAbortLimit.
     bool abort();
-    // Ends it in order, together with the other ranks. False if that was not done by `limit`; it can be aborted
-    // then.
+    // Ends it in order, together with the other ranks. False if that was not done by `limit`; it can be
+    // aborted then.
     bool finish(std::chrono::steady_clock::time_point limit);
 
     // "unhandled cuda error (…)", with NCCL's own last words where it has some.

@@ -7,7 +7,8 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kHelp = "set DDPRUN_NCCL_LIBRARY to the path of a libnccl.so.2, or use DDPRUN_BACKEND=cpu";
+constexpr const char* kHelp =
+    "set DDPRUN_NCCL_LIBRARY to the path of a libnccl.so.2, or use DDPRUN_BACKEND=cpu";
 
 void bind_all(const SharedLibrary& library, NcclLibrary& nccl) {
     bind(library, "ncclGetUniqueId", nccl.get_unique_id);

@@ -1,7 +1,7 @@
 // NcclLibrary: NCCL's functions, found at run time. Immutable; any thread.
 //
-// Nothing of ddprun links with NCCL, so its programs start everywhere, and only a communicator that asks for the
-// NCCL backend needs it.
+// Nothing of ddprun links with NCCL, so its programs start everywhere, and only a communicator that asks for
+// the NCCL backend needs it.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ inline constexpr int kNcclVersionWithAlgoByOperation = 22400;
 
 struct NcclLibrary {
     // Opens `path`, or if it is empty the system's libnccl.so.2. Throws CollectiveError with code `system` if
-    // there is none, it is too old, or it lacks a function. Sets NCCL_ALGO in the environment, where the user has
-    // not: all_reduce goes by rings, whose results are equal on all ranks and from run to run.
+    // there is none, it is too old, or it lacks a function. Sets NCCL_ALGO in the environment, where the user
+    // has not: all_reduce goes by rings, whose results are equal on all ranks and from run to run.
     static std::shared_ptr<const NcclLibrary> open(const std::string& path);
 
     std::string path;

@@ -61,14 +61,17 @@ bool NcclPeers::check_present(const Call& call, Clock::time_point started) {
     if (!tcp_) return true;
     return ask(call, [&](PeerMesh& mesh, const PeerMesh::Operation& operation) {
         mesh.throw_if_ended(operation);
-        const bool waits_for_one = is_point_to_point(call.operation) && Clock::now() > started + kLeftPatience;
+        const bool waits_for_one =
+            is_point_to_point(call.operation) && Clock::now() > started + kLeftPatience;
         if (waits_for_one) mesh.throw_if_left(call.root, operation);
     });
 }
 
 bool NcclPeers::check_agreement(const Call& call) {
     if (!tcp_ || is_point_to_point(call.operation)) return true;
-    return ask(call, [](PeerMesh& mesh, const PeerMesh::Operation& operation) { mesh.throw_if_mismatched(operation); });
+    return ask(call, [](PeerMesh& mesh, const PeerMesh::Operation& operation) {
+        mesh.throw_if_mismatched(operation);
+    });
 }
 
 bool NcclPeers::blame(const Call& call) {

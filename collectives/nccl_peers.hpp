@@ -38,9 +38,9 @@ class NcclPeers {
     // Ends the communicator on all ranks. Returns the verdict that holds.
     Verdict declare(const Verdict& verdict);
 
-    // Three questions about a call in progress; each ends the communicator if the answer is bad, so that verdict()
-    // says why. They may take kInquiryPatience. False if the mesh is in use, so that the question is to be asked
-    // again.
+    // Three questions about a call in progress; each ends the communicator if the answer is bad, so that
+    // verdict() says why. They may take kInquiryPatience. False if the mesh is in use, so that the question
+    // is to be asked again.
     //
     // Has a rank left that the call needs?
     bool check_present(const Call& call, Clock::time_point started);

@@ -9,8 +9,8 @@
 namespace ddprun {
 namespace {
 
-// The thread goes on looking for so long after the last operation, because being woken costs the caller more than
-// a small operation.
+// The thread goes on looking for so long after the last operation, because being woken costs the caller more
+// than a small operation.
 constexpr std::chrono::milliseconds kStayAwake{1000};
 
 void wait_for(const Event& event, std::optional<NcclWatch::Clock::time_point> limit) {
@@ -31,19 +31,19 @@ NcclWatch::NcclWatch(std::shared_ptr<NcclComm> comm, NcclPeers& peers)
     thread_ = start_without_signals([this] { run(); });
 }
 
-NcclWatch::~NcclWatch() {
-    peers_.on_news({});
-    stopping_ = true;
-    wake_.signal();
-    thread_.join();
-    if (*over_) return;
-    const std::lock_guard lock(mutex_);
-    if (works_.empty()) return;
-    *over_ = true;
-    comm_->abort();
-    verdict_ = {CollectiveErrorCode::aborted, {peers_.rank()}, "this rank destroyed its communicator meanwhile"};
-    for (const auto& work : works_) work->fail(error_of(verdict_, work->call()));
-    works_.clear();
+bool NcclWatch::stop() {
+    if (thread_.joinable()) {
+        peers_.on_news({});
+        stopping_ = true;
+        wake_.signal();
+        thread_.join();
+    }
+    if (!*over_) {
+        end({CollectiveErrorCode::aborted,
+             {peers_.rank()},
+             "rank " + std::to_string(peers_.rank()) + " destroyed its communicator meanwhile"});
+    }
+    return comm_->abort();
 }
 
 void NcclWatch::add(std::shared_ptr<NcclWork> work) {
@@ -70,11 +70,10 @@ bool NcclWatch::drain(Clock::time_point limit) {
     return true;
 }
 
-CollectiveError NcclWatch::error_for(const Call& call) const {
+CollectiveError NcclWatch::completed(const CollectiveError& error) const {
     const std::lock_guard lock(mutex_);
-    Verdict verdict = verdict_;
-    verdict.text += note_;
-    return error_of(verdict, call);
+    if (note_.empty()) return error;
+    return {error.code(), error.what() + note_, error.culprits(), error.operation(), error.sequence()};
 }
 
 void NcclWatch::run() {
@@ -116,7 +115,8 @@ std::shared_ptr<NcclWork> NcclWatch::oldest() {
 void NcclWatch::judge(NcclWork& work) {
     const auto now = Clock::now();
     const Call& call = work.call();
-    if (const auto state = comm_->state(); state && *state != NcclResult::success && *state != NcclResult::in_progress) {
+    if (const auto state = comm_->state();
+        state && *state != NcclResult::success && *state != NcclResult::in_progress) {
         return failed(comm_->describe(*state));
     }
     if (const auto error = work.event_error()) {

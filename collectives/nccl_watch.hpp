@@ -1,10 +1,12 @@
-// NcclWatch: sees to it that no operation on NCCL waits for ever. One per communicator, with a thread of its own.
+// NcclWatch: sees to it that no operation on NCCL waits for ever. One per communicator, with a thread of its
+// own.
 //
-// The thread looks after all operations in progress: when the other ranks bring news, a deadline passes, or NCCL or
-// CUDA report an error (which it has to ask for), the communicator ends: first all ranks are told, then NCCL is
-// aborted, and then all operations fail with the verdict. While nothing is in progress, it sleeps.
+// The thread looks after all operations in progress: when the other ranks bring news, a deadline passes, or
+// NCCL or CUDA report an error (which it has to ask for), the communicator ends: first all ranks are told,
+// then NCCL is aborted, and then all operations fail with the verdict. While nothing is in progress, it
+// sleeps.
 //
-// Members may be called from any thread, but for the destructor.
+// Members may be called from any thread, but for stop() and the destructor.
 #pragma once
 
 #include <atomic>
@@ -24,7 +26,8 @@ namespace ddprun {
 
 // How often NCCL and CUDA are asked for errors while operations are in progress.
 inline constexpr std::chrono::milliseconds kNcclWatchPeriod{10};
-// An operation that takes so long is compared with what the other ranks are in; then again after twice the time.
+// An operation that takes so long is compared with what the other ranks are in; then again after twice the
+// time.
 inline constexpr std::chrono::milliseconds kNcclCompareAfter{2000};
 
 class NcclWatch {
@@ -32,8 +35,7 @@ class NcclWatch {
     using Clock = std::chrono::steady_clock;
 
     NcclWatch(std::shared_ptr<NcclComm> comm, NcclPeers& peers);
-    // Whatever is still in progress fails. NCCL has been finished before, or is aborted now.
-    ~NcclWatch();
+    ~NcclWatch() { stop(); }
     NcclWatch(const NcclWatch&) = delete;
     NcclWatch& operator=(const NcclWatch&) = delete;
 
@@ -47,8 +49,12 @@ class NcclWatch {
     // Returns when nothing is in progress any more. False if that was not so by `limit`.
     bool drain(Clock::time_point limit);
 
-    // After over(): what every call ends with.
-    CollectiveError error_for(const Call& call) const;
+    // Ends the thread. NCCL is aborted unless it has ended before, and whatever is still in progress fails.
+    // False if NCCL does not let itself be aborted.
+    bool stop();
+
+    // An error of the communicator's end, with what else went wrong at it.
+    CollectiveError completed(const CollectiveError& error) const;
 
   private:
     void run();

@@ -5,8 +5,8 @@
 namespace ddprun {
 namespace {
 
-// How a thread waits for an event of the device: first it looks all the time, then it lets others run in between,
-// then it sleeps. (An event can only be asked.)
+// How a thread waits for an event of the device: first it looks all the time, then it lets others run in
+// between, then it sleeps. (An event can only be asked.)
 constexpr int kSpins = 4000;
 constexpr int kSpinsPerLook = 64;  // at the clock
 constexpr int kYields = 2000;
@@ -29,7 +29,8 @@ CudaEvent CudaEventPool::take() {
     }
     const CudaScope scope(*context_);
     CudaEvent event = nullptr;
-    context_->driver().require(context_->driver().event_create(&event, kCudaEventDisableTiming), "making a CUDA event");
+    context_->driver().require(context_->driver().event_create(&event, kCudaEventDisableTiming),
+                               "making a CUDA event");
     return event;
 }
 
@@ -40,7 +41,11 @@ void CudaEventPool::give(CudaEvent event) {
 
 NcclWork::NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
                    const Call& call, Clock::time_point started, Clock::time_point deadline)
-    : events_(std::move(events)), over_(std::move(over)), call_(call), started_(started), deadline_(deadline) {}
+    : events_(std::move(events)),
+      over_(std::move(over)),
+      call_(call),
+      started_(started),
+      deadline_(deadline) {}
 
 NcclWork::~NcclWork() {
     if (event_ != nullptr) events_->give(event_);
@@ -50,6 +55,12 @@ void NcclWork::launched(CudaEvent event) {
     event_ = event;
     auto before = State::launching;
     state_.compare_exchange_strong(before, State::running);
+}
+
+void NcclWork::hold_back(CudaStream stream) {
+    if (event_ == nullptr) return;
+    const CudaDriver& driver = events_->context().driver();
+    driver.require(driver.stream_wait_event(stream, event_, 0), "making a CUDA stream wait");
 }
 
 void NcclWork::fail(CollectiveError error) {

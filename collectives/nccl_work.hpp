@@ -19,7 +19,8 @@ namespace ddprun {
 // Events without times, used again and again: making one takes longer than a small operation.
 class CudaEventPool {
   public:
-    explicit CudaEventPool(std::shared_ptr<const CudaPrimaryContext> context) : context_(std::move(context)) {}
+    explicit CudaEventPool(std::shared_ptr<const CudaPrimaryContext> context)
+        : context_(std::move(context)) {}
     CudaEventPool(const CudaEventPool&) = delete;
     CudaEventPool& operator=(const CudaEventPool&) = delete;
     ~CudaEventPool();
@@ -38,8 +39,8 @@ class CudaEventPool {
 class NcclWork final : public WorkState {
   public:
     // `over`: the communicator has ended. From then on an event proves nothing: aborted kernels end, too.
-    NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over, const Call& call,
-             Clock::time_point started, Clock::time_point deadline);
+    NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
+             const Call& call, Clock::time_point started, Clock::time_point deadline);
     ~NcclWork() override;
 
     const Call& call() const noexcept { return call_; }
@@ -48,6 +49,8 @@ class NcclWork final : public WorkState {
 
     // The operation and then this event are in the stream. By the launching thread, once.
     void launched(CudaEvent event);
+    // What comes into `stream` from now on waits for this operation, if it has been launched.
+    void hold_back(CudaStream stream);
     // It has failed; once it has ended, nothing changes any more.
     void fail(CollectiveError error);
 

@@ -10,8 +10,8 @@ namespace ddprun {
 
 class SharedLibrary {
   public:
-    // The first of `names` (paths, or names for the system's search) that can be opened. Throws CollectiveError
-    // with code `system`: what was tried, what the system said, and `help`.
+    // The first of `names` (paths, or names for the system's search) that can be opened. Throws
+    // CollectiveError with code `system`: what was tried, what the system said, and `help`.
     SharedLibrary(const std::string& what, const std::vector<std::string>& names, std::string help);
 
     // As it was named, and where it was found.

@@ -45,7 +45,14 @@ void run_communicators(int world_size, const std::function<void(Communicator&)>&
     const auto data = std::make_shared<MemoryStoreData>();
     std::latch joined(world_size);
     run_ranks(world_size, [&](int rank) {
-        const Place place{rank, world_size, -1, -1, 0, read_transport(current_environment())};
+        const Environment environment = current_environment();
+        const Place place{rank,
+                          world_size,
+                          -1,
+                          -1,
+                          0,
+                          read_transport(environment),
+                          read_nccl_settings(environment, options, rank)};
         std::optional<Communicator> communicator;
         try {
             communicator.emplace(world_size == 1
