@@ -64,11 +64,11 @@ bool NcclComm::abort() {
     return core_->gone;
 }
 
-bool NcclComm::finish(std::chrono::steady_clock::time_point limit) {
+bool NcclComm::finish(std::chrono::steady_clock::time_point limit, const std::function<bool()>& hopeless) {
     const auto result = call([&](NcclHandle handle) { return library().finalize(handle); });
     auto now = result;
     while (now == NcclResult::in_progress || (!now && !core_->ending)) {
-        if (std::chrono::steady_clock::now() >= limit) return false;
+        if (hopeless() || std::chrono::steady_clock::now() >= limit) return false;
         std::this_thread::sleep_for(
             kLook);  // NCCL has no event for the end of what goes on in the background
         now = state();

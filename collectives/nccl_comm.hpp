@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,9 +52,9 @@ class NcclComm {
     // Ends it at once, and the operations that still run. True if NCCL has done so, now or before; false if
     // it has not within kNcclAbortLimit.
     bool abort();
-    // Ends it in order, together with the other ranks. False if that was not done by `limit`; it can be
-    // aborted then.
-    bool finish(std::chrono::steady_clock::time_point limit);
+    // Ends it in order, together with the other ranks. False if that was not done by `limit`, or hopeless()
+    // became true; it can be aborted then.
+    bool finish(std::chrono::steady_clock::time_point limit, const std::function<bool()>& hopeless);
 
     // "unhandled cuda error (…)", with NCCL's own last words where it has some.
     std::string describe(NcclResult result);

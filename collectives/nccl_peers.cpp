@@ -44,6 +44,10 @@ Verdict NcclPeers::declare(const Verdict& verdict) {
     return *verdict_;
 }
 
+void NcclPeers::leave() {
+    if (tcp_) tcp_->mesh().leave();
+}
+
 template <class Body>
 bool NcclPeers::ask(const Call& call, Body body) {
     const std::unique_lock lock(turn_, std::try_to_lock);

@@ -38,6 +38,9 @@ class NcclPeers {
     // Ends the communicator on all ranks. Returns the verdict that holds.
     Verdict declare(const Verdict& verdict);
 
+    // Says goodbye: this rank makes no more calls.
+    void leave();
+
     // Three questions about a call in progress; each ends the communicator if the answer is bad, so that
     // verdict() says why. They may take kInquiryPatience. False if the mesh is in use, so that the question
     // is to be asked again.
