@@ -74,6 +74,7 @@ int Communicator::rank() const { return session().rank; }
 int Communicator::world_size() const { return session().world_size; }
 int Communicator::local_rank() const { return session().local_rank; }
 int Communicator::local_world_size() const { return session().local_world_size; }
+const CommunicatorOptions& Communicator::options() const { return session().options; }
 
 void Communicator::submit(const OperationRequest& request) {
     Session& own = session();
