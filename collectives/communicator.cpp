@@ -74,6 +74,10 @@ int Communicator::rank() const { return session().rank; }
 int Communicator::world_size() const { return session().world_size; }
 int Communicator::local_rank() const { return session().local_rank; }
 int Communicator::local_world_size() const { return session().local_world_size; }
+BackendChoice Communicator::backend() const {
+    return session().nccl ? BackendChoice::nccl : BackendChoice::cpu;
+}
+int Communicator::device() const { return session().nccl ? session().nccl->device : -1; }
 const CommunicatorOptions& Communicator::options() const { return session().options; }
 
 void Communicator::submit(const OperationRequest& request) {

@@ -104,6 +104,10 @@ class Communicator final : public Operations<Communicator, void> {
     // Among the ranks on this host. As the launcher says; where it does not, counted by comparing hosts.
     int local_rank() const;
     int local_world_size() const;
+    // cpu or nccl.
+    BackendChoice backend() const;
+    // The CUDA device that the buffers are on; -1 with the backend `cpu`.
+    int device() const;
 
     const CommunicatorOptions& options() const;
 

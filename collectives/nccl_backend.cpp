@@ -88,7 +88,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
                                        "recording a CUDA event");
             work->launched(event);
         } else if (result) {
-            watch_.failed(comm_->describe(*result));
+            watch_.failed(*result);
         }
         return work;
     } catch (const CollectiveError& error) {

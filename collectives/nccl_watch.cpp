@@ -56,6 +56,18 @@ void NcclWatch::add(std::shared_ptr<NcclWork> work) {
     if (asleep_.exchange(false)) wake_.signal();
 }
 
+void NcclWatch::failed(NcclResult result) {
+    const std::string text = comm_->describe(result);
+    if (result != NcclResult::remote_error && result != NcclResult::system_error) return failed(text);
+    {
+        const std::lock_guard lock(mutex_);
+        if (!hearsay_.empty()) return;
+        hearsay_ = text;
+        hearsay_until_ = Clock::now() + kNcclHearsayPatience;
+    }
+    wake_.signal();
+}
+
 void NcclWatch::failed(const std::string& text) {
     peers_.declare({CollectiveErrorCode::system,
                     {peers_.rank()},
@@ -78,8 +90,9 @@ CollectiveError NcclWatch::completed(const CollectiveError& error) const {
 
 void NcclWatch::run() {
     auto last_busy = Clock::now();
-    while (!stopping_) {
+    while (true) {
         wake_.clear();
+        if (stopping_) return;
         auto next = look();
         if (next) {
             last_busy = Clock::now();
@@ -100,10 +113,24 @@ std::optional<NcclWatch::Clock::time_point> NcclWatch::look() {
         end(*verdict);
         return std::nullopt;
     }
+    const auto hearsay = weigh_hearsay();
     const auto work = oldest();
-    if (!work) return std::nullopt;
+    if (!work) return hearsay;
     judge(*work);
-    return std::min(work->deadline(), Clock::now() + kNcclWatchPeriod);
+    const auto next = std::min(work->deadline(), Clock::now() + kNcclWatchPeriod);
+    return hearsay ? std::min(next, *hearsay) : next;
+}
+
+std::optional<NcclWatch::Clock::time_point> NcclWatch::weigh_hearsay() {
+    std::string text;
+    {
+        const std::lock_guard lock(mutex_);
+        if (hearsay_.empty()) return std::nullopt;
+        if (Clock::now() < hearsay_until_) return hearsay_until_;
+        text = hearsay_;
+    }
+    failed(text);
+    return Clock::now();
 }
 
 std::shared_ptr<NcclWork> NcclWatch::oldest() {
@@ -117,7 +144,7 @@ void NcclWatch::judge(NcclWork& work) {
     const Call& call = work.call();
     if (const auto state = comm_->state();
         state && *state != NcclResult::success && *state != NcclResult::in_progress) {
-        return failed(comm_->describe(*state));
+        return failed(*state);
     }
     if (const auto error = work.event_error()) {
         return failed("the stream's end: " + comm_->context().driver().text_of(*error));

@@ -30,6 +30,10 @@ inline constexpr std::chrono::milliseconds kNcclWatchPeriod{10};
 // time.
 inline constexpr std::chrono::milliseconds kNcclCompareAfter{2000};
 
+// NCCL reports the death of a peer as an error of its own; the lifeline knows who it was, and gets so long to
+// say so.
+inline constexpr std::chrono::milliseconds kNcclHearsayPatience{1000};
+
 class NcclWatch {
   public:
     using Clock = std::chrono::steady_clock;
@@ -44,7 +48,8 @@ class NcclWatch {
 
     // Before NCCL is called for the operation.
     void add(std::shared_ptr<NcclWork> work);
-    // NCCL refused, or failed in, a call.
+    // NCCL refused, or failed in, a call; CUDA did, which `text` tells.
+    void failed(NcclResult result);
     void failed(const std::string& text);
     // Returns when nothing is in progress any more. False if that was not so by `limit`.
     bool drain(Clock::time_point limit);
@@ -61,6 +66,8 @@ class NcclWatch {
     // Ends what has ended; judges the rest. When to look again; nothing if there is no need to.
     std::optional<Clock::time_point> look();
     std::shared_ptr<NcclWork> oldest();
+    // Why this rank ends the communicator, unless the others' news come before that moment.
+    std::optional<Clock::time_point> weigh_hearsay();
     void judge(NcclWork& oldest);
     void end(const Verdict& verdict);
 
@@ -75,6 +82,8 @@ class NcclWatch {
     Clock::time_point compare_at_{};
     mutable std::mutex mutex_;  // guards what follows; never held while the peers are asked
     std::deque<std::shared_ptr<NcclWork>> works_;
+    std::string hearsay_;  // an error of NCCL's that may be somebody's death; empty: none
+    Clock::time_point hearsay_until_{};
     Verdict verdict_;
     std::string note_;
     std::thread thread_;

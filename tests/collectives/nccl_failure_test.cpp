@@ -106,10 +106,12 @@ TEST_CASE("an abort that never returns ends the communicator all the same, and s
 
 TEST_CASE("abort ends operations in progress on all ranks") {
     const StandIn standin("hang:2");
-    run_communicators(kRanks, [](Communicator& comm) {
+    std::latch in_second(kRanks);
+    run_communicators(kRanks, [&](Communicator& comm) {
         DeviceVector<float> data({1, 2, 3});
         comm.all_reduce(data.span(), ReduceOp::sum);
         const Work work = comm.async().all_reduce(data.span(), ReduceOp::sum);
+        in_second.arrive_and_wait();
         if (comm.rank() == 1) comm.abort("enough");
         const auto error = expect_error(CollectiveErrorCode::aborted, {1}, [&] { work.wait(); });
         expect_text(error, "enough");

@@ -34,8 +34,8 @@ struct State {
 
 State& state() {
     // Never destroyed: threads of the program may still be in here when it ends.
-    static State* const one = new State;
-    return *one;
+    static const std::reference_wrapper<State> one(*new State);
+    return one;
 }
 
 CudaContext& current_context() {

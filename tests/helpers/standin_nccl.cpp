@@ -207,9 +207,10 @@ struct Registry {
 };
 
 Comm* new_comm() {
-    static Registry* const registry = new Registry;
-    const std::lock_guard lock(registry->mutex);
-    return registry->comms.emplace_back(std::make_unique<Comm>()).get();
+    static const std::reference_wrapper<Registry> one(*new Registry);
+    Registry& registry = one;
+    const std::lock_guard lock(registry.mutex);
+    return registry.comms.emplace_back(std::make_unique<Comm>()).get();
 }
 
 NcclResult end(Comm* comm) {
