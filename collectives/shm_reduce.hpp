@@ -1,20 +1,14 @@
-// n-way reduction in rank order, and copies: what the shared-memory backend does with bytes. Pure.
+// n-way reduction in rank order. Pure.
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <span>
 
 #include "collectives/reduce.hpp"
 #include "collectives/shm_layout.hpp"
 
 namespace ddprun {
-
-// Nothing to do for no bytes, whose pointers may be null, and for a buffer that is where it shall be.
-inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
-    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
-}
 
 // What a caller with more bytes should hand over at a time, so that the intermediate result stays in the
 // first-level cache. A multiple of every element's size.

@@ -9,8 +9,6 @@
 #include <bit>
 #include <climits>
 #include <ctime>
-#include <fstream>
-#include <string>
 
 namespace ddprun {
 namespace {
@@ -32,15 +30,6 @@ void pause() {
 #endif
 }
 
-// What the control group allows, in whole CPUs; INT_MAX where it sets no limit.
-int cpus_of_control_group() {
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    std::string quota;
-    long period = 0;
-    if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
-    return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
-}
-
 // The CPUs on which at least one of the ranks may run.
 int cpus_of_all(const ShmSegment& segment) {
     std::array<std::uint64_t, kShmCpuWords> all{};
@@ -58,7 +47,7 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh)
     : segment_(segment),
       mesh_(mesh),
       own_bell_(&segment.bell(mesh.rank())),
-      crowded_(mesh.world_size() > std::min(cpus_of_all(segment), cpus_of_control_group())) {
+      crowded_(mesh.world_size() > cpus_of_all(segment)) {
     mesh_.on_news([this] { on_news(); });
 }
 

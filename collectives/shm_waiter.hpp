@@ -36,6 +36,8 @@ class ShmWaiter {
     ShmWaiter(const ShmWaiter&) = delete;
     ShmWaiter& operator=(const ShmWaiter&) = delete;
 
+    bool is_crowded() const noexcept { return crowded_; }
+
     // Waits for `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the operation's deadline
     // from its limit when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
