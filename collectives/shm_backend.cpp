@@ -6,8 +6,8 @@
 namespace ddprun {
 namespace {
 
-// A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have no
-// more than this: reading them takes less than one more flight between cores.
+// A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
+// no more than this: reading them takes less than one more flight between cores.
 constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
 
 // A call, from its entry to its end.

@@ -4,7 +4,8 @@
 // By the size of what a rank puts in, in all:
 //   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
-//   above          in staged rounds, see shm_pipeline.hpp; reductions already above 8 KiB of all ranks, if each
+//   above          in staged rounds, see shm_pipeline.hpp; reductions already above 8 KiB of all ranks, if
+//   each
 //                  has a core of its own
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.

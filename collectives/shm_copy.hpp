@@ -6,9 +6,9 @@
 
 namespace ddprun {
 
-// How a rank writes what another one reads next. `plain` stores first fetch the lines from the caches of those
-// who read them last; `non_temporal` ones do not, but go to memory. Which is faster depends on the processor
-// by a factor of up to ten, both ways, so it is measured (shm_probe.hpp).
+// How a rank writes what another one reads next. `plain` stores first fetch the lines from the caches of
+// those who read them last; `non_temporal` ones do not, but go to memory. Which is faster depends on the
+// processor by a factor of up to ten, both ways, so it is measured (shm_probe.hpp).
 enum class StoreType { plain, non_temporal };
 
 // Less than this is always written plainly.

@@ -48,8 +48,8 @@ int cpus_of_control_group() {
     return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
 }
 
-// Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with less
-// time than its CPUs have tells of fewer; so all ranks count alike.
+// Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
+// less time than its CPUs have tells of fewer; so all ranks count alike.
 void write_cpus(ShmCpus& cpus) {
     cpu_set_t set;
     CPU_ZERO(&set);

@@ -68,6 +68,8 @@ struct alignas(kShmLine) ShmProgress {
 struct alignas(kShmLine) ShmBell {
     std::atomic<std::uint32_t> rung;
     std::atomic<std::uint32_t> sleepers;
+    // The CPU on which the rank waited last, plus one; 0 at first.
+    std::atomic<std::uint32_t> cpu;
 };
 
 // The CPUs on which the rank may run, written once before the others look.

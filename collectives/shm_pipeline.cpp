@@ -61,17 +61,20 @@ void ShmPipeline::run(const Plan& plan, Stage stage, Use use) {
     channel_.rounds_used(plan.rounds);
 }
 
-template <class Write>
-void ShmPipeline::reduce_slice(std::uint64_t round, std::size_t place, std::size_t size, const std::byte* own,
-                               Write write) {
+template <class Share>
+void ShmPipeline::reduce_slice(std::uint64_t round, const Slice& slice, Share share) {
     alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
-    for (std::size_t done = 0; done < size; done += kReduceBlock) {
-        const std::size_t bytes = std::min(kReduceBlock, size - done);
-        const auto part_of = [&](int peer) {
-            return peer == channel_.rank() ? own + done : channel_.stage(peer, round) + place + done;
-        };
-        reduce_in_order(type_, op_, channel_.world_size(), block.data(), bytes, part_of);
-        write(block.data(), done, bytes);
+    const int n = channel_.world_size();
+    const bool direct = slice.out != nullptr && may_reduce_in_place(type_, op_, n);
+    for (std::size_t done = 0; done < slice.size; done += kReduceBlock) {
+        const std::size_t bytes = std::min(kReduceBlock, slice.size - done);
+        std::byte* result = direct ? slice.out + done : block.data();
+        reduce_in_order(type_, op_, n, result, bytes, [&](int peer) {
+            return peer == channel_.rank() ? slice.own + done
+                                           : channel_.stage(peer, round) + slice.place + done;
+        });
+        if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
+        share(result, slice.place + done, bytes);
     }
 }
 
@@ -102,14 +105,12 @@ void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::siz
         const Piece mine = slice(piece.size, rank);
         const std::size_t place = piece.begin + mine.begin;
         for (int j = 1; j < n; ++j) await_staged(other(j), i);
-        reduce_slice(first + i, mine.begin, mine.size, in + place,
-                     [&](const std::byte* block, std::size_t offset, std::size_t bytes) {
-                         if (has_out) copy_bytes(out + place + offset, block, bytes);
+        reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
+                     [&](const std::byte* result, std::size_t at, std::size_t bytes) {
                          for (int j = 1; j < n; ++j) {
                              if (root != kEverybody && root != other(j)) continue;
-                             copy_shared(channel_.store_type(),
-                                         channel_.stage(other(j), first + i) + mine.begin + offset, block,
-                                         bytes);
+                             copy_shared(channel_.store_type(), channel_.stage(other(j), first + i) + at,
+                                         result, bytes);
                          }
                      });
         channel_.set_reduced_and_released(first + i);
@@ -152,10 +153,8 @@ void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_
     run(rounds, stage, [&](std::uint64_t i) {
         const Piece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) await_staged(other(j), i);
-        reduce_slice(first + i, own * share(), piece.size, in + own * part + piece.begin,
-                     [&](const std::byte* block, std::size_t offset, std::size_t bytes) {
-                         copy_bytes(out + piece.begin + offset, block, bytes);
-                     });
+        reduce_slice(first + i, {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
+                     [](const std::byte*, std::size_t, std::size_t) {});
     });
 }
 

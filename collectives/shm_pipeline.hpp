@@ -7,8 +7,8 @@
 //
 // all_reduce and reduce write the result back to where the slices were read from, in the others' stages,
 // where each rank finds all it needs in its own stage. So each cache line goes just to a peer and back, and
-// the peer writes it while its cache holds it: that takes about half the time of a result in lines that others
-// have read, which must be taken from their caches first.
+// the peer writes it while its cache holds it: that takes about half the time of a result in lines that
+// others have read, which must be taken from their caches first.
 //
 // The channel must have an open, not yet announced call. Counts are elements, not zero; in and out as in
 // Task, by the same names.
@@ -63,11 +63,17 @@ class ShmPipeline {
     }
     // all_reduce and reduce: the results are for this rank, or for all, or `root`.
     void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
-    // Reduces `size` bytes at `place` of all stages and this rank's own values; write(block, offset, bytes)
-    // takes the results.
-    template <class Write>
-    void reduce_slice(std::uint64_t round, std::size_t place, std::size_t size, const std::byte* own,
-                      Write write);
+    // What a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
+    // the result: nowhere if null.
+    struct Slice {
+        std::size_t place;
+        std::size_t size;
+        const std::byte* own;
+        std::byte* out;
+    };
+    // share(result, place, bytes) is called for every block, while it is in the cache.
+    template <class Share>
+    void reduce_slice(std::uint64_t round, const Slice& slice, Share share);
 
     ShmChannel& channel_;
     DataType type_;
