@@ -3,7 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "collectives/transfer.hpp"
@@ -35,13 +39,27 @@ std::vector<T> gather(PeerMesh& mesh, const T& mine, PeerMesh::Operation operati
     return held;
 }
 
-// Written by each rank for itself, because a launcher may have bound each to CPUs of its own.
+// What the control group allows, in whole CPUs; INT_MAX where it sets no limit.
+int cpus_of_control_group() {
+    std::ifstream file("/sys/fs/cgroup/cpu.max");
+    std::string quota;
+    long period = 0;
+    if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
+    return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
+}
+
+// Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
+// less time than its CPUs have tells of fewer; so all ranks count alike.
 void write_cpus(ShmCpus& cpus) {
     cpu_set_t set;
     CPU_ZERO(&set);
     static_assert(sizeof(set) == sizeof(cpus.words));
     // More CPUs than fit: then every rank is taken to have all of them.
     if (::sched_getaffinity(0, sizeof(set), &set) != 0) std::memset(&set, 0xff, sizeof(set));
+    int allowed = cpus_of_control_group();
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+        if (CPU_ISSET(cpu, &set) && --allowed < 0) CPU_CLR(cpu, &set);
+    }
     std::memcpy(cpus.words.data(), &set, sizeof(set));
 }
 

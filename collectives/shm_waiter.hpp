@@ -36,6 +36,8 @@ class ShmWaiter {
     ShmWaiter(const ShmWaiter&) = delete;
     ShmWaiter& operator=(const ShmWaiter&) = delete;
 
+    bool is_crowded() const noexcept { return crowded_; }
+
     // Waits for `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the operation's deadline
     // from its limit when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
@@ -60,6 +62,9 @@ class ShmWaiter {
   private:
     static void wake(ShmBell& bell);
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
+    // Moves this rank away if it and the peer have been put on one CPU though there are enough of them: they
+    // would take turns until the system notices, which takes it longer than many programs run.
+    void leave_cpu_of(int peer);
     bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
     void wait_for_bell(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
     // Throws if news have come that end the operation.
@@ -72,6 +77,7 @@ class ShmWaiter {
     ShmBell* own_bell_;
     bool crowded_;
     bool owes_ring_ = false;
+    PeerMesh::Clock::time_point last_move_;
     std::atomic<std::uint32_t> news_{0};
     std::uint32_t news_seen_ = 0;
 };
