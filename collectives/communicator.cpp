@@ -54,8 +54,10 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
-    return Communicator(open_session(
-        parse_url(url), Place{rank, world_size, -1, -1, 0, read_transport(current_environment())}, options));
+    return Communicator(open_session(parse_url(url),
+                                     Place{rank, world_size, -1, -1, 0, read_transport(current_environment()),
+                                           read_host_settings(current_environment())},
+                                     options));
 }
 
 Communicator::Session& Communicator::session() const {

@@ -41,11 +41,12 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 Lifeline::Lifeline(const Membership& membership, TcpListener listener)
     : membership_(membership),
+      lanes_(membership.lanes()),
       news_(make_event()),
       wake_thread_(make_event()),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size()),
-      data_came_(membership.members.size()) {
+      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     thread_ = start_without_signals([this] { run(); });
 }
 
@@ -69,12 +70,13 @@ bool Lifeline::has_left_neighbour() const {
     return left_neighbour_came_;
 }
 
-std::optional<TcpLink> Lifeline::take_data(int peer) {
+std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(),
-                                    [&](const TcpLink& link) { return link.peer() == peer; });
+    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
+        return arrived.link.peer() == peer && arrived.lane == lane;
+    });
     if (found == arrived_data_.end()) return std::nullopt;
-    TcpLink link = std::move(*found);
+    TcpLink link = std::move(found->link);
     arrived_data_.erase(found);
     return link;
 }
@@ -190,7 +192,12 @@ HelloAnswer Lifeline::judge(const Hello& hello) {
         if (hello.from != membership_.left()) return HelloAnswer::other_rank;
         return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
     }
-    return data_came_[static_cast<std::size_t>(hello.from)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+    if (hello.lane >= lanes_) return HelloAnswer::other_lane;
+    return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+}
+
+std::size_t Lifeline::data_index(const Hello& hello) const {
+    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
 }
 
 void Lifeline::admit(Gate::Visitor visitor) {
@@ -200,10 +207,10 @@ void Lifeline::admit(Gate::Visitor visitor) {
         if (std::exchange(left_neighbour_came_, true)) return;
         greet(std::move(visitor.link));
     } else {
-        const auto from = static_cast<std::size_t>(visitor.hello.from);
-        if (data_came_[from]) return;
-        data_came_[from] = true;
-        arrived_data_.push_back(std::move(visitor.link));
+        const std::size_t index = data_index(visitor.hello);
+        if (data_came_[index]) return;
+        data_came_[index] = true;
+        arrived_data_.push_back({std::move(visitor.link), visitor.hello.lane});
     }
     tell_news();
 }

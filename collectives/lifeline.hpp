@@ -61,8 +61,9 @@ class Lifeline {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
-    // The data connection that `peer` has dialled to this rank, given away once; none while it has not.
-    std::optional<TcpLink> take_data(int peer);
+    // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
+    // has not.
+    std::optional<TcpLink> take_data(int peer, int lane);
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.get(); }
@@ -92,6 +93,10 @@ class Lifeline {
         TcpLink link;
         NoticeReader reader;
     };
+    struct Arrived {
+        TcpLink link;
+        int lane = 0;
+    };
 
     void run();
     std::vector<pollfd> descriptors() const;
@@ -102,6 +107,8 @@ class Lifeline {
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
     HelloAnswer judge(const Hello& hello);
+    // Where data_came_ counts the connection that says this.
+    std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
     void tell_witness();
     // Lets the witness know of a verdict that is new, then sends.
@@ -109,6 +116,7 @@ class Lifeline {
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
+    const int lanes_;
     FileDescriptor news_;
     FileDescriptor wake_thread_;
     mutable std::mutex mutex_;  // guards everything below but the thread itself
@@ -117,7 +125,7 @@ class Lifeline {
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
-    std::vector<TcpLink> arrived_data_;
+    std::vector<Arrived> arrived_data_;
     std::function<void()> hook_;
     Witness* witness_ = nullptr;
     bool witness_knows_ = false;

@@ -10,20 +10,6 @@ namespace {
 // no more than this: reading them takes less than one more flight between cores.
 constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
 
-// A call, from its entry to its end.
-class ShmTurn {
-  public:
-    ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {
-        channel.open(operation);
-    }
-    ~ShmTurn() { channel_.close(); }
-    ShmTurn(const ShmTurn&) = delete;
-    ShmTurn& operator=(const ShmTurn&) = delete;
-
-  private:
-    ShmChannel& channel_;
-};
-
 }  // namespace
 
 ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)

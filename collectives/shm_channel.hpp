@@ -17,7 +17,7 @@ namespace ddprun {
 
 class ShmChannel {
   public:
-    // Borrows both.
+    // Borrows both. The segment is shared by the ranks of this host; below, ranks are their places on it.
     ShmChannel(const ShmSegment& segment, PeerMesh& mesh);
 
     int rank() const noexcept { return rank_; }
@@ -77,6 +77,7 @@ class ShmChannel {
 
     const ShmSegment& segment_;
     PeerMesh& mesh_;
+    const RankGroup ranks_;
     ShmWaiter waiter_;
     ShmProgress* own_progress_;
     int rank_;
@@ -88,6 +89,20 @@ class ShmChannel {
     std::uint32_t last_fingerprint_ = 0;
     StoreType store_type_ = StoreType::plain;
     bool all_came_ = true;  // all ranks are known to have announced the call before
+};
+
+// A call, from its entry to its end.
+class ShmTurn {
+  public:
+    ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {
+        channel.open(operation);
+    }
+    ~ShmTurn() { channel_.close(); }
+    ShmTurn(const ShmTurn&) = delete;
+    ShmTurn& operator=(const ShmTurn&) = delete;
+
+  private:
+    ShmChannel& channel_;
 };
 
 }  // namespace ddprun
