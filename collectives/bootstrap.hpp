@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "collectives/communicator.hpp"
+#include "collectives/host_settings.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/nccl_join.hpp"
 #include "collectives/peer_mesh.hpp"
@@ -50,6 +51,7 @@ struct Place {
     int local_world_size = -1;
     std::uint32_t generation = 0;
     Transport transport = Transport::automatic;
+    HostSettings host;
     std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
 };
 

@@ -61,6 +61,7 @@ Communicator Communicator::connect(const std::string& url, int rank, int world_s
                       -1,
                       0,
                       read_transport(environment),
+                      read_host_settings(environment),
                       read_nccl_settings(environment, options, -1)};
     return Communicator(open_session(parse_url(url), place, options));
 }
