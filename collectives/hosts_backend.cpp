@@ -9,6 +9,7 @@ HostsBackend::HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp, 
     : segment_(std::move(segment)),
       tcp_(std::move(tcp)),
       channel_(segment_, tcp_->mesh()),
+      lifeline_(segment_, channel_.rank(), ranks_of_host(tcp_->membership()).ranks, tcp_->mesh().lifeline()),
       across_(tcp_->mesh(), std::move(across)) {}
 
 void HostsBackend::run(const Task& task) {
