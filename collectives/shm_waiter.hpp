@@ -38,6 +38,9 @@ class ShmWaiter {
     ShmWaiter(const ShmWaiter&) = delete;
     ShmWaiter& operator=(const ShmWaiter&) = delete;
 
+    // True if the ranks of the segment cannot all run at once; the same on every rank.
+    bool is_crowded() const noexcept { return crowded_; }
+
     // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
     // operation's deadline from its limit when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
@@ -62,6 +65,9 @@ class ShmWaiter {
   private:
     static void wake(ShmBell& bell);
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
+    // Moves this rank away if it and the peer have been put on one CPU though there are enough of them: they
+    // would take turns until the system notices, which takes it longer than many programs run.
+    void leave_cpu_of(int peer);
     bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
     void wait_for_bell(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
     // Throws if news have come that end the operation.
@@ -74,7 +80,9 @@ class ShmWaiter {
     const RankGroup& ranks_;
     ShmBell* own_bell_;
     bool crowded_;
+    bool spins_;
     bool owes_ring_ = false;
+    PeerMesh::Clock::time_point last_move_;
     std::atomic<std::uint32_t> news_{0};
     std::uint32_t news_seen_ = 0;
 };
