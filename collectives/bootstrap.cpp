@@ -135,8 +135,8 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
                       place.host.sockets_per_peer};
     Membership membership = room.join->run(self, deadline);
-    auto session =
-        open_session(std::move(membership), std::move(listener), place.transport, place.nccl, options, deadline);
+    auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
+                                options, deadline);
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);

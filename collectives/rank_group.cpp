@@ -45,11 +45,11 @@ RankGroup ranks_of_host(const Membership& membership) {
 
 std::optional<RankGroup> ranks_across_hosts(const Membership& membership) {
     const auto hosts = ranks_by_host(membership);
-    const int place = place_of(membership.rank, ranks_of_host(membership).ranks);
+    const RankGroup own = ranks_of_host(membership);
     std::vector<int> ranks;
     for (const auto& host : hosts) {
-        if (host.size() != hosts.front().size()) return std::nullopt;
-        ranks.push_back(host[static_cast<std::size_t>(place)]);
+        if (host.size() != own.ranks.size()) return std::nullopt;
+        ranks.push_back(host[static_cast<std::size_t>(own.index)]);
     }
     return group_of(membership.rank, std::move(ranks));
 }
