@@ -126,7 +126,10 @@ TEST_CASE("ranks are grouped by host, and across hosts by place", "[rank_group]"
     REQUIRE(ranks_across_hosts(on(mixed, 1)) == RankGroup{{0, 1, 4}, 1});
     REQUIRE(ranks_across_hosts(on({"a", "a"}, 1)) == RankGroup{{1}, 0});
     REQUIRE(ranks_across_hosts(on({"a", "b", "c"}, 1)) == RankGroup{{0, 1, 2}, 1});
-    for (int rank = 0; rank < 3; ++rank) REQUIRE_FALSE(ranks_across_hosts(on({"a", "a", "b"}, rank)));
+    for (int rank = 0; rank < 3; ++rank) {
+        REQUIRE_FALSE(ranks_across_hosts(on({"a", "a", "b"}, rank)));
+        REQUIRE_FALSE(ranks_across_hosts(on({"a", "b", "b"}, rank)));
+    }
     const RankGroup group{{3, 2, 5}, 2};
     REQUIRE(group.right() == 3);
     REQUIRE(group.left() == 2);
