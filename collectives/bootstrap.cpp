@@ -116,10 +116,16 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
-    if (nccl) return join_nccl(std::move(tcp), *nccl, joining, options.operation_timeout);
     const auto across = ranks_across_hosts(tcp->membership());
-    if (!across || tcp->membership().local_world_size() == 1) return tcp;
-    auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+    std::optional<ShmSegment> segment;
+    if (across && tcp->membership().local_world_size() > 1) {
+        segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+    }
+    if (nccl) {
+        auto peers =
+            std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
+        return join_nccl(std::move(peers), *nccl, joining);
+    }
     if (!segment) return tcp;
     if (across->size() == 1) return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
     return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
@@ -260,8 +266,10 @@ std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<Nc
     const PeerMesh::Operation joining{{Operation::join},
                                       Clock::now() + options.join_timeout,
                                       {options.join_timeout, "CommunicatorOptions::join_timeout"}};
-    auto backend = nccl ? join_nccl(nullptr, *nccl, joining, options.operation_timeout)
-                        : std::make_unique<SoloBackend>();
+    auto backend =
+        nccl ? join_nccl(std::make_unique<NcclPeers>(nullptr, std::nullopt, options.operation_timeout), *nccl,
+                         joining)
+             : std::make_unique<SoloBackend>();
     session->executor = std::make_unique<Executor>(std::move(backend), 1);
     return session;
 }

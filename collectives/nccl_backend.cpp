@@ -20,13 +20,13 @@ constexpr std::chrono::microseconds kLook{100};
 }  // namespace
 
 NcclBackend::NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std::shared_ptr<NcclComm> comm,
-                         std::unique_ptr<TcpBackend> tcp, std::chrono::milliseconds operation_timeout)
+                         std::unique_ptr<NcclPeers> peers)
     : context_(std::move(context)),
       comm_(std::move(comm)),
       events_(std::make_shared<CudaEventPool>(context_)),
-      peers_(std::move(tcp), operation_timeout),
+      peers_(std::move(peers)),
       token_(context_, kToken),
-      watch_(comm_, peers_) {
+      watch_(comm_, *peers_) {
     const CudaScope scope(*context_);
     context_->driver().require(context_->driver().stream_create(&stream_, kCudaStreamDefault),
                                "making a CUDA stream");
@@ -36,7 +36,7 @@ NcclBackend::~NcclBackend() {
     const auto limit = NcclWatch::Clock::now() + kNcclFinishLimit;
     const bool quiet = watch_.drain(limit);
     // The others need not wait for a rank that waits for them here.
-    peers_.leave();
+    peers_->leave();
     if (quiet && !ended()) comm_->finish(limit, [this] { return ended(); });
     if (watch_.stop()) {
         context_->driver().stream_destroy(stream_);
@@ -47,11 +47,11 @@ NcclBackend::~NcclBackend() {
     for (CudaMemory& copy : copies_) copy.leak();
 }
 
-void NcclBackend::abort(const std::string& reason) { peers_.declare(abort_verdict(peers_.rank(), reason)); }
+void NcclBackend::abort(const std::string& reason) { peers_->declare(abort_verdict(peers_->rank(), reason)); }
 
 void NcclBackend::run(const Task& task) {
     if (task.call.operation == Operation::split) {
-        if (peers_.world_size() > 1) return peers_.exchange(task);
+        if (peers_->world_size() > 1) return peers_->exchange(task);
         std::memcpy(task.out, task.in, bytes_of(task));
         return;
     }
@@ -67,11 +67,11 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     const auto now = NcclWork::Clock::now();
     const auto make_work = [&](const Call& call) {
         return std::make_shared<NcclWork>(events_, watch_.over(), call, now,
-                                          now + peers_.operation_timeout());
+                                          now + peers_->operation_timeout());
     };
     try {
         Task counted = task;
-        counted.call = peers_.begin(task.call);
+        counted.call = peers_->begin(task.call);
         auto work = make_work(counted.call);
         watch_.add(work);
         const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
@@ -117,7 +117,7 @@ std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task&
     const NcclLibrary& nccl = comm_->library();
     const Call& call = task.call;
     NcclLaunch launch{
-        nccl, nullptr, stream, peers_.rank(), peers_.world_size(), *nccl_op(call.reduce), token_.data()};
+        nccl, nullptr, stream, peers_->rank(), peers_->world_size(), *nccl_op(call.reduce), token_.data()};
     const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum && call.count > 0;
     auto result = settled([&](NcclHandle handle) {
         launch.handle = handle;
@@ -138,7 +138,7 @@ std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task&
 
 const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
     const CudaDriver& driver = context_->driver();
-    const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_.world_size());
+    const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
     const CudaScope scope(*context_);
     if (copies_.empty() || copies_.back().size() < bytes) {
         copies_.emplace_back(context_, bytes);

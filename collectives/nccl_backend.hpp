@@ -27,16 +27,16 @@ inline constexpr std::chrono::milliseconds kNcclFinishLimit{5000};
 
 class NcclBackend final : public Backend {
   public:
-    // `comm` has been made by all ranks of `tcp`, or, if that is null, by this rank alone.
+    // `comm` has been made by all ranks.
     NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std::shared_ptr<NcclComm> comm,
-                std::unique_ptr<TcpBackend> tcp, std::chrono::milliseconds operation_timeout);
+                std::unique_ptr<NcclPeers> peers);
     ~NcclBackend() override;
 
     bool on_device() const noexcept override { return true; }
     void run(const Task& task) override;
     std::shared_ptr<WorkState> start(const Task& task) override { return launch(task); }
     void abort(const std::string& reason) override;
-    bool ended() const override { return peers_.verdict().has_value(); }
+    bool ended() const override { return peers_->verdict().has_value(); }
 
   private:
     std::shared_ptr<NcclWork> launch(const Task& task);
@@ -52,7 +52,7 @@ class NcclBackend final : public Backend {
     std::shared_ptr<const CudaPrimaryContext> context_;
     std::shared_ptr<NcclComm> comm_;
     std::shared_ptr<CudaEventPool> events_;
-    NcclPeers peers_;
+    std::unique_ptr<NcclPeers> peers_;
     CudaMemory token_;
     std::vector<CudaMemory> copies_;  // only the last is in use; freeing one would wait for the device
     std::shared_ptr<NcclWork> copy_user_;

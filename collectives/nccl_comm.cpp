@@ -69,8 +69,8 @@ bool NcclComm::finish(std::chrono::steady_clock::time_point limit, const std::fu
     auto now = result;
     while (now == NcclResult::in_progress || (!now && !core_->ending)) {
         if (hopeless() || std::chrono::steady_clock::now() >= limit) return false;
-        std::this_thread::sleep_for(
-            kLook);  // NCCL has no event for the end of what goes on in the background
+        // NCCL has no event for the end of what goes on in the background.
+        std::this_thread::sleep_for(kLook);
         now = state();
     }
     if (now != NcclResult::success) return false;

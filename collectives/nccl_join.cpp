@@ -84,28 +84,28 @@ std::optional<Verdict> objection(const std::vector<Offer>& offers) {
 }
 
 // Ends the making, for all ranks where there are others.
-[[noreturn]] void fail(TcpBackend* tcp, const Verdict& verdict, const PeerMesh::Operation& joining) {
-    if (tcp != nullptr) tcp->mesh().fail(verdict, joining);
+[[noreturn]] void fail(PeerMesh* mesh, const Verdict& verdict, const PeerMesh::Operation& joining) {
+    if (mesh != nullptr) mesh->fail(verdict, joining);
     throw error_of(verdict, joining.call);
 }
 
-std::vector<Offer> exchange_offers(TcpBackend* tcp, const Offer& own, const PeerMesh::Operation& joining) {
-    if (tcp == nullptr) return {own};
+std::vector<Offer> exchange_offers(PeerMesh* mesh, const Offer& own, const PeerMesh::Operation& joining) {
+    if (mesh == nullptr) return {own};
     try {
-        return gather_over_mesh(tcp->mesh(), own, joining);
+        return gather_over_mesh(*mesh, own, joining);
     } catch (const LinkLost& lost) {
-        tcp->mesh().fail_lost(lost, joining);
+        mesh->fail_lost(lost, joining);
     }
 }
 
 // NCCL makes the communicator in the background; watched as an operation is.
-void await(NcclComm& comm, NcclResult begun, TcpBackend* tcp, const PeerMesh::Operation& joining) {
-    const int rank = tcp != nullptr ? tcp->mesh().rank() : 0;
+void await(NcclComm& comm, NcclResult begun, PeerMesh* mesh, const PeerMesh::Operation& joining) {
+    const int rank = mesh != nullptr ? mesh->rank() : 0;
     std::optional<NcclResult> now = begun;
     while (now == NcclResult::in_progress || !now) {
-        if (tcp != nullptr) tcp->mesh().throw_if_ended(joining);
+        if (mesh != nullptr) mesh->throw_if_ended(joining);
         if (PeerMesh::Clock::now() >= joining.deadline) {
-            fail(tcp,
+            fail(mesh,
                  {CollectiveErrorCode::timed_out,
                   {},
                   "after " + std::to_string(joining.limit.length.count()) + " ms (" +
@@ -117,7 +117,7 @@ void await(NcclComm& comm, NcclResult begun, TcpBackend* tcp, const PeerMesh::Op
         now = comm.state();
     }
     if (now == NcclResult::success) return;
-    fail(tcp,
+    fail(mesh,
          {CollectiveErrorCode::system,
           {rank},
           "NCCL on rank " + std::to_string(rank) + " cannot make its communicator: " + comm.describe(*now)},
@@ -159,17 +159,15 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
     return settings;
 }
 
-std::unique_ptr<Backend> join_nccl(std::unique_ptr<TcpBackend> tcp, const NcclSettings& settings,
-                                   const PeerMesh::Operation& joining,
-                                   std::chrono::milliseconds operation_timeout) {
-    const int rank = tcp ? tcp->mesh().rank() : 0;
-    const int ranks = tcp ? tcp->mesh().world_size() : 1;
+std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
+                                   const PeerMesh::Operation& joining) {
+    PeerMesh* const mesh = peers->mesh();
     Tools tools;
-    const auto offers = exchange_offers(tcp.get(), make_offer(settings, rank, tools), joining);
-    if (const auto verdict = objection(offers)) fail(tcp.get(), *verdict, joining);
+    const auto offers = exchange_offers(mesh, make_offer(settings, peers->rank(), tools), joining);
+    if (const auto verdict = objection(offers)) fail(mesh, *verdict, joining);
     auto comm = std::make_shared<NcclComm>(tools.nccl, tools.context);
-    await(*comm, comm->begin(offers[0].id, rank, ranks), tcp.get(), joining);
-    return std::make_unique<NcclBackend>(tools.context, std::move(comm), std::move(tcp), operation_timeout);
+    await(*comm, comm->begin(offers[0].id, peers->rank(), peers->world_size()), mesh, joining);
+    return std::make_unique<NcclBackend>(tools.context, std::move(comm), std::move(peers));
 }
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/communicator.hpp"
-#include "collectives/tcp_backend.hpp"
+#include "collectives/nccl_peers.hpp"
 #include "rendezvous/worker_env.hpp"
 
 namespace ddprun {
@@ -28,9 +28,8 @@ struct NcclSettings {
 std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
                                                const CommunicatorOptions& options, int local_rank);
 
-// Called by all ranks; `tcp` is null for a rank alone. Throws CollectiveError.
-std::unique_ptr<Backend> join_nccl(std::unique_ptr<TcpBackend> tcp, const NcclSettings& settings,
-                                   const PeerMesh::Operation& joining,
-                                   std::chrono::milliseconds operation_timeout);
+// Called by all ranks. Throws CollectiveError.
+std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
+                                   const PeerMesh::Operation& joining);
 
 }  // namespace ddprun

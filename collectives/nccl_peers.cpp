@@ -1,5 +1,7 @@
 #include "collectives/nccl_peers.hpp"
 
+#include "collectives/rank_group.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -8,8 +10,13 @@ constexpr std::chrono::milliseconds kLeftPatience{2000};
 
 }  // namespace
 
-NcclPeers::NcclPeers(std::unique_ptr<TcpBackend> tcp, std::chrono::milliseconds operation_timeout)
-    : tcp_(std::move(tcp)), operation_timeout_(operation_timeout) {}
+NcclPeers::NcclPeers(std::unique_ptr<TcpBackend> tcp, std::optional<ShmSegment> segment,
+                     std::chrono::milliseconds operation_timeout)
+    : segment_(std::move(segment)), tcp_(std::move(tcp)), operation_timeout_(operation_timeout) {
+    if (!segment_) return;
+    const RankGroup local = ranks_of_host(tcp_->membership());
+    shm_lifeline_.emplace(*segment_, local.index, local.ranks, tcp_->mesh().lifeline());
+}
 
 Call NcclPeers::begin(Call call) {
     if (tcp_) return tcp_->begin(call).call;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "collectives/shm_lifeline.hpp"
 #include "collectives/tcp_backend.hpp"
 #include "collectives/verdict.hpp"
 
@@ -20,8 +21,13 @@ class NcclPeers {
   public:
     using Clock = PeerMesh::Clock;
 
-    // `tcp` may be null: a rank alone. The limit is CommunicatorOptions::operation_timeout.
-    NcclPeers(std::unique_ptr<TcpBackend> tcp, std::chrono::milliseconds operation_timeout);
+    // `tcp` may be null: a rank alone. With a segment, the ranks of this host see each other's deaths by it.
+    // The limit is CommunicatorOptions::operation_timeout.
+    NcclPeers(std::unique_ptr<TcpBackend> tcp, std::optional<ShmSegment> segment,
+              std::chrono::milliseconds operation_timeout);
+
+    // For the making of the communicator; null for a rank alone.
+    PeerMesh* mesh() noexcept { return tcp_ ? &tcp_->mesh() : nullptr; }
 
     int rank() const noexcept { return tcp_ ? tcp_->mesh().rank() : 0; }
     int world_size() const noexcept { return tcp_ ? tcp_->mesh().world_size() : 1; }
@@ -57,7 +63,10 @@ class NcclPeers {
     template <class Body>
     bool ask(const Call& call, Body body);
 
+    // In the order in which they must not end.
+    std::optional<ShmSegment> segment_;
     std::unique_ptr<TcpBackend> tcp_;
+    std::optional<ShmLifeline> shm_lifeline_;
     std::chrono::milliseconds operation_timeout_;
     std::mutex turn_;  // the mesh's waiting members are for one thread at a time
     // A rank alone:
