@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-// Its two kinds of ranges of elements that follow each other are cut alike everywhere.
+// Of a buffer of `bytes`, as carried, with a slice for each of the ranks of a host.
 std::size_t chunks_for(std::size_t bytes, int ranks) {
     const std::size_t most = kHostsSlice * static_cast<std::size_t>(ranks);
     return std::max<std::size_t>((bytes + most - 1) / most, 1);
