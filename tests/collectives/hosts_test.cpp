@@ -26,6 +26,23 @@ std::string text_of(const Hosts& hosts) {
     return text;
 }
 
+// Values that are cheap to make: rank r has (r + 1) * (i mod 7), exact in every type and order.
+template <class T>
+void check_large(Communicator& comm, std::size_t count, ReduceOp op) {
+    const int n = comm.world_size();
+    const int sum = n * (n + 1) / 2;
+    std::vector<T> data(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        data[i] = T(static_cast<float>((comm.rank() + 1) * static_cast<int>(i % 7)));
+    }
+    comm.all_reduce(std::span(data), op);
+    const float divisor = op == ReduceOp::avg ? static_cast<float>(n) : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        const T expected(static_cast<float>(sum * static_cast<int>(i % 7)) / divisor);
+        if (!(data[i] == expected)) expect(false, at("large all_reduce", i, op, comm));
+    }
+}
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("all_reduce over hosts agrees with the reference for every type", "[hosts]", float, double,
@@ -42,15 +59,14 @@ TEMPLATE_TEST_CASE("all_reduce over hosts agrees with the reference for every ty
             }
             // Beyond every whole vector and dissemination.
             for (const ReduceOp op : {ReduceOp::avg, ReduceOp::min}) {
-                check_all_reduce<TestType>(comm, seed, 100'003, op);
+                check_all_reduce<TestType>(comm, seed, 20'011, op);
             }
         });
     }
 }
 
-TEMPLATE_TEST_CASE("reduce_scatter over hosts agrees with the reference for every type", "[hosts]", float,
-                   double, Float16, BFloat16, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t,
-                   std::int64_t, std::uint64_t) {
+TEMPLATE_TEST_CASE("reduce_scatter over hosts agrees with the reference", "[hosts]", float, BFloat16,
+                   std::int8_t, std::uint64_t) {
     const unsigned seed = std::random_device{}();
     for (const Hosts& hosts : kLayouts) {
         INFO("seed " << seed << ", hosts " << text_of(hosts));
@@ -61,7 +77,7 @@ TEMPLATE_TEST_CASE("reduce_scatter over hosts agrees with the reference for ever
                     check_reduce_scatter<TestType>(comm, seed, count, op);
                 }
             }
-            check_reduce_scatter<TestType>(comm, seed, 70'001, ReduceOp::avg);
+            check_reduce_scatter<TestType>(comm, seed, 9'001, ReduceOp::avg);
         });
     }
 }
@@ -124,9 +140,9 @@ TEST_CASE("large all_reduces over hosts, of several chunks, by one lane or four"
             run_on_hosts(
                 hosts,
                 [&](Communicator& comm) {
-                    check_all_reduce<float>(comm, seed, count, ReduceOp::sum);
-                    check_all_reduce<BFloat16>(comm, seed, count, ReduceOp::avg);
-                    check_all_to_all<std::int32_t>(comm, seed, 200'003);
+                    check_large<float>(comm, count, ReduceOp::sum);
+                    check_large<BFloat16>(comm, count, ReduceOp::avg);
+                    check_all_to_all<std::int32_t>(comm, seed, 50'003);
                 },
                 {}, lanes);
         }
