@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "rendezvous/check.hpp"
@@ -41,6 +42,7 @@ void PeerMesh::connect_ring(const Operation& joining) {
 }
 
 void PeerMesh::enter(const Operation& operation) {
+    patience_.reset();
     if (lifeline_.enter_if_quiet(operation.call)) return;
     throw_if_ended(operation);
     lifeline_.enter(operation.call);
@@ -79,7 +81,7 @@ void PeerMesh::poll_until(const TcpLink* in, const TcpLink* out, int awaited, co
                                   {in != nullptr ? in->descriptor() : -1, POLLIN, 0},
                                   {out != nullptr ? out->descriptor() : -1, POLLOUT, 0}}};
     while (true) {
-        poll_once(polled, operation.deadline);
+        poll_once(polled, std::min(operation.deadline, linger(awaited, operation)));
         if (polled[0].revents != 0) {
             lifeline_.take_news();
             throw_if_ended(operation);
@@ -95,6 +97,24 @@ void PeerMesh::throw_if_ended(const Operation& operation) {
     if (is_point_to_point(operation.call.operation)) return;
     if (const int peer = lifeline_.left_before(operation.call.sequence); peer >= 0)
         fail_left(peer, operation);
+}
+
+PeerMesh::Clock::time_point PeerMesh::linger(int awaited, const Operation& operation) {
+    const Call& call = operation.call;
+    // While ranks join, there are no calls to compare; and who is late then, the store knows.
+    if (call.operation == ddprun::Operation::join) return Clock::time_point::max();
+    if (!patience_) patience_.emplace(operation.deadline - operation.limit.length, notice_after_);
+    const auto now = Clock::now();
+    if (now < patience_->next()) return patience_->next();
+    if (patience_->takes_question(now) && !is_point_to_point(call.operation))
+        lifeline_.ask(patience_->round());
+    if (patience_->takes_inquiry(now)) lifeline_.inquire();
+    if (patience_->takes_notice(now)) {
+        const auto notice = notice_of_lateness(lifeline_.progress(), call, rank(), awaited,
+                                               {notice_after_, "CommunicatorOptions::notice_after"});
+        if (notice) std::fprintf(stderr, "%s\n", notice->c_str());
+    }
+    return patience_->next();
 }
 
 TcpLink PeerMesh::dial(int peer, Channel channel, const Operation& operation) {

@@ -10,12 +10,14 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "collectives/call.hpp"
 #include "collectives/lateness.hpp"
 #include "collectives/lifeline.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/patience.hpp"
 #include "collectives/tcp_link.hpp"
 #include "collectives/verdict.hpp"
 
@@ -59,6 +61,11 @@ class PeerMesh {
     // left that the operation needs; to be called after news.
     void throw_if_ended(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
+    // For whoever waits in the operation, whose deadline is set, for `awaited`: does what is due (see
+    // Patience), and returns when it wants to be called again.
+    Clock::time_point linger(int awaited, const Operation& operation);
+    // Writes a line to the standard error for each operation that has waited that long; 0: never.
+    void give_notice_after(std::chrono::milliseconds limit) { notice_after_ = limit; }
     // The operation's deadline has passed while this rank waited for `awaited`.
     [[noreturn]] void fail_late(int awaited, const Operation& operation);
 
@@ -86,6 +93,8 @@ class PeerMesh {
 
     Membership membership_;
     Lifeline lifeline_;
+    std::chrono::milliseconds notice_after_{0};
+    std::optional<Patience> patience_;  // with the operation; none before it has to wait
     std::map<int, TcpLink> outgoing_;
     std::map<int, TcpLink> incoming_;
 };
