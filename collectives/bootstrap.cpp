@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "collectives/hosts_backend.hpp"
 #include "collectives/shm_backend.hpp"
 #include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
@@ -54,6 +55,11 @@ std::string host_identity() {
     std::replace_if(
         identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
     return identity;
+}
+
+// Where the other ranks reach this one; `usual` unless the settings say otherwise.
+std::string listen_address(const HostSettings& settings, const std::string& usual) {
+    return settings.chooses_address() ? choose_address(settings, local_addresses(), usual) : usual;
 }
 
 std::string process_identity() { return "pid " + std::to_string(::getpid()) + " on " + host_identity(); }
@@ -107,14 +113,18 @@ bool is_lost(const boost::system::system_error& error) {
 
 std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, Transport transport,
+                                 const std::optional<NcclSettings>& nccl,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
     tcp->mesh().give_notice_after(options.notice_after);
-    if (!on_one_host(tcp->membership())) return tcp;
+    if (nccl) return join_nccl(std::move(tcp), *nccl, joining, options.operation_timeout);
+    const auto across = ranks_across_hosts(tcp->membership());
+    if (!across || tcp->membership().local_world_size() == 1) return tcp;
     auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
     if (!segment) return tcp;
-    return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+    if (across->size() == 1) return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp), *across);
 }
 
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,
@@ -123,9 +133,12 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     TcpListener listener(address);
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
-    Membership membership = room.join->run({listener.endpoint(), host_identity()}, deadline);
-    auto session =
-        open_session(std::move(membership), std::move(listener), place.transport, options, deadline);
+    const std::string& host_id = place.host.host_id;
+    const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
+                      place.host.sockets_per_peer};
+    Membership membership = room.join->run(self, deadline);
+    auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
+                                options, deadline);
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -196,7 +209,7 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
                                                     const CommunicatorOptions& options) {
     require_valid(place, options);
     if (place.world_size == 1) {
-        auto session = open_session_alone(options);
+        auto session = open_session_alone(place.nccl, options);
         session->local_rank = std::max(place.local_rank, 0);
         session->local_world_size = std::max(place.local_world_size, 1);
         return session;
@@ -208,11 +221,13 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
             if (const auto* file = std::get_if<FileMeeting>(&meeting)) {
                 MeetingRoom room;
                 room.store = std::make_shared<FileStore>(file->path);
-                return join_in(std::move(room), default_source_address(), place, options, deadline);
+                const std::string address = listen_address(place.host, default_source_address());
+                return join_in(std::move(room), address, place, options, deadline);
             }
             const auto& tcp = std::get<TcpMeeting>(meeting);
             MeetingRoom room = enter_tcp(tcp, place, deadline);
-            return join_in(std::move(room), listen_address(tcp), place, options, deadline);
+            const std::string address = listen_address(place.host, listen_address(tcp));
+            return join_in(std::move(room), address, place, options, deadline);
         } catch (const boost::system::system_error& error) {
             const auto now = Clock::now();
             const bool hosted_by_0 = std::holds_alternative<TcpMeeting>(meeting) &&
@@ -229,7 +244,9 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
 }
 
 std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    Transport transport, const CommunicatorOptions& options,
+                                                    Transport transport,
+                                                    const std::optional<NcclSettings>& nccl,
+                                                    const CommunicatorOptions& options,
                                                     Clock::time_point deadline) {
     auto session = std::make_unique<Communicator::Session>();
     session->rank = membership.rank;
@@ -242,16 +259,24 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     const PeerMesh::Operation joining{
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
     session->transport = transport;
+    session->nccl = nccl;
     session->executor = std::make_unique<Executor>(
-        connect(std::move(membership), std::move(listener), joining, transport, options),
+        connect(std::move(membership), std::move(listener), joining, transport, nccl, options),
         session->world_size);
     return session;
 }
 
-std::unique_ptr<Communicator::Session> open_session_alone(const CommunicatorOptions& options) {
+std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                                          const CommunicatorOptions& options) {
     auto session = std::make_unique<Communicator::Session>();
     session->options = options;
-    session->executor = std::make_unique<Executor>(std::make_unique<SoloBackend>(), 1);
+    session->nccl = nccl;
+    const PeerMesh::Operation joining{{Operation::join},
+                                      Clock::now() + options.join_timeout,
+                                      {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    auto backend = nccl ? join_nccl(nullptr, *nccl, joining, options.operation_timeout)
+                        : std::make_unique<SoloBackend>();
+    session->executor = std::make_unique<Executor>(std::move(backend), 1);
     return session;
 }
 
@@ -272,7 +297,9 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       told ? found.local_rank : -1,
                       told ? found.local_world_size : -1,
                       static_cast<std::uint32_t>(found.generation),
-                      read_transport(environment)};
+                      read_transport(environment),
+                      read_host_settings(environment),
+                      read_nccl_settings(environment, options, found.local_rank)};
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,

@@ -1,8 +1,5 @@
 #include "collectives/lifeline.hpp"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -14,23 +11,6 @@
 namespace ddprun {
 namespace {
 
-FileDescriptor make_event() {
-    FileDescriptor event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!event) fail_errno(errno, "cannot make an event descriptor");
-    return event;
-}
-
-void signal_event(const FileDescriptor& event) {
-    const std::uint64_t one = 1;
-    // Fails only when the counter is full, and then the event is signalled already.
-    [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
-}
-
-void clear_event(const FileDescriptor& event) {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t taken = ::read(event.get(), &count, sizeof(count));
-}
-
 int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
     if (!limit) return -1;
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*limit - Gate::Clock::now());
@@ -41,11 +21,10 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 Lifeline::Lifeline(const Membership& membership, TcpListener listener)
     : membership_(membership),
-      news_(make_event()),
-      wake_thread_(make_event()),
+      lanes_(membership.lanes()),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size()),
-      data_came_(membership.members.size()) {
+      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     thread_ = start_without_signals([this] { run(); });
 }
 
@@ -54,14 +33,14 @@ Lifeline::~Lifeline() {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
     }
-    signal_event(wake_thread_);
+    wake_thread_.signal();
     thread_.join();
 }
 
 void Lifeline::add_neighbour(TcpLink link) {
     const std::lock_guard lock(mutex_);
     greet(std::move(link));
-    signal_event(wake_thread_);
+    wake_thread_.signal();
 }
 
 bool Lifeline::has_left_neighbour() const {
@@ -69,12 +48,13 @@ bool Lifeline::has_left_neighbour() const {
     return left_neighbour_came_;
 }
 
-std::optional<TcpLink> Lifeline::take_data(int peer) {
+std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(),
-                                    [&](const TcpLink& link) { return link.peer() == peer; });
+    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
+        return arrived.link.peer() == peer && arrived.lane == lane;
+    });
     if (found == arrived_data_.end()) return std::nullopt;
-    TcpLink link = std::move(*found);
+    TcpLink link = std::move(found->link);
     arrived_data_.erase(found);
     return link;
 }
@@ -91,11 +71,11 @@ void Lifeline::set_witness(Witness* witness) {
 }
 
 void Lifeline::tell_news() const {
-    signal_event(news_);
+    news_.signal();
     if (hook_) hook_();
 }
 
-void Lifeline::take_news() { clear_event(news_); }
+void Lifeline::take_news() { news_.clear(); }
 
 void Lifeline::enter(const Call& call) {
     const std::lock_guard lock(mutex_);
@@ -163,7 +143,7 @@ void Lifeline::run() {
         std::vector<pollfd> polled = descriptors();
         const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(gate_.next_limit()));
         check(ready >= 0 || errno == EINTR, "the lifeline can poll its own descriptors");
-        clear_event(wake_thread_);
+        wake_thread_.clear();
         {
             const std::lock_guard lock(mutex_);
             if (stopping_) return;
@@ -174,7 +154,7 @@ void Lifeline::run() {
 }
 
 std::vector<pollfd> Lifeline::descriptors() const {
-    std::vector<pollfd> polled{{wake_thread_.get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{wake_thread_.descriptor(), POLLIN, 0}};
     gate_.add_descriptors(polled);
     const std::lock_guard lock(mutex_);
     for (const Neighbour& neighbour : neighbours_) polled.push_back({neighbour.link.descriptor(), POLLIN, 0});
@@ -197,7 +177,12 @@ HelloAnswer Lifeline::judge(const Hello& hello) {
         if (hello.from != membership_.left()) return HelloAnswer::other_rank;
         return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
     }
-    return data_came_[static_cast<std::size_t>(hello.from)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+    if (hello.lane >= lanes_) return HelloAnswer::other_lane;
+    return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+}
+
+std::size_t Lifeline::data_index(const Hello& hello) const {
+    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
 }
 
 void Lifeline::admit(Gate::Visitor visitor) {
@@ -207,10 +192,10 @@ void Lifeline::admit(Gate::Visitor visitor) {
         if (std::exchange(left_neighbour_came_, true)) return;
         greet(std::move(visitor.link));
     } else {
-        const auto from = static_cast<std::size_t>(visitor.hello.from);
-        if (data_came_[from]) return;
-        data_came_[from] = true;
-        arrived_data_.push_back(std::move(visitor.link));
+        const std::size_t index = data_index(visitor.hello);
+        if (data_came_[index]) return;
+        data_came_[index] = true;
+        arrived_data_.push_back({std::move(visitor.link), visitor.hello.lane});
     }
     tell_news();
 }

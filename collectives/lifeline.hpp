@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/event.hpp"
 #include "collectives/gate.hpp"
 #include "collectives/lifeline_frame.hpp"
 #include "collectives/lifeline_state.hpp"
@@ -61,11 +62,12 @@ class Lifeline {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
-    // The data connection that `peer` has dialled to this rank, given away once; none while it has not.
-    std::optional<TcpLink> take_data(int peer);
+    // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
+    // has not.
+    std::optional<TcpLink> take_data(int peer, int lane);
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
-    int news_descriptor() const noexcept { return news_.get(); }
+    int news_descriptor() const noexcept { return news_.descriptor(); }
     void take_news();
     // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
@@ -93,6 +95,10 @@ class Lifeline {
         TcpLink link;
         NoticeReader reader;
     };
+    struct Arrived {
+        TcpLink link;
+        int lane = 0;
+    };
 
     void run();
     std::vector<pollfd> descriptors() const;
@@ -103,6 +109,8 @@ class Lifeline {
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
     HelloAnswer judge(const Hello& hello);
+    // Where data_came_ counts the connection that says this.
+    std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
     void tell_witness();
     // Lets the witness know of a verdict that is new, then sends.
@@ -110,15 +118,16 @@ class Lifeline {
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
-    FileDescriptor news_;
-    FileDescriptor wake_thread_;
+    const int lanes_;
+    Event news_;
+    Event wake_thread_;
     mutable std::mutex mutex_;  // guards everything below but the thread itself
     Gate gate_;                 // the thread's alone
     LifelineState state_;
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
-    std::vector<TcpLink> arrived_data_;
+    std::vector<Arrived> arrived_data_;
     std::function<void()> hook_;
     Witness* witness_ = nullptr;
     bool witness_knows_ = false;

@@ -11,7 +11,9 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "collectives/call.hpp"
 #include "collectives/lateness.hpp"
@@ -27,6 +29,14 @@ namespace ddprun {
 inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
 // How long a rank whose deadline passed waits for the others to say where they are.
 inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
+
+// What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
+// link: that this rank dials.
+struct Awaited {
+    const TcpLink* in = nullptr;
+    const TcpLink* out = nullptr;
+    int peer = -1;
+};
 
 class PeerMesh {
   public:
@@ -49,44 +59,60 @@ class PeerMesh {
     // To be called first in each operation. Throws if the communicator has ended.
     void enter(const Operation& operation);
 
-    // The connections for data to and from a peer, dialled or awaited when used first.
-    TcpLink& outgoing(int peer, const Operation& operation);
-    TcpLink& incoming(int peer, const Operation& operation);
+    // How many connections carry each direction between two ranks.
+    int lanes() const noexcept { return lanes_; }
+    // Whether a rank may look for data again and again before it sleeps: not when the ranks of this machine
+    // share its CPUs.
+    bool spins() const noexcept { return spins_; }
 
-    // Waits until data can be read from `in` or written to `out` (either may be null), or news came that do
-    // not end the operation.
-    void wait(const TcpLink* in, const TcpLink* out, const Operation& operation);
+    // A connection for data to a peer, dialled when used first.
+    TcpLink& outgoing(int peer, int lane, const Operation& operation);
+    // One from a peer; null while it has not dialled. Throws if it never will.
+    TcpLink* incoming(int peer, int lane, const Operation& operation);
+
+    // Waits until one of these can move, or news came that do not end the operation; a connection that was
+    // awaited is such news. At most kMaxLanes.
+    void wait(std::span<const Awaited> awaited, const Operation& operation);
 
     // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
     // left that the operation needs; to be called after news.
     void throw_if_ended(const Operation& operation);
+    // The same if `peer` has left, whose part in the operation cannot come any more.
+    void throw_if_left(int peer, const Operation& operation);
+    // Asks the others which call they are in; the same if one is in another with the same number. Takes
+    // kInquiryPatience at most.
+    void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
     // For whoever waits in the operation, whose deadline is set, for `awaited`: does what is due (see
     // Patience), and returns when it wants to be called again.
     Clock::time_point linger(int awaited, const Operation& operation);
     // Writes a line to the standard error for each operation that has waited that long; 0: never.
     void give_notice_after(std::chrono::milliseconds limit) { notice_after_ = limit; }
-    // The operation's deadline has passed while this rank waited for `awaited`.
+    // The operation's deadline has passed while this rank waited for `awaited` (or kNobodyAwaited).
     [[noreturn]] void fail_late(int awaited, const Operation& operation);
 
-    // Ends the communicator for all, and the call with the verdict that holds.
+    // Ends the communicator for all. Returns the verdict that holds. From any thread.
+    Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
+    // The same, and the call with that verdict.
     [[noreturn]] void fail(Verdict verdict, const Operation& operation);
     // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
     // another.
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason);
+    bool ended() const { return verdict().has_value(); }
+    // From any thread.
+    std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
     Lifeline& lifeline() noexcept { return lifeline_; }
-    bool ended() const { return lifeline_.verdict().has_value(); }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }
 
   private:
     void connect_ring(const Operation& joining);
-    TcpLink dial(int peer, Channel channel, const Operation& operation);
+    TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
     void read_answer(TcpLink& link, const Operation& operation);
-    // Polls for `events` on up to two descriptors and for news; throws at the deadline, blaming `awaited`.
-    void poll_until(const TcpLink* in, const TcpLink* out, int awaited, const Operation& operation);
+    // Asks all ranks where they are; returns when all have answered, or kInquiryPatience is over.
+    void inquire(const Operation& operation);
     // Waits for news until `limit`. False when the limit has passed.
     bool wait_for_news(Clock::time_point limit);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
@@ -95,8 +121,11 @@ class PeerMesh {
     Lifeline lifeline_;
     std::chrono::milliseconds notice_after_{0};
     std::optional<Patience> patience_;  // with the operation; none before it has to wait
-    std::map<int, TcpLink> outgoing_;
-    std::map<int, TcpLink> incoming_;
+    const int lanes_;
+    const bool spins_;
+    using LaneOfPeer = std::pair<int, int>;
+    std::map<LaneOfPeer, TcpLink> outgoing_;
+    std::map<LaneOfPeer, TcpLink> incoming_;
 };
 
 }  // namespace ddprun

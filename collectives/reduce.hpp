@@ -13,8 +13,8 @@
 namespace ddprun {
 
 // out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be
-// `local` itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and rounded,
-// here and each time: whoever reduces more than two such inputs uses combine_all, or widens first.
+// one of the two itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and
+// rounded, here and each time: whoever reduces more than two such inputs uses combine_all, or widens first.
 void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
              std::size_t count);
 
@@ -22,7 +22,8 @@ void combine(ReduceOp op, DataType type, void* out, const void* received, const 
 void finish_average(DataType type, void* data, std::size_t count, int ranks);
 
 // out[i] = the finished reduction over all inputs' [i], taken in order, averages divided; one input at least.
-// f16 and bf16 are accumulated in f32 and rounded once. `out` overlaps no input.
+// f16 and bf16 are accumulated in f32 and rounded once. `out` overlaps no input, but where carries_f32 it
+// may be one of them.
 void combine_all(ReduceOp op, DataType type, void* out, std::span<const void* const> inputs,
                  std::size_t count);
 

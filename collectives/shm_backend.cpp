@@ -1,24 +1,14 @@
 #include "collectives/shm_backend.hpp"
 
-#include "collectives/shm_pipeline.hpp"
 #include "collectives/shm_reduce.hpp"
+#include "rendezvous/check.hpp"
 
 namespace ddprun {
 namespace {
 
-// A call, from its entry to its end.
-class ShmTurn {
-  public:
-    ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {
-        channel.open(operation);
-    }
-    ~ShmTurn() { channel_.close(); }
-    ShmTurn(const ShmTurn&) = delete;
-    ShmTurn& operator=(const ShmTurn&) = delete;
-
-  private:
-    ShmChannel& channel_;
-};
+// A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
+// no more than this: reading them takes less than one more flight between cores.
+constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
 
 }  // namespace
 
@@ -30,101 +20,139 @@ ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
       rank_(channel_.rank()),
       world_size_(channel_.world_size()) {}
 
-void ShmBackend::exchange(const void* in, std::size_t bytes) {
+void ShmBackend::offer(const void* in, std::size_t bytes) {
     copy_bytes(place(rank_, bytes), in, bytes);
     channel_.announce();
+}
+
+void ShmBackend::exchange(const void* in, std::size_t bytes) {
+    offer(in, bytes);
     channel_.await_all();
 }
 
+std::size_t ShmBackend::largest_flat_reduction() const noexcept {
+    if (channel_.is_crowded()) return segment_.layout().slot_payload();
+    return kFlatTogether / static_cast<std::size_t>(world_size_);
+}
+
 void ShmBackend::all_reduce(const Task& task) {
-    const Call& call = task.call;
-    const ShmTurn turn(channel_, tcp_->begin(call));
     const std::size_t bytes = bytes_of(task);
-    if (!is_small(bytes)) {
-        return ShmPipeline(channel_, call.type, call.reduce)
-            .all_reduce(input_of(task), output_of(task), call.count);
+    if (bytes > largest_flat_reduction()) {
+        return pipeline(task).all_reduce(input_of(task), output_of(task), task.call.count);
     }
     exchange(task.in, bytes);
-    if (call.count == 0) return;
-    reduce_in_order(call.type, call.reduce, world_size_, output_of(task), bytes,
-                    [&](int rank) { return place(rank, bytes); });
+    reduce_places(task, bytes, 0);
 }
 
-void ShmBackend::broadcast(const Task& task) {
-    const Call& call = task.call;
-    const ShmTurn turn(channel_, tcp_->begin(call));
+void ShmBackend::reduce(const Task& task) {
     const std::size_t bytes = bytes_of(task);
-    if (!is_small(bytes)) {
-        return ShmPipeline(channel_, call.type, ReduceOp::sum)
-            .broadcast(output_of(task), call.count, call.root);
+    if (bytes > largest_flat_reduction()) {
+        return pipeline(task).reduce(input_of(task), output_of(task), task.call.count, task.call.root);
     }
-    if (rank_ == call.root) copy_bytes(place(call.root, bytes), task.in, bytes);
-    channel_.announce();
-    if (rank_ == call.root) return;
-    channel_.await(call.root);
-    copy_bytes(task.out, place(call.root, bytes), bytes);
-}
-
-void ShmBackend::all_gather(const Task& task) {
-    const Call& call = task.call;
-    const ShmTurn turn(channel_, tcp_->begin(call));
-    const std::size_t bytes = bytes_of(task);
-    if (!is_small(bytes)) {
-        return ShmPipeline(channel_, call.type, ReduceOp::sum)
-            .all_gather(input_of(task), output_of(task), call.count);
-    }
-    exchange(task.in, bytes);
-    if (call.count == 0) return;
-    for (int rank = 0; rank < world_size_; ++rank) {
-        copy_bytes(output_of(task) + static_cast<std::size_t>(rank) * bytes, place(rank, bytes), bytes);
-    }
+    offer(task.in, bytes);
+    if (rank_ != task.call.root) return;
+    channel_.await_all();
+    reduce_places(task, bytes, 0);
 }
 
 void ShmBackend::reduce_scatter(const Task& task) {
-    const Call& call = task.call;
-    const ShmTurn turn(channel_, tcp_->begin(call));
     const std::size_t part = bytes_of(task);
     const std::size_t whole = part * static_cast<std::size_t>(world_size_);
     if (!is_small(whole)) {
-        return ShmPipeline(channel_, call.type, call.reduce)
-            .reduce_scatter(input_of(task), output_of(task), call.count);
+        return pipeline(task).reduce_scatter(input_of(task), output_of(task), task.call.count);
     }
     exchange(task.in, whole);
-    if (call.count == 0) return;
-    const std::size_t own = static_cast<std::size_t>(rank_) * part;
-    reduce_in_order(call.type, call.reduce, world_size_, output_of(task), part,
-                    [&](int rank) { return place(rank, whole) + own; });
+    reduce_places(task, whole, static_cast<std::size_t>(rank_) * part);
 }
 
-void ShmBackend::barrier(const Task& task) {
-    const ShmTurn turn(channel_, tcp_->begin(task.call));
-    exchange(nullptr, 0);
+void ShmBackend::reduce_places(const Task& task, std::size_t bytes, std::size_t first) {
+    if (bytes == 0) return;
+    reduce_in_order(task.call.type, task.call.reduce, world_size_, output_of(task), bytes_of(task),
+                    [&](int rank) { return place(rank, bytes) + first; });
 }
 
-void ShmBackend::run_over_tcp(const Task& task) {
-    {
-        const ShmTurn turn(channel_, tcp_->prepare(task.call));
-        channel_.announce();
+void ShmBackend::broadcast(const Task& task) {
+    const int root = task.call.root;
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) return pipeline(task).broadcast(output_of(task), task.call.count, root);
+    if (rank_ == root) return offer(task.in, bytes);
+    channel_.announce();
+    channel_.await(root);
+    copy_bytes(task.out, place(root, bytes), bytes);
+}
+
+void ShmBackend::all_gather(const Task& task) {
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) {
+        return pipeline(task).all_gather(input_of(task), output_of(task), task.call.count);
     }
-    tcp_->run(task);
+    exchange(task.in, bytes);
+    collect_places(task, bytes, 0);
+}
+
+void ShmBackend::gather(const Task& task) {
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) {
+        return pipeline(task).gather(input_of(task), output_of(task), task.call.count, task.call.root);
+    }
+    offer(task.in, bytes);
+    if (rank_ != task.call.root) return;
+    channel_.await_all();
+    collect_places(task, bytes, 0);
+}
+
+void ShmBackend::scatter(const Task& task) {
+    const int root = task.call.root;
+    const std::size_t part = bytes_of(task);
+    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+    const std::size_t own = static_cast<std::size_t>(rank_) * part;
+    if (!is_small(whole)) {
+        return pipeline(task).scatter(input_of(task), output_of(task), task.call.count, root);
+    }
+    if (rank_ == root) {
+        offer(task.in, whole);
+        return copy_bytes(task.out, input_of(task) + own, part);
+    }
+    channel_.announce();
+    channel_.await(root);
+    copy_bytes(task.out, place(root, whole) + own, part);
+}
+
+void ShmBackend::all_to_all(const Task& task) {
+    const std::size_t part = bytes_of(task);
+    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+    if (!is_small(whole)) {
+        return pipeline(task).all_to_all(input_of(task), output_of(task), task.call.count);
+    }
+    exchange(task.in, whole);
+    collect_places(task, whole, static_cast<std::size_t>(rank_) * part);
+}
+
+void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t first) {
+    const std::size_t part = bytes_of(task);
+    for (int rank = 0; rank < world_size_; ++rank) {
+        copy_bytes(output_of(task) + static_cast<std::size_t>(rank) * part, place(rank, bytes) + first, part);
+    }
 }
 
 void ShmBackend::run(const Task& task) {
+    if (is_point_to_point(task.call.operation)) return tcp_->run(task);
+    const ShmTurn turn(channel_, tcp_->begin(task.call));
     switch (task.call.operation) {
         case Operation::all_reduce: return all_reduce(task);
         case Operation::broadcast: return broadcast(task);
+        case Operation::split:
         case Operation::all_gather: return all_gather(task);
         case Operation::reduce_scatter: return reduce_scatter(task);
-        case Operation::barrier: return barrier(task);
-        case Operation::send:
-        case Operation::recv: return tcp_->run(task);
+        case Operation::reduce: return reduce(task);
+        case Operation::gather: return gather(task);
+        case Operation::scatter: return scatter(task);
+        case Operation::all_to_all: return all_to_all(task);
+        case Operation::barrier: return exchange(nullptr, 0);
         case Operation::none:
         case Operation::join:
-        case Operation::reduce:
-        case Operation::gather:
-        case Operation::scatter:
-        case Operation::all_to_all:
-        case Operation::split: return run_over_tcp(task);
+        case Operation::send:
+        case Operation::recv: check(false, "an operation of all ranks is one of the known ones here");
     }
 }
 

@@ -3,22 +3,22 @@
 //
 // By the size of what a rank puts in, in all:
 //   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
-//   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads all slots
-//   above          in staged rounds, see shm_pipeline.hpp
+//   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
+//   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
+//                  already above 8 KiB of all ranks
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.
 //
 // A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
 //
-// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot;
-// send, recv and what is not named above go over it, announced in shared memory, so that mismatches are
-// found.
+// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot; send
+// and recv go over it.
 #pragma once
 
 #include <memory>
 
-#include "collectives/shm_channel.hpp"
 #include "collectives/shm_lifeline.hpp"
+#include "collectives/shm_pipeline.hpp"
 #include "collectives/tcp_backend.hpp"
 
 namespace ddprun {
@@ -38,15 +38,24 @@ class ShmBackend final : public Backend {
         return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
     }
     bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
+    // Up to so many bytes all ranks reduce everything, above each its slice.
+    std::size_t largest_flat_reduction() const noexcept;
+    ShmPipeline pipeline(const Task& task) { return {channel_, task.call.type, task.call.reduce}; }
     void all_reduce(const Task& task);
+    void reduce(const Task& task);
+    void reduce_scatter(const Task& task);
     void broadcast(const Task& task);
     void all_gather(const Task& task);
-    void reduce_scatter(const Task& task);
-    void barrier(const Task& task);
-    // Announced here, so that ranks that are in another call find out, then carried out by TCP.
-    void run_over_tcp(const Task& task);
-    // Puts this rank's `bytes` there, and waits until all others have done so too.
+    void gather(const Task& task);
+    void scatter(const Task& task);
+    void all_to_all(const Task& task);
+    // Puts this rank's `bytes` into its place, for others to read.
+    void offer(const void* in, std::size_t bytes);
+    // The same, and waits until all others have done so too.
     void exchange(const void* in, std::size_t bytes);
+    // From all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the other.
+    void reduce_places(const Task& task, std::size_t bytes, std::size_t first);
+    void collect_places(const Task& task, std::size_t bytes, std::size_t first);
 
     // In the order in which they must not end: the lifeline rings bells in the segment.
     ShmSegment segment_;

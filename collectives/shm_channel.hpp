@@ -10,18 +10,25 @@
 // carries a fingerprint of its call, and no data of a rank are used before it has been compared.
 #pragma once
 
+#include "collectives/shm_copy.hpp"
 #include "collectives/shm_waiter.hpp"
 
 namespace ddprun {
 
 class ShmChannel {
   public:
-    // Borrows both.
+    // Borrows both. The segment is shared by the ranks of this host; below, ranks are their places on it.
     ShmChannel(const ShmSegment& segment, PeerMesh& mesh);
 
     int rank() const noexcept { return rank_; }
     int world_size() const noexcept { return world_size_; }
     std::size_t stage_size() const noexcept { return segment_.layout().stage_size(); }
+    std::size_t slot_payload() const noexcept { return segment_.layout().slot_payload(); }
+    // True if the ranks cannot all run at once; the same on every rank.
+    bool is_crowded() const noexcept { return waiter_.is_crowded(); }
+    // How this rank writes what others read next. See shm_copy.hpp.
+    StoreType store_type() const noexcept { return store_type_; }
+    void set_store_type(StoreType type) noexcept { store_type_ = type; }
 
     // Begins the next call.
     void open(const PeerMesh::Operation& operation);
@@ -47,6 +54,11 @@ class ShmChannel {
     void set_staged(std::uint64_t round) { step(own_progress_->staged, round + 1); }
     void set_reduced(std::uint64_t round) { step(own_progress_->reduced, round + 1); }
     void set_released(std::uint64_t round) { step(own_progress_->released, round + 1); }
+    // The same two at once, where a rank has no more use for the others' stages once its slice is reduced.
+    void set_reduced_and_released(std::uint64_t round) {
+        own_progress_->released.store(round + 1, std::memory_order_release);
+        set_reduced(round);
+    }
     void await_staged(int peer, std::uint64_t round) {
         waiter_.wait(peer, {&segment_.progress(peer).staged, round + 1, false}, operation_);
     }
@@ -65,6 +77,7 @@ class ShmChannel {
 
     const ShmSegment& segment_;
     PeerMesh& mesh_;
+    const RankGroup ranks_;
     ShmWaiter waiter_;
     ShmProgress* own_progress_;
     int rank_;
@@ -74,7 +87,22 @@ class ShmChannel {
     std::uint64_t round_ = 0;
     std::uint32_t fingerprint_ = 0;
     std::uint32_t last_fingerprint_ = 0;
+    StoreType store_type_ = StoreType::plain;
     bool all_came_ = true;  // all ranks are known to have announced the call before
+};
+
+// A call, from its entry to its end.
+class ShmTurn {
+  public:
+    ShmTurn(ShmChannel& channel, const PeerMesh::Operation& operation) : channel_(channel) {
+        channel.open(operation);
+    }
+    ~ShmTurn() { channel_.close(); }
+    ShmTurn(const ShmTurn&) = delete;
+    ShmTurn& operator=(const ShmTurn&) = delete;
+
+  private:
+    ShmChannel& channel_;
 };
 
 }  // namespace ddprun

@@ -28,7 +28,7 @@ inline constexpr std::size_t kShmSlotsTogether = std::size_t{128} << 10;
 inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
 // All stages together; for so many ranks that it is passed, each stage gets smaller.
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
-inline constexpr int kShmMaxRanks = 1024;
+inline constexpr int kShmMaxRanks = 256;
 inline constexpr int kShmStages = 3;
 inline constexpr std::size_t kShmCpuWords = 16;             // 1024 CPUs, as the kernel's own cpu_set_t
 inline constexpr std::size_t kShmTestament = 1028;          // the longest notice
@@ -71,6 +71,8 @@ struct alignas(kShmLine) ShmProgress {
 struct alignas(kShmLine) ShmBell {
     std::atomic<std::uint32_t> rung;
     std::atomic<std::uint32_t> sleepers;
+    // The CPU on which the rank waited last, plus one; 0 at first.
+    std::atomic<std::uint32_t> cpu;
 };
 
 // The CPUs on which the rank may run, written once before the others look.

@@ -9,6 +9,7 @@ namespace {
 
 // Slices begin at multiples of it, so that no two ranks write one line.
 constexpr std::size_t kSliceUnit = kShmLine;
+constexpr int kEverybody = -1;
 
 std::size_t divided_up(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 std::size_t line_up(std::size_t bytes) { return divided_up(bytes, kSliceUnit) * kSliceUnit; }
@@ -30,119 +31,222 @@ ShmPipeline::Plan ShmPipeline::plan(std::size_t total, std::size_t most_per_roun
 }
 
 ShmPipeline::Piece ShmPipeline::slice(std::size_t size, int rank) const {
-    const std::size_t share = line_up(divided_up(size, static_cast<std::size_t>(channel_.world_size())));
-    const std::size_t begin = std::min(size, static_cast<std::size_t>(rank) * share);
-    return {begin, std::min(share, size - begin)};
+    const std::size_t each = line_up(divided_up(size, static_cast<std::size_t>(channel_.world_size())));
+    const std::size_t begin = std::min(size, static_cast<std::size_t>(rank) * each);
+    return {begin, std::min(each, size - begin)};
 }
 
-template <class Stage, class Consume>
-void ShmPipeline::run(std::uint64_t rounds, Stage stage, Consume consume) {
-    stage(0);
+std::size_t ShmPipeline::share() const {
+    return channel_.stage_size() / static_cast<std::size_t>(channel_.world_size()) / kSliceUnit * kSliceUnit;
+}
+
+template <class Stage>
+void ShmPipeline::stage_round(std::uint64_t i, Stage stage) {
+    channel_.await_stage(channel_.first_round() + i);
+    stage(i);
+    if (i > 0) channel_.set_staged(channel_.first_round() + i);
+}
+
+template <class Stage, class Use>
+void ShmPipeline::run(const Plan& plan, Stage stage, Use use) {
+    stage_round(0, stage);
     channel_.announce();
+    if (plan.rounds > 1) stage_round(1, stage);
     channel_.await_all();
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-        consume(i, [&] {
-            if (i + 1 < rounds) stage(i + 1);
-        });
+    for (std::uint64_t i = 0; i < plan.rounds; ++i) {
+        if (i + 2 < plan.rounds) stage_round(i + 2, stage);
+        use(i);
         channel_.set_released(channel_.first_round() + i);
     }
-    channel_.rounds_used(rounds);
+    channel_.rounds_used(plan.rounds);
 }
 
-void ShmPipeline::reduce_slice(std::uint64_t round, std::size_t place, std::size_t size, const std::byte* own,
-                               std::byte* out) {
-    const int rank = channel_.rank();
-    std::byte* result = channel_.stage(rank, round) + place;
-    for (std::size_t done = 0; done < size; done += kReduceBlock) {
-        const std::size_t bytes = std::min(kReduceBlock, size - done);
-        const auto part_of = [&](int peer) {
-            return peer == rank ? own + done : channel_.stage(peer, round) + place + done;
-        };
-        reduce_in_order(type_, op_, channel_.world_size(), result + done, bytes, part_of);
-        copy_bytes(out + done, result + done, bytes);
+template <class Share>
+void ShmPipeline::reduce_slice(std::uint64_t round, const Slice& slice, Share share) {
+    alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
+    const int n = channel_.world_size();
+    const bool direct = slice.out != nullptr && may_reduce_in_place(type_, op_, n);
+    for (std::size_t done = 0; done < slice.size; done += kReduceBlock) {
+        const std::size_t bytes = std::min(kReduceBlock, slice.size - done);
+        std::byte* result = direct ? slice.out + done : block.data();
+        reduce_in_order(type_, op_, n, result, bytes, [&](int peer) {
+            return peer == channel_.rank() ? slice.own + done
+                                           : channel_.stage(peer, round) + slice.place + done;
+        });
+        if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
+        share(result, slice.place + done, bytes);
     }
 }
 
 void ShmPipeline::all_reduce(const std::byte* in, std::byte* out, std::size_t count) {
+    reduce_in_stages(in, out, count, kEverybody);
+}
+
+void ShmPipeline::reduce(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    reduce_in_stages(in, out, count, root);
+}
+
+void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
     const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
+    const std::uint64_t first = channel_.first_round();
     const int n = channel_.world_size();
     const int rank = channel_.rank();
+    const bool has_out = root == kEverybody || root == rank;
     const auto stage = [&](std::uint64_t i) {
-        const std::uint64_t round = channel_.first_round() + i;
         const Piece piece = rounds.round(i);
-        channel_.await_stage(round);
         for (int j = 1; j < n; ++j) {
             const Piece theirs = slice(piece.size, other(j));
-            copy_bytes(channel_.stage(rank, round) + theirs.begin, in + piece.begin + theirs.begin,
-                       theirs.size);
+            copy_shared(channel_.store_type(), own_stage(first + i) + theirs.begin,
+                        in + piece.begin + theirs.begin, theirs.size);
         }
-        channel_.set_staged(round);
     };
-    run(rounds.rounds, stage, [&](std::uint64_t i, auto stage_next) {
-        const std::uint64_t round = channel_.first_round() + i;
+    const auto reduce = [&](std::uint64_t i) {
         const Piece piece = rounds.round(i);
         const Piece mine = slice(piece.size, rank);
-        for (int j = 1; j < n; ++j) channel_.await_staged(other(j), round);
-        reduce_slice(round, mine.begin, mine.size, in + piece.begin + mine.begin,
-                     out + piece.begin + mine.begin);
-        channel_.set_reduced(round);
-        stage_next();
-        for (int j = 1; j < n; ++j) {
+        const std::size_t place = piece.begin + mine.begin;
+        for (int j = 1; j < n; ++j) await_staged(other(j), i);
+        reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
+                     [&](const std::byte* result, std::size_t at, std::size_t bytes) {
+                         for (int j = 1; j < n; ++j) {
+                             if (root != kEverybody && root != other(j)) continue;
+                             copy_shared(channel_.store_type(), channel_.stage(other(j), first + i) + at,
+                                         result, bytes);
+                         }
+                     });
+        channel_.set_reduced_and_released(first + i);
+    };
+    const auto collect = [&](std::uint64_t i) {
+        const Piece piece = rounds.round(i);
+        for (int j = 1; has_out && j < n; ++j) {
             const Piece theirs = slice(piece.size, other(j));
-            channel_.await_reduced(other(j), round);
-            copy_bytes(out + piece.begin + theirs.begin, channel_.stage(other(j), round) + theirs.begin,
-                       theirs.size);
+            channel_.await_reduced(other(j), first + i);
+            copy_bytes(out + piece.begin + theirs.begin, own_stage(first + i) + theirs.begin, theirs.size);
         }
-    });
+    };
+    stage_round(0, stage);
+    channel_.announce();
+    if (rounds.rounds > 1) stage_round(1, stage);
+    channel_.await_all();
+    reduce(0);
+    for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
+        if (i + 2 < rounds.rounds) stage_round(i + 2, stage);
+        if (i + 1 < rounds.rounds) reduce(i + 1);
+        collect(i);
+    }
+    channel_.rounds_used(rounds.rounds);
 }
 
 void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_t count) {
     const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
     const int n = channel_.world_size();
-    const int rank = channel_.rank();
-    const std::size_t share = channel_.stage_size() / static_cast<std::size_t>(n) / kSliceUnit * kSliceUnit;
-    const Plan rounds = plan(part, share);
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const Plan rounds = plan(part, share());
     const auto stage = [&](std::uint64_t i) {
-        const std::uint64_t round = channel_.first_round() + i;
         const Piece piece = rounds.round(i);
-        channel_.await_stage(round);
         for (int j = 1; j < n; ++j) {
             const auto peer = static_cast<std::size_t>(other(j));
-            copy_bytes(channel_.stage(rank, round) + peer * share, in + peer * part + piece.begin,
-                       piece.size);
+            copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
+                        in + peer * part + piece.begin, piece.size);
         }
-        channel_.set_staged(round);
     };
-    run(rounds.rounds, stage, [&](std::uint64_t i, auto stage_next) {
-        const std::uint64_t round = channel_.first_round() + i;
+    run(rounds, stage, [&](std::uint64_t i) {
         const Piece piece = rounds.round(i);
-        stage_next();
-        for (int j = 1; j < n; ++j) channel_.await_staged(other(j), round);
-        const auto own = static_cast<std::size_t>(rank);
-        reduce_slice(round, own * share, piece.size, in + own * part + piece.begin, out + piece.begin);
+        for (int j = 1; j < n; ++j) await_staged(other(j), i);
+        reduce_slice(first + i, {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
+                     [](const std::byte*, std::size_t, std::size_t) {});
     });
 }
 
 void ShmPipeline::all_gather(const std::byte* in, std::byte* out, std::size_t count) {
     const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
     const Plan rounds = plan(part, channel_.stage_size());
-    const int rank = channel_.rank();
     const auto stage = [&](std::uint64_t i) {
-        const std::uint64_t round = channel_.first_round() + i;
         const Piece piece = rounds.round(i);
-        channel_.await_stage(round);
-        copy_bytes(channel_.stage(rank, round), in + piece.begin, piece.size);
-        channel_.set_staged(round);
+        copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
+        copy_bytes(out + static_cast<std::size_t>(channel_.rank()) * part + piece.begin, in + piece.begin,
+                   piece.size);
     };
-    run(rounds.rounds, stage, [&](std::uint64_t i, auto stage_next) {
-        const std::uint64_t round = channel_.first_round() + i;
+    run(rounds, stage, [&](std::uint64_t i) {
         const Piece piece = rounds.round(i);
-        stage_next();
-        copy_bytes(out + static_cast<std::size_t>(rank) * part + piece.begin, in + piece.begin, piece.size);
+        for (int j = 1; j < channel_.world_size(); ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i), piece.size);
+        }
+    });
+}
+
+void ShmPipeline::gather(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const bool is_root = channel_.rank() == root;
+    const Plan rounds = plan(part, channel_.stage_size());
+    const auto stage = [&](std::uint64_t i) {
+        const Piece piece = rounds.round(i);
+        if (is_root) {
+            copy_bytes(out + static_cast<std::size_t>(root) * part + piece.begin, in + piece.begin,
+                       piece.size);
+        } else {
+            copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
+        }
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const Piece piece = rounds.round(i);
+        for (int j = 1; is_root && j < channel_.world_size(); ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i), piece.size);
+        }
+    });
+}
+
+void ShmPipeline::scatter(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const bool is_root = channel_.rank() == root;
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const Plan rounds = plan(part, share());
+    const auto stage = [&](std::uint64_t i) {
+        if (!is_root) return;
+        const Piece piece = rounds.round(i);
         for (int j = 1; j < channel_.world_size(); ++j) {
             const auto peer = static_cast<std::size_t>(other(j));
-            channel_.await_staged(other(j), round);
-            copy_bytes(out + peer * part + piece.begin, channel_.stage(other(j), round), piece.size);
+            copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
+                        in + peer * part + piece.begin, piece.size);
+        }
+        copy_bytes(out + piece.begin, in + own * part + piece.begin, piece.size);
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        if (is_root) return;
+        const Piece piece = rounds.round(i);
+        await_staged(root, i);
+        copy_bytes(out + piece.begin, channel_.stage(root, first + i) + own * share(), piece.size);
+    });
+}
+
+void ShmPipeline::all_to_all(const std::byte* in, std::byte* out, std::size_t count) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const int n = channel_.world_size();
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const Plan rounds = plan(part, share());
+    const auto stage = [&](std::uint64_t i) {
+        const Piece piece = rounds.round(i);
+        for (int j = 1; j < n; ++j) {
+            const auto peer = static_cast<std::size_t>(other(j));
+            copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
+                        in + peer * part + piece.begin, piece.size);
+        }
+        copy_bytes(out + own * part + piece.begin, in + own * part + piece.begin, piece.size);
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const Piece piece = rounds.round(i);
+        for (int j = 1; j < n; ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i) + own * share(), piece.size);
         }
     });
 }
@@ -160,12 +264,12 @@ void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
         if (is_root) {
             // From here on it waits for the others, who must therefore be in the same call.
             if (i == kShmStages) channel_.await_all();
-            channel_.await_stage(first + i);
-            copy_bytes(channel_.stage(root, first + i), data + piece.begin, piece.size);
-            channel_.set_staged(first + i);
+            stage_round(i, [&](std::uint64_t) {
+                copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
+            });
             if (i == 0) channel_.announce();
         } else {
-            channel_.await_staged(root, first + i);
+            await_staged(root, i);
             copy_bytes(data + piece.begin, channel_.stage(root, first + i), piece.size);
         }
         channel_.set_released(first + i);

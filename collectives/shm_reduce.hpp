@@ -1,9 +1,8 @@
-// n-way reduction in rank order, and copies: what the shared-memory backend does with bytes. Pure.
+// n-way reduction in rank order. Pure.
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <span>
 
 #include "collectives/reduce.hpp"
@@ -11,17 +10,15 @@
 
 namespace ddprun {
 
-// Nothing to do for no bytes, whose pointers may be null, and for a buffer that is where it shall be.
-inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
-    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
-}
-
 // What a caller with more bytes should hand over at a time, so that the intermediate result stays in the
 // first-level cache. A multiple of every element's size.
 inline constexpr std::size_t kReduceBlock = std::size_t{8} << 10;
 
+inline bool may_reduce_in_place(DataType type, ReduceOp op, int n) { return n == 2 || carries_f32(op, type); }
+
 // out = part_of(0) op part_of(1) op … op part_of(n - 1), from left to right; `bytes` of each. avg divides at
-// the end; f16 and bf16 are rounded once, there. `out` overlaps no part; 2 <= n <= kShmMaxRanks.
+// the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may
+// be one of them where may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
 template <class PartOf>
 void reduce_in_order(DataType type, ReduceOp op, int n, std::byte* out, std::size_t bytes, PartOf part_of) {
     const std::size_t count = bytes / size_of(type);

@@ -63,10 +63,11 @@ ShmSegment::~ShmSegment() {
 }
 
 std::optional<ShmSegment> ShmSegment::create(const Membership& membership) {
-    if (membership.world_size() > kShmMaxRanks) return std::nullopt;
+    const int ranks = membership.local_world_size();
+    if (ranks > kShmMaxRanks) return std::nullopt;
     FileDescriptor descriptor(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!descriptor) return std::nullopt;
-    ShmSegment segment(std::move(descriptor), membership.world_size());
+    ShmSegment segment(std::move(descriptor), ranks);
     const int fd = segment.descriptor_.get();
     if (::ftruncate(fd, static_cast<off_t>(segment.layout_.size())) != 0) return std::nullopt;
     if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0 || !segment.map()) return std::nullopt;
@@ -75,12 +76,13 @@ std::optional<ShmSegment> ShmSegment::create(const Membership& membership) {
 }
 
 std::optional<ShmSegment> ShmSegment::open(const ShmOffer& offer, const Membership& membership) {
-    if (offer.pid <= 0 || membership.world_size() > kShmMaxRanks) return std::nullopt;
+    const int ranks = membership.local_world_size();
+    if (offer.pid <= 0 || ranks > kShmMaxRanks) return std::nullopt;
     const std::string path = "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);
     if (!is_memfd(path)) return std::nullopt;
     FileDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!descriptor) return std::nullopt;
-    ShmSegment segment(std::move(descriptor), membership.world_size());
+    ShmSegment segment(std::move(descriptor), ranks);
     const int fd = segment.descriptor_.get();
     struct stat status {};
     if (::fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(segment.layout_.size()))

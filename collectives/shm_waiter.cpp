@@ -9,8 +9,6 @@
 #include <bit>
 #include <climits>
 #include <ctime>
-#include <fstream>
-#include <string>
 
 namespace ddprun {
 namespace {
@@ -20,7 +18,10 @@ using Clock = PeerMesh::Clock;
 // Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth one.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerLook = 64;
-constexpr int kYields = 20;
+// Before a rank moves to another CPU again.
+constexpr std::chrono::milliseconds kStay{10};
+// About as long, where nobody else wants to run.
+constexpr int kYields = 100;
 // A sleep that no bell ends; nothing depends on it but the patience with a lost wake of a dying rank.
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
@@ -30,15 +31,6 @@ void pause() {
 #elif defined(__aarch64__)
     asm volatile("yield" ::: "memory");
 #endif
-}
-
-// What the control group allows, in whole CPUs; INT_MAX where it sets no limit.
-int cpus_of_control_group() {
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    std::string quota;
-    long period = 0;
-    if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
-    return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
 }
 
 // The CPUs on which at least one of the ranks may run.
@@ -54,11 +46,13 @@ int cpus_of_all(const ShmSegment& segment) {
 
 }  // namespace
 
-ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh)
+ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks)
     : segment_(segment),
       mesh_(mesh),
-      own_bell_(&segment.bell(mesh.rank())),
-      crowded_(mesh.world_size() > std::min(cpus_of_all(segment), cpus_of_control_group())) {
+      ranks_(ranks),
+      own_bell_(&segment.bell(ranks.index)),
+      crowded_(ranks.size() > cpus_of_all(segment)),
+      spins_(!crowded_ && mesh.spins()) {
     mesh_.on_news([this] { on_news(); });
 }
 
@@ -85,14 +79,17 @@ void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
 }
 
 void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
-    for (int i = 0; i < kPausesPerLook; ++i) {
+    for (int i = 0; spins_ && i < kPausesPerLook; ++i) {
         if (condition.met()) return;
         pause();
     }
     settle();
     if (operation.deadline == Clock::time_point::max())
         operation.deadline = Clock::now() + operation.limit.length;
-    if (!crowded_ && spin(condition, operation)) return;
+    if (spins_) {
+        leave_cpu_of(peer);
+        if (spin(condition, operation)) return;
+    }
     for (int i = 0; i < kYields; ++i) {
         if (condition.met()) return;
         look_at_news(operation);
@@ -100,10 +97,27 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
     }
     while (!condition.met()) {
         look_at_news(operation);
-        if (Clock::now() >= operation.deadline) mesh_.fail_late(peer, operation);
-        mesh_.linger(peer, operation);
+        if (Clock::now() >= operation.deadline) mesh_.fail_late(ranks_.at(peer), operation);
+        mesh_.linger(ranks_.at(peer), operation);
         wait_for_bell(peer, condition, operation.deadline);
     }
+}
+
+void ShmWaiter::leave_cpu_of(int peer) {
+    const int own = ::sched_getcpu();
+    const auto cpu = static_cast<std::uint32_t>(own + 1);
+    if (own_bell_->cpu.load(std::memory_order_relaxed) != cpu)
+        own_bell_->cpu.store(cpu, std::memory_order_relaxed);
+    if (ranks_.index < peer || segment_.bell(peer).cpu.load(std::memory_order_relaxed) != cpu) return;
+    const auto now = Clock::now();
+    cpu_set_t all;
+    if (own < 0 || now - last_move_ < kStay || ::sched_getaffinity(0, sizeof(all), &all) != 0) return;
+    last_move_ = now;
+    cpu_set_t others = all;
+    CPU_CLR(own, &others);
+    // Both may be refused; then it stays where it is.
+    if (CPU_COUNT(&others) > 0 && ::sched_setaffinity(0, sizeof(others), &others) == 0)
+        static_cast<void>(::sched_setaffinity(0, sizeof(all), &all));
 }
 
 bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operation) {

@@ -28,7 +28,7 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
     try {
         entry.nonce = random_nonce();
         listener.emplace(old.self.endpoint.host);
-        entry.member = {listener->endpoint(), old.self.host};
+        entry.member = {listener->endpoint(), old.self.host, old.self.sockets};
     } catch (const boost::system::system_error& error) {
         // The others are told why, instead of waiting for this rank.
         entry.problem = error.what();
@@ -121,12 +121,12 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     const std::vector<SplitEntry> entries = exchange(old, own);
     if (color < 0) return nullptr;
     const std::vector<int> group = split_group(entries, old.rank);
-    if (group.size() == 1) return open_session_alone(old.options);
+    if (group.size() == 1) return open_session_alone(old.nccl, old.options);
     Membership membership = membership_of(entries, group, old.rank);
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
-        return open_session(std::move(membership), std::move(*listener), old.transport, old.options,
+        return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, old.options,
                             PeerMesh::Clock::now() + old.options.join_timeout);
     } catch (const CollectiveError& error) {
         // While ranks connect, one that gives up looks dead to its neighbours. The old communicator knows who

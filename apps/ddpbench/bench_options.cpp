@@ -145,6 +145,14 @@ void describe(CLI::App& app, BenchOptions& options, int& timeout) {
            },
            "time of: 0 rank 0, 1 the mean of all ranks, 2 the fastest, 3 the slowest (1)")
         ->type_name("N");
+    app.add_option_function<std::string>(
+           "--backend",
+           [&options](const std::string& text) {
+               if (text != "cpu" && text != "nccl") refuse("--backend", text, "cpu or nccl");
+               options.backend = text == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
+           },
+           "cpu: buffers of the host; nccl: of one GPU for each rank (DDPRUN_BACKEND, or else cpu)")
+        ->type_name("NAME");
     app.add_flag("-I,--statistics", options.statistics, "also the iterations' extremes, p99 and variation");
     app.add_flag("--overlap", options.overlap,
                  "of all_reduce: how much of it goes on behind the caller's own work");
