@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -116,6 +117,7 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
+    tcp->mesh().give_notice_after(options.notice_after);
     const auto across = ranks_across_hosts(tcp->membership());
     std::optional<ShmSegment> segment;
     if (across && tcp->membership().local_world_size() > 1) {
@@ -164,6 +166,7 @@ void require_valid(const Place& place, const CommunicatorOptions& options) {
     require_limit(options.operation_timeout, "operation_timeout");
     require_limit(options.join_timeout, "join_timeout");
     require_limit(options.leave_timeout, "leave_timeout");
+    if (options.notice_after.count() != 0) require_limit(options.notice_after, "notice_after");
 }
 
 }  // namespace
@@ -183,6 +186,17 @@ Transport read_transport(const Environment& environment) {
     if (found == environment.end() || found->second == "auto") return Transport::automatic;
     if (found->second == "tcp") return Transport::tcp;
     fail_argument("DDPRUN_TRANSPORT='" + found->second + "' is neither auto nor tcp");
+}
+
+std::chrono::milliseconds read_notice(const Environment& environment) {
+    const auto found = environment.find("DDPRUN_NOTICE");
+    if (found == environment.end()) return {};
+    const std::string& text = found->second;
+    int seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error == std::errc() && end == text.data() + text.size() && seconds >= 0)
+        return std::chrono::seconds(seconds);
+    fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
 }
 
 std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
@@ -294,8 +308,10 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       read_transport(environment),
                       read_host_settings(environment),
                       read_nccl_settings(environment, options, found.local_rank)};
+    CommunicatorOptions wanted = options;
+    if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
-                        options);
+                        wanted);
 }
 
 }  // namespace ddprun

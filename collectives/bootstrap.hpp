@@ -43,6 +43,10 @@ Meeting parse_url(const std::string& url);
 // DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
 Transport read_transport(const Environment& environment);
 
+// DDPRUN_NOTICE: CommunicatorOptions::notice_after in seconds; 0 where it is not set. Throws invalid_argument
+// for anything else.
+std::chrono::milliseconds read_notice(const Environment& environment);
+
 // What a rank is told about itself.
 struct Place {
     int rank = 0;

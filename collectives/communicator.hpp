@@ -59,6 +59,9 @@ struct CommunicatorOptions {
     // How long rank 0 waits in its destructor for the others to leave, where it hosts the store (mpirun,
     // srun, tcp://).
     std::chrono::milliseconds leave_timeout = std::chrono::seconds(10);
+    // Once an operation has taken this long, one of the waiting ranks writes a line about the ranks that have
+    // not come to its standard error. 0: nothing is ever written.
+    std::chrono::milliseconds notice_after{0};
     // The same on all ranks.
     BackendChoice backend = BackendChoice::automatic;
     // The CUDA device of this rank, among those the process sees; -1: DDPRUN_DEVICE, or else the local rank.

@@ -14,7 +14,7 @@ enum class CollectiveErrorCode {
     invalid_argument,  // this call is wrong; nothing was sent, the communicator stays usable
     timed_out,         // a deadline passed; culprits are the ranks that did not come
     peer_died,         // a rank's process ended, or its machine is gone, without leaving in order
-    peer_left,         // a rank destroyed its communicator while others still needed it
+    peer_left,         // a rank destroyed its communicator, or called exit(), while others still needed it
     aborted,           // a rank called abort(); culprits names it
     mismatch,          // ranks called different operations, or the same with different arguments
     system,            // the operating system or the store refused; the text says what

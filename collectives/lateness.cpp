@@ -71,4 +71,15 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
     return {CollectiveErrorCode::timed_out, culprits, prefix + text};
 }
 
+std::optional<std::string> notice_of_lateness(const std::vector<std::optional<Call>>& progress,
+                                              const Call& call, int rank, int awaited,
+                                              const TimeLimit& limit) {
+    for (std::size_t lower = 0; lower < static_cast<std::size_t>(rank); ++lower) {
+        const auto& theirs = progress[lower];
+        if (!is_point_to_point(call.operation) && theirs && *theirs == call) return std::nullopt;
+    }
+    return "ddprun: rank " + std::to_string(rank) + " waits in " + describe(call) + ": " +
+           judge_lateness(progress, call, rank, awaited, limit).text;
+}
+
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,5 +27,11 @@ inline constexpr int kNobodyAwaited = -1;
 // `awaited`.
 Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
                        int awaited, const TimeLimit& limit);
+
+// One line without its end about a call that has taken `limit` and goes on, from the same. Nothing where a
+// rank below is in the same call, and says it.
+std::optional<std::string> notice_of_lateness(const std::vector<std::optional<Call>>& progress,
+                                              const Call& call, int rank, int awaited,
+                                              const TimeLimit& limit);
 
 }  // namespace ddprun

@@ -109,6 +109,13 @@ void Lifeline::inquire() {
     carry_out(state_.inquire());
 }
 
+void Lifeline::ask(std::uint32_t round) {
+    const std::lock_guard lock(mutex_);
+    carry_out(state_.ask(round));
+    // It may have found out already.
+    if (state_.verdict()) tell_news();
+}
+
 std::vector<std::optional<Call>> Lifeline::progress() const {
     const std::lock_guard lock(mutex_);
     return state_.progress();

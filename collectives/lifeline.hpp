@@ -82,6 +82,7 @@ class Lifeline {
     std::optional<std::uint64_t> left_after(int rank) const;
     int left_before(std::uint64_t sequence) const;
     void inquire();
+    void ask(std::uint32_t round);
     std::vector<std::optional<Call>> progress() const;
     bool all_answered() const;
 

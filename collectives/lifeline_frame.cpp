@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-enum class Kind : std::uint8_t { verdict = 0, left = 1, inquiry = 2, progress = 3 };
+enum class Kind : std::uint8_t { verdict = 0, left = 1, inquiry = 2, progress = 3, question = 4 };
 
 constexpr std::size_t kPrefixSize = 4;
 
@@ -64,17 +64,26 @@ std::string payload_of(const InquiryNotice& inquiry) {
     return payload;
 }
 
-std::string payload_of(const ProgressNotice& progress) {
+// Progress and questions alike: a rank, a number, a call.
+std::string payload_of(std::int32_t rank, std::uint32_t number, const Call& call) {
     std::string payload;
-    put(payload, progress.rank);
-    put(payload, progress.inquiry);
-    put(payload, progress.call.operation);
-    put(payload, progress.call.type);
-    put(payload, progress.call.reduce);
-    put(payload, progress.call.root);
-    put(payload, progress.call.count);
-    put(payload, progress.call.sequence);
+    put(payload, rank);
+    put(payload, number);
+    put(payload, call.operation);
+    put(payload, call.type);
+    put(payload, call.reduce);
+    put(payload, call.root);
+    put(payload, call.count);
+    put(payload, call.sequence);
     return payload;
+}
+
+std::string payload_of(const ProgressNotice& progress) {
+    return payload_of(progress.rank, progress.inquiry, progress.call);
+}
+
+std::string payload_of(const QuestionNotice& question) {
+    return payload_of(question.rank, question.round, question.call);
 }
 
 std::optional<Notice> read_verdict(std::string_view payload) {
@@ -89,27 +98,28 @@ std::optional<Notice> read_verdict(std::string_view payload) {
     return verdict;
 }
 
-std::optional<Notice> read_progress(std::string_view payload) {
+template <class NoticeOfCall>
+std::optional<Notice> read_call(std::string_view payload) {
     Cursor cursor(payload);
-    ProgressNotice progress;
-    progress.rank = cursor.take<std::int32_t>();
-    progress.inquiry = cursor.take<std::uint32_t>();
-    progress.call.operation = cursor.take<Operation>();
-    progress.call.type = cursor.take<DataType>();
-    progress.call.reduce = cursor.take<ReduceOp>();
-    progress.call.root = cursor.take<std::int32_t>();
-    progress.call.count = cursor.take<std::uint64_t>();
-    progress.call.sequence = cursor.take<std::uint64_t>();
-    const bool known =
-        is_known(progress.call.operation) && is_known(progress.call.type) && is_known(progress.call.reduce);
+    const auto rank = cursor.take<std::int32_t>();
+    const auto number = cursor.take<std::uint32_t>();
+    Call call;
+    call.operation = cursor.take<Operation>();
+    call.type = cursor.take<DataType>();
+    call.reduce = cursor.take<ReduceOp>();
+    call.root = cursor.take<std::int32_t>();
+    call.count = cursor.take<std::uint64_t>();
+    call.sequence = cursor.take<std::uint64_t>();
+    const bool known = is_known(call.operation) && is_known(call.type) && is_known(call.reduce);
     if (!cursor.complete() || !known) return std::nullopt;
-    return progress;
+    return NoticeOfCall{rank, number, call};
 }
 
 std::optional<Notice> read_payload(std::uint8_t kind, std::string_view payload) {
     Cursor cursor(payload);
     if (kind == static_cast<std::uint8_t>(Kind::verdict)) return read_verdict(payload);
-    if (kind == static_cast<std::uint8_t>(Kind::progress)) return read_progress(payload);
+    if (kind == static_cast<std::uint8_t>(Kind::progress)) return read_call<ProgressNotice>(payload);
+    if (kind == static_cast<std::uint8_t>(Kind::question)) return read_call<QuestionNotice>(payload);
     if (kind == static_cast<std::uint8_t>(Kind::left)) {
         LeftNotice left{cursor.take<std::int32_t>(), cursor.take<std::uint64_t>()};
         if (cursor.complete()) return left;

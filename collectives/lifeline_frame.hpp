@@ -45,7 +45,17 @@ struct ProgressNotice {
     bool operator==(const ProgressNotice&) const = default;
 };
 
-using Notice = std::variant<Verdict, LeftNotice, InquiryNotice, ProgressNotice>;
+// `rank` has waited long in `call`: whoever made another call at its place shall say so. Asked again as the
+// wait goes on, each time with a higher round.
+struct QuestionNotice {
+    std::int32_t rank = 0;
+    std::uint32_t round = 0;
+    Call call;
+
+    bool operator==(const QuestionNotice&) const = default;
+};
+
+using Notice = std::variant<Verdict, LeftNotice, InquiryNotice, ProgressNotice, QuestionNotice>;
 
 std::string encode(const Notice& notice);
 

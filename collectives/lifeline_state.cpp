@@ -11,7 +11,26 @@ LifelineState::Sendings LifelineState::heard(const Notice& notice, int from) {
     if (const auto* verdict = std::get_if<Verdict>(&notice)) return heard_verdict(*verdict, from);
     if (const auto* left = std::get_if<LeftNotice>(&notice)) return heard_left(*left, from);
     if (const auto* inquiry = std::get_if<InquiryNotice>(&notice)) return heard_inquiry(*inquiry, from);
-    return heard_progress(std::get<ProgressNotice>(notice), from);
+    if (const auto* progress = std::get_if<ProgressNotice>(&notice)) return heard_progress(*progress, from);
+    return heard_question(std::get<QuestionNotice>(notice), from);
+}
+
+LifelineState::Sendings LifelineState::heard_question(const QuestionNotice& question, int from) {
+    if (verdict_ || !is_rank(question.rank) || !is_collective(question.call)) return {};
+    Memory& memory = memory_of(question.call);
+    const auto differs = [&](const Call& known) {
+        return known.sequence == question.call.sequence && !(on_wire(known) == on_wire(question.call));
+    };
+    if (differs(memory.call))
+        return declare(mismatch_verdict(rank_, memory.call, question.rank, question.call));
+    // Two questions meet: neither goes any further, so they are compared here.
+    const QuestionNotice& heard = memory.question;
+    if (differs(heard.call))
+        return declare(mismatch_verdict(heard.rank, heard.call, question.rank, question.call));
+    if (heard.call.sequence > question.call.sequence) return {};
+    if (heard.call.sequence == question.call.sequence && heard.round >= question.round) return {};
+    memory.question = question;
+    return {{question, from}};
 }
 
 LifelineState::Sendings LifelineState::heard_verdict(const Verdict& verdict, int from) {
@@ -59,6 +78,10 @@ LifelineState::Sendings LifelineState::declare(const Verdict& verdict) { return 
 LifelineState::Sendings LifelineState::leave() { return {{LeftNotice{rank_, call_.sequence}, -1}}; }
 
 LifelineState::Sendings LifelineState::inquire() { return heard_inquiry(InquiryNotice{inquiry_ + 1}, -1); }
+
+LifelineState::Sendings LifelineState::ask(std::uint32_t round) {
+    return heard_question(QuestionNotice{rank_, round, call_}, -1);
+}
 
 std::vector<Notice> LifelineState::for_new_neighbour() const {
     std::vector<Notice> notices;

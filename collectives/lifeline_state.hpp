@@ -7,6 +7,7 @@
 // for one reason.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,6 +15,10 @@
 #include "collectives/lifeline_frame.hpp"
 
 namespace ddprun {
+
+// How many of its last collectives a rank remembers; one that runs further ahead is compared with at the
+// deadline only.
+inline constexpr std::size_t kRememberedCalls = 64;
 
 class LifelineState {
   public:
@@ -36,11 +41,18 @@ class LifelineState {
     Sendings leave();
     // This rank's deadline passed: asks everybody where they are. See progress().
     Sendings inquire();
+    // This rank has waited long in its call, a collective: asks whether all others made the same. Any that
+    // did not, now or earlier, ends the communicator with a mismatch. Questions of several ranks about the
+    // same call become one, so they cost a notice a connection for each round.
+    Sendings ask(std::uint32_t round);
     // What a neighbour must hear whose connection has come about only now.
     std::vector<Notice> for_new_neighbour() const;
 
     // This rank begins a call.
-    void enter(const Call& call) { call_ = call; }
+    void enter(const Call& call) {
+        call_ = call;
+        if (is_collective(call)) memory_of(call).call = call;
+    }
 
     // True while there is no verdict and nobody has left.
     bool is_quiet() const noexcept { return !verdict_ && left_ == 0; }
@@ -63,6 +75,17 @@ class LifelineState {
         Call call;                   // its answer
     };
 
+    // A collective, and what was asked about those of its number.
+    struct Memory {
+        Call call;  // this rank's; its sequence is another where this rank has not made that call
+        QuestionNotice question;
+    };
+
+    static bool is_collective(const Call& call) noexcept {
+        return call.sequence > 0 && !is_point_to_point(call.operation);
+    }
+    Memory& memory_of(const Call& call) noexcept { return memory_[call.sequence % kRememberedCalls]; }
+    Sendings heard_question(const QuestionNotice& question, int from);
     Sendings heard_verdict(const Verdict& verdict, int from);
     Sendings heard_left(const LeftNotice& left, int from);
     Sendings heard_inquiry(const InquiryNotice& inquiry, int from);
@@ -72,6 +95,7 @@ class LifelineState {
     int rank_;
     std::vector<Peer> peers_;
     Call call_;
+    std::array<Memory, kRememberedCalls> memory_;
     std::uint32_t inquiry_ = 0;
     std::optional<Verdict> verdict_;
     int left_ = 0;  // peers that have left

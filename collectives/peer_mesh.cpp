@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "collectives/cpus.hpp"
@@ -59,12 +60,22 @@ PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation&
 }
 
 void PeerMesh::connect_ring(const Operation& joining) {
-    lifeline_.add_neighbour(dial(membership_.right(), Channel::lifeline, 0, joining));
+    TcpLink right = dial(membership_.right(), Channel::lifeline, 0, joining);
+    try {
+        read_answer(right, joining);
+    } catch (const CollectiveError&) {
+        // The neighbour may have let this rank in already, and must hear why it gives up before the
+        // connection closes: else it takes this rank for the dead one.
+        lifeline_.add_neighbour(std::move(right));
+        throw;
+    }
+    lifeline_.add_neighbour(std::move(right));
     const Awaited left{nullptr, nullptr, membership_.left()};
     while (!lifeline_.has_left_neighbour()) wait({&left, 1}, joining);
 }
 
 void PeerMesh::enter(const Operation& operation) {
+    patience_.reset();
     if (lifeline_.enter_if_quiet(operation.call)) return;
     throw_if_ended(operation);
     lifeline_.enter(operation.call);
@@ -73,7 +84,9 @@ void PeerMesh::enter(const Operation& operation) {
 TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
     auto found = outgoing_.find({peer, lane});
     if (found == outgoing_.end()) {
-        found = outgoing_.emplace(LaneOfPeer{peer, lane}, dial(peer, Channel::data, lane, operation)).first;
+        TcpLink link = dial(peer, Channel::data, lane, operation);
+        read_answer(link, operation);
+        found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(link)).first;
     }
     return found->second;
 }
@@ -99,7 +112,7 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
     }
     const auto polled = std::span(descriptors).first(count);
     while (true) {
-        poll_once(polled, operation.deadline);
+        poll_once(polled, std::min(operation.deadline, linger(blamed(awaited.front()), operation)));
         if (polled[0].revents != 0) {
             lifeline_.take_news();
             throw_if_ended(operation);
@@ -118,6 +131,24 @@ void PeerMesh::throw_if_ended(const Operation& operation) {
         fail_left(peer, operation);
 }
 
+PeerMesh::Clock::time_point PeerMesh::linger(int awaited, const Operation& operation) {
+    const Call& call = operation.call;
+    // While ranks join, there are no calls to compare; and who is late then, the store knows.
+    if (call.operation == ddprun::Operation::join) return Clock::time_point::max();
+    if (!patience_) patience_.emplace(operation.deadline - operation.limit.length, notice_after_);
+    const auto now = Clock::now();
+    if (now < patience_->next()) return patience_->next();
+    if (patience_->takes_question(now) && !is_point_to_point(call.operation))
+        lifeline_.ask(patience_->round());
+    if (patience_->takes_inquiry(now)) lifeline_.inquire();
+    if (patience_->takes_notice(now)) {
+        const auto notice = notice_of_lateness(lifeline_.progress(), call, rank(), awaited,
+                                               {notice_after_, "CommunicatorOptions::notice_after"});
+        if (notice) std::fprintf(stderr, "%s\n", notice->c_str());
+    }
+    return patience_->next();
+}
+
 TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
     TcpLink link;
     try {
@@ -134,7 +165,6 @@ TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& ope
     iovec part{hello.data(), hello.size()};
     // The first bytes on a fresh connection always fit into its buffer.
     if (link.write_some({&part, 1}) != hello.size()) throw LinkLost{peer, EMSGSIZE};
-    read_answer(link, operation);
     return link;
 }
 

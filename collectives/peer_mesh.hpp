@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "collectives/lateness.hpp"
 #include "collectives/lifeline.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/patience.hpp"
 #include "collectives/tcp_link.hpp"
 #include "collectives/verdict.hpp"
 
@@ -81,6 +83,11 @@ class PeerMesh {
     // kInquiryPatience at most.
     void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
+    // For whoever waits in the operation, whose deadline is set, for `awaited`: does what is due (see
+    // Patience), and returns when it wants to be called again.
+    Clock::time_point linger(int awaited, const Operation& operation);
+    // Writes a line to the standard error for each operation that has waited that long; 0: never.
+    void give_notice_after(std::chrono::milliseconds limit) { notice_after_ = limit; }
     // The operation's deadline has passed while this rank waited for `awaited` (or kNobodyAwaited).
     [[noreturn]] void fail_late(int awaited, const Operation& operation);
 
@@ -112,6 +119,8 @@ class PeerMesh {
 
     Membership membership_;
     Lifeline lifeline_;
+    std::chrono::milliseconds notice_after_{0};
+    std::optional<Patience> patience_;  // with the operation; none before it has to wait
     const int lanes_;
     const bool spins_;
     using LaneOfPeer = std::pair<int, int>;

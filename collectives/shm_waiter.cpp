@@ -98,6 +98,7 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
     while (!condition.met()) {
         look_at_news(operation);
         if (Clock::now() >= operation.deadline) mesh_.fail_late(ranks_.at(peer), operation);
+        mesh_.linger(ranks_.at(peer), operation);
         wait_for_bell(peer, condition, operation.deadline);
     }
 }

@@ -128,6 +128,11 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     try {
         return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, old.options,
                             PeerMesh::Clock::now() + old.options.join_timeout);
+    } catch (const CollectiveError& error) {
+        // While ranks connect, one that gives up looks dead to its neighbours. The old communicator knows who
+        // is: then it has ended, and this throws.
+        if (error.code() == CollectiveErrorCode::peer_died && old.executor->ended()) exchange(old, own);
+        throw;
     } catch (const boost::system::system_error& error) {
         fail_join(CollectiveErrorCode::system, error.what(), own_rank);
     }

@@ -43,8 +43,8 @@ std::optional<SplitEntry> decode_split_entry(std::span<const std::byte, kSplitEn
 std::vector<int> split_group(std::span<const SplitEntry> entries, int rank);
 
 // Makes this rank's new session; none for a negative colour. Called by all ranks of the old communicator.
-// Throws CollectiveError: operation `split` when the old communicator failed, `join` when the new one did,
-// which leaves the old one alone.
+// Throws CollectiveError: operation `split` when the old communicator failed, `join` when only the new one
+// did, which leaves the old one alone.
 std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session& old, int color, int key);
 
 }  // namespace ddprun

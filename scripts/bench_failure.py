@@ -115,6 +115,13 @@ def load(path):
         return json.load(file)
 
 
+def save(path, samples):
+    if path:
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(samples, file)
+        os.replace(path + ".new", path)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="bench_failure.sh", description="From a kill to the survivors' errors, beside Gloo.")
     parser.add_argument("--kills", type=int, default=100, help="kills of each case (default 100)")
@@ -139,10 +146,8 @@ def main():
                     case["ours"].append(bench.ours(ranks, victim, gib * 1024))
                     if with_gloo and number % arguments.gloo_every == 0:
                         case["gloo"].append(bench.gloo(ranks, victim, gib * 1024))
+                    save(arguments.samples, samples)
                 report(table, ranks, gib, case["ours"], case["gloo"])
-    if arguments.samples:
-        with open(arguments.samples, "w", encoding="utf-8") as file:
-            json.dump(samples, file)
     table.print()
     return 0 if table.all_met else 1
 

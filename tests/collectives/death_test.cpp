@@ -96,6 +96,33 @@ TEST_CASE("a rank killed in any call over TCP is named by every survivor", "[dea
     check_all(every_call());
 }
 
+TEST_CASE("a rank killed while all join leaves nobody waiting", "[death]") {
+    const auto seed = std::random_device{}();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    for (const int world_size : {2, 4, 8}) {
+        for (int i = 0; i < tries(); ++i) {
+            const int victim = static_cast<int>(random() % static_cast<unsigned>(world_size));
+            INFO("victim " << victim << " of " << world_size);
+            RankProcesses ranks(world_size, {DDPRUN_DEATH_PROGRAM, "join", "killed", std::to_string(victim)});
+            ranks.wait_for(victim, "ready", kGuard);
+            let_time_pass(random);
+            ranks.kill(victim, SIGKILL);
+            for (int rank = 0; rank < world_size; ++rank) {
+                ranks.close_input(rank);
+                const RankProcesses::Result result = ranks.finish(rank, kGuard);
+                if (rank == victim) continue;
+                INFO("rank " << rank << " printed: " << result.output);
+                // Before it is in the ring, it looks late; and of ranks that lose each other while they
+                // connect, either may be told of first.
+                REQUIRE((result.output.find("error peer_died ") != std::string::npos ||
+                         result.output.find("error timed_out ") != std::string::npos));
+                REQUIRE(WEXITSTATUS(result.wait_status) == 3);
+            }
+        }
+    }
+}
+
 TEST_CASE("a rank's process may end in any way", "[death]") {
     check_all({
         {"large", "exit", "peer_left"},

@@ -16,8 +16,11 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 std::vector<Notice> some_notices() {
     return {Verdict{CollectiveErrorCode::peer_died, {2, 5}, "rank 2 died"},
-            Verdict{CollectiveErrorCode::aborted, {}, ""}, LeftNotice{3, 77}, InquiryNotice{9},
-            ProgressNotice{1, 9, {Operation::broadcast, DataType::i64, ReduceOp::max, 4, 1000, 12}}};
+            Verdict{CollectiveErrorCode::aborted, {}, ""},
+            LeftNotice{3, 77},
+            InquiryNotice{9},
+            ProgressNotice{1, 9, {Operation::broadcast, DataType::i64, ReduceOp::max, 4, 1000, 12}},
+            QuestionNotice{2, 3, {Operation::reduce, DataType::u8, ReduceOp::prod, 1, 7, 13}}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "collectives/lifeline_state.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -154,6 +155,75 @@ TEST_CASE("every rank answers an inquiry once, also when several ask", "[lifelin
             REQUIRE(progress[static_cast<std::size_t>(rank)]->sequence == (rank == 4 ? 1U : 2U));
         }
     }
+}
+
+TEST_CASE("a question finds whoever made another call, now or earlier, and nobody else", "[lifeline]") {
+    const auto seed = std::random_device{}();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    int found = 0;
+    for (int round = 0; round < 500; ++round) {
+        Ring ring(2 + static_cast<int>(random() % 9), random);
+        const int deviator = static_cast<int>(random() % static_cast<unsigned>(ring.size()));
+        const std::uint64_t deviation = 1 + random() % 100;
+        const std::uint64_t first = deviation > 2 ? deviation - 2 : 1;
+        std::vector<std::uint64_t> reached;
+        for (int rank = 0; rank < ring.size(); ++rank) {
+            reached.push_back(first + random() % 4);
+            for (std::uint64_t call = 1; call <= reached.back(); ++call) {
+                ring.at(rank).enter(all_reduce_call(call, rank == deviator && call == deviation ? 11 : 10));
+            }
+        }
+        bool disagree = false;
+        for (int rank = 0; rank < ring.size(); ++rank) {
+            const std::uint64_t theirs = reached[static_cast<std::size_t>(rank)];
+            const std::uint64_t deviators = reached[static_cast<std::size_t>(deviator)];
+            disagree |= rank != deviator && std::min(theirs, deviators) == deviation;
+        }
+        for (int rank = 0; rank < ring.size(); ++rank) ring.send(rank, ring.at(rank).ask(1));
+        ring.settle();
+        found += disagree ? 1 : 0;
+        for (int rank = 0; rank < ring.size(); ++rank) {
+            const auto& verdict = ring.at(rank).verdict();
+            REQUIRE(verdict.has_value() == disagree);
+            if (!disagree) continue;
+            REQUIRE(verdict->code == CollectiveErrorCode::mismatch);
+            REQUIRE(std::count(verdict->culprits.begin(), verdict->culprits.end(), deviator) == 1);
+        }
+    }
+    REQUIRE(found > 50);
+}
+
+TEST_CASE("questions of all ranks about one call cost two notices a rank, each round again", "[lifeline]") {
+    std::mt19937 random(5);
+    Ring ring(9, random);
+    for (int rank = 0; rank < 9; ++rank) ring.at(rank).enter(all_reduce_call(2));
+    for (const std::uint32_t round : {1U, 2U, 3U}) {
+        for (int rank = 0; rank < 9; ++rank) ring.send(rank, ring.at(rank).ask(round));
+        REQUIRE(ring.settle() == 2 * 9);
+    }
+}
+
+TEST_CASE("who makes another call only after the first question is found by the next", "[lifeline]") {
+    std::mt19937 random(5);
+    Ring ring(4, random);
+    for (const int rank : {0, 1, 2}) ring.at(rank).enter(all_reduce_call(2));
+    ring.send(1, ring.at(1).ask(1));
+    ring.settle();
+    ring.at(3).enter(all_reduce_call(2, 11));
+    ring.at(3).enter(all_reduce_call(3));
+    REQUIRE_FALSE(ring.at(0).verdict().has_value());
+    ring.send(1, ring.at(1).ask(2));
+    ring.settle();
+    for (int rank = 0; rank < 4; ++rank) REQUIRE(ring.at(rank).verdict()->culprits == std::vector<int>{3, 1});
+}
+
+TEST_CASE("send and recv are no matter of questions", "[lifeline]") {
+    LifelineState state(0, 2);
+    state.enter({Operation::recv, DataType::f32, ReduceOp::sum, 1, 10, 4});
+    REQUIRE(state.ask(1).empty());
+    state.enter(all_reduce_call(5));
+    REQUIRE(state.heard(QuestionNotice{7, 1, all_reduce_call(5, 11)}, 1).empty());
 }
 
 TEST_CASE("a rank that does not answer stays open", "[lifeline]") {
