@@ -15,10 +15,10 @@
 
 #include <cstdio>
 #include <ctime>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -53,23 +53,32 @@ void shift(Communicator& comm, Buffers& b) {
     if (comm.rank() % 2 == 1) comm.send(std::span(b.part), right);
 }
 
-const std::map<std::string, Body>& calls() {
-    static const std::map<std::string, Body> kCalls{
-        {"small", [](Communicator& c, Buffers& b) { c.all_reduce(std::span(b.small), ReduceOp::max); }},
-        {"large", [](Communicator& c, Buffers& b) { c.all_reduce(std::span(b.large), ReduceOp::max); }},
-        {"broadcast", [](Communicator& c, Buffers& b) { c.broadcast(std::span(b.large), 1); }},
-        {"all_gather", [](Communicator& c, Buffers& b) { c.all_gather(b.part, std::span(b.whole)); }},
-        {"reduce_scatter",
-         [](Communicator& c, Buffers& b) { c.reduce_scatter(b.whole, std::span(b.part), ReduceOp::max); }},
-        {"reduce", [](Communicator& c, Buffers& b) { c.reduce(std::span(b.large), ReduceOp::max, 0); }},
-        {"gather", [](Communicator& c, Buffers& b) { c.gather(b.part, std::span(b.whole), 0); }},
-        {"scatter", [](Communicator& c, Buffers& b) { c.scatter(b.whole, std::span(b.part), 0); }},
-        {"all_to_all", [](Communicator& c, Buffers& b) { c.all_to_all(b.whole, std::span(b.whole)); }},
-        {"barrier", [](Communicator& c, Buffers&) { c.barrier(); }},
-        {"send", shift},
-        {"split", [](Communicator& c, Buffers&) { c.split(0, c.rank()).value().barrier(); }},
-    };
-    return kCalls;
+struct NamedCall {
+    std::string_view name;
+    Body body;
+};
+
+constexpr NamedCall kCalls[] = {
+    {"small", [](Communicator& c, Buffers& b) { c.all_reduce(std::span(b.small), ReduceOp::max); }},
+    {"large", [](Communicator& c, Buffers& b) { c.all_reduce(std::span(b.large), ReduceOp::max); }},
+    {"broadcast", [](Communicator& c, Buffers& b) { c.broadcast(std::span(b.large), 1); }},
+    {"all_gather", [](Communicator& c, Buffers& b) { c.all_gather(b.part, std::span(b.whole)); }},
+    {"reduce_scatter",
+     [](Communicator& c, Buffers& b) { c.reduce_scatter(b.whole, std::span(b.part), ReduceOp::max); }},
+    {"reduce", [](Communicator& c, Buffers& b) { c.reduce(std::span(b.large), ReduceOp::max, 0); }},
+    {"gather", [](Communicator& c, Buffers& b) { c.gather(b.part, std::span(b.whole), 0); }},
+    {"scatter", [](Communicator& c, Buffers& b) { c.scatter(b.whole, std::span(b.part), 0); }},
+    {"all_to_all", [](Communicator& c, Buffers& b) { c.all_to_all(b.whole, std::span(b.whole)); }},
+    {"barrier", [](Communicator& c, Buffers&) { c.barrier(); }},
+    {"send", shift},
+    {"split", [](Communicator& c, Buffers&) { c.split(0, c.rank()).value().barrier(); }},
+};
+
+Body body_of(std::string_view name) {
+    for (const NamedCall& call : kCalls) {
+        if (call.name == name) return call.body;
+    }
+    return kCalls[0].body;
 }
 
 void say_ready() {
@@ -136,8 +145,7 @@ void run(const std::vector<std::string>& arguments) {
         come_to(arguments.at(1));
     }
     Buffers buffers(used);
-    const auto found = calls().find(call);
-    const Body& body = found != calls().end() ? found->second : calls().at("small");
+    const Body body = body_of(call);
     if (call != "join") {
         used.barrier();
         say_ready();
