@@ -128,7 +128,7 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
     }
     if (!segment) return tcp;
     if (across->size() == 1) return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
-    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp), *across);
+    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
 }
 
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,

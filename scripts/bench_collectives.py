@@ -60,11 +60,14 @@ class Bench:
         self.probes = []
 
     def ours(self, ranks, sizes):
+        return self.ddpbench(ranks, sizes, [f"{self.bin}/ddpbench"])
+
+    def ddpbench(self, ranks, sizes, program, **environment):
         times = {}
         for size in sizes:
             path = os.path.join(self.folder, "rows.json")
-            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), f"{self.bin}/ddpbench", "all_reduce", "-b",
-                             str(size), "-e", str(size), "-n", str(self.iterations), "-J", path, "-a", "0"])
+            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), *program, "all_reduce", "-b", str(size), "-e",
+                             str(size), "-n", str(self.iterations), "-J", path, "-a", "0"], **environment)
             if out is None:
                 return None
             self.probes += [int(probe) for probe in re.findall(r"^# Round trip .*: (\d+) ns$", out, re.MULTILINE)]
