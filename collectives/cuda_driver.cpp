@@ -92,11 +92,10 @@ std::string CudaPrimaryContext::device_name() const {
     return name.data();
 }
 
-CudaScope::CudaScope(const CudaPrimaryContext& context) : context_(context) {
+CudaScope::CudaScope(const CudaPrimaryContext& context) noexcept : context_(context) {
     const CudaDriver& driver = context.driver();
-    driver.require(driver.context_get_current(&before_), "asking for the current CUDA context");
-    if (before_ == context.get()) return;
-    driver.require(driver.context_set_current(context.get()), "changing the current CUDA context");
+    if (driver.context_get_current(&before_) != CudaResult::success) before_ = context.get();
+    if (before_ != context.get()) driver.context_set_current(context.get());
 }
 
 CudaScope::~CudaScope() {

@@ -70,10 +70,11 @@ class CudaPrimaryContext {
     CudaContext context_ = nullptr;
 };
 
-// Makes a context the calling thread's current one, and at its end the one that was before.
+// Makes a context the calling thread's current one, and at its end the one that was before. Where the driver
+// refuses (it may have ended before the process has), what is called next tells.
 class CudaScope {
   public:
-    explicit CudaScope(const CudaPrimaryContext& context);
+    explicit CudaScope(const CudaPrimaryContext& context) noexcept;
     CudaScope(const CudaScope&) = delete;
     CudaScope& operator=(const CudaScope&) = delete;
     ~CudaScope();

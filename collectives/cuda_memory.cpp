@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "collectives/error.hpp"
-
 namespace ddprun {
 
 CudaMemory::CudaMemory(std::shared_ptr<const CudaPrimaryContext> context, std::size_t bytes)
@@ -20,12 +18,8 @@ CudaMemory::CudaMemory(CudaMemory&& other) noexcept
 
 CudaMemory::~CudaMemory() {
     if (pointer_ == 0) return;
-    try {
-        const CudaScope scope(*context_);
-        context_->driver().memory_free(pointer_);
-    } catch (const CollectiveError&) {
-        // The context is broken, and its memory with it.
-    }
+    const CudaScope scope(*context_);
+    context_->driver().memory_free(pointer_);
 }
 
 void CudaMemory::copy_from(const void* host, std::size_t bytes, std::size_t offset) {

@@ -33,11 +33,10 @@ NcclBackend::NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std:
 }
 
 NcclBackend::~NcclBackend() {
-    const auto limit = NcclWatch::Clock::now() + kNcclFinishLimit;
-    const bool quiet = watch_.drain(limit);
+    watch_.drain();
     // The others need not wait for a rank that waits for them here.
     peers_->leave();
-    if (quiet && !ended()) comm_->finish(limit, [this] { return ended(); });
+    if (!ended()) comm_->finish(NcclWatch::Clock::now() + kNcclFinishLimit, [this] { return ended(); });
     if (watch_.stop()) {
         context_->driver().stream_destroy(stream_);
         return;

@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// How long the destructor waits for operations in progress, and then for NCCL to end in order with the other
+// How long the destructor, after the last operation has ended, waits for NCCL to end in order with the other
 // ranks, before it aborts.
 inline constexpr std::chrono::milliseconds kNcclFinishLimit{5000};
 

@@ -1,7 +1,7 @@
 // How NCCL and the CUDA driver are found, and what is said when they are not.
 #include "collectives/nccl_library.hpp"
 
-#include <fstream>
+#include <dlfcn.h>
 
 #include "collectives/nccl_calls.hpp"
 #include "collectives/nccl_join.hpp"
@@ -123,4 +123,18 @@ TEST_CASE("a stream without the NCCL backend is refused") {
                      [&] { comm.async(&stream).all_reduce(std::span(&data, 1), ReduceOp::sum); });
         comm.barrier();
     });
+}
+
+TEST_CASE("NCCL itself has all functions, where it is installed") {
+    for (const char* path : {"libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2"}) {
+        void* const there = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (there == nullptr) continue;
+        const auto nccl = NcclLibrary::open(path);
+        CHECK(nccl->version >= kMinNcclVersion);
+        CHECK(std::string(nccl->get_error_string(NcclResult::invalid_usage)).starts_with("invalid usage"));
+        if (nccl->version >= 22800) CHECK((nccl->all_to_all != nullptr && nccl->gather != nullptr));
+        ::unsetenv("NCCL_ALGO");
+        return;
+    }
+    WARN("skipped: there is no NCCL on this machine");
 }

@@ -22,12 +22,14 @@ using Bytes = std::vector<std::byte>;
 // Opens a hub; returns its name. It ends when all ranks that ever came have gone.
 std::string open_hub();
 
-// A rank's connection.
+// A rank's connection. Never destroyed: its thread, and what is in streams, may still use it.
 class HubLink {
   public:
     // Throws std::runtime_error if the hub is not there. `lost` is called, by a thread, when a peer has gone.
     HubLink(const std::string& name, int rank, int ranks, std::function<void()> lost);
-    ~HubLink();
+    HubLink(const HubLink&) = delete;
+    HubLink& operator=(const HubLink&) = delete;
+    ~HubLink() = delete;
 
     // Every rank has come; every rank has called say_final().
     bool complete();
@@ -50,7 +52,6 @@ class HubLink {
     bool all_final_ = false;
     bool stopped_ = false;
     std::mutex send_mutex_;
-    std::thread thread_;
 };
 
 }  // namespace ddprun::standin
