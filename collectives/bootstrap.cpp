@@ -112,7 +112,7 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
     if (!on_one_host(tcp->membership())) return tcp;
     auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
     if (!segment) return tcp;
-    return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+    return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
 }
 
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,

@@ -145,6 +145,11 @@ void describe(CLI::App& app, BenchOptions& options, int& timeout) {
            },
            "time of: 0 rank 0, 1 the mean of all ranks, 2 the fastest, 3 the slowest (1)")
         ->type_name("N");
+    app.add_option_function<std::string>(
+           "-R,--local_register",
+           [&options](const std::string& text) { options.registered = whole_number("-R", text, 0, 1) == 1; },
+           "1: buffers are allocated from the communicator (0)")
+        ->type_name("N");
     app.add_flag("-I,--statistics", options.statistics, "also the iterations' extremes, p99 and variation");
     app.add_option("-J,--json", options.json_file, "write all rows to this file, as JSON")->type_name("FILE");
     add_number(app, "-T,--timeout", timeout, 1, 86'400, "seconds for one call, then it fails (300)");

@@ -29,6 +29,7 @@ struct BenchOptions {
     std::vector<DataType> types{DataType::f32};
     int root = 0;
     Averaging averaging = Averaging::mean;
+    bool registered = false;  // buffers from Communicator::allocate()
     bool statistics = false;
     std::string json_file;  // empty: none
     std::chrono::seconds timeout{300};

@@ -19,15 +19,24 @@ constexpr double kScalar = 0.5;
 // Page-aligned, as large buffers of real programs are.
 class Buffer {
   public:
-    explicit Buffer(std::size_t bytes) : memory_(::operator new(bytes + 1, kAlignment)) {}
+    Buffer(Communicator& communicator, const BenchOptions& options, std::size_t bytes) {
+        if (options.registered) {
+            shared_ = communicator.allocate<unsigned char>(bytes);
+        } else {
+            own_ = ::operator new(bytes + 1, kAlignment);
+        }
+    }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
-    ~Buffer() { ::operator delete(memory_, kAlignment); }
-    std::byte* data() const { return static_cast<std::byte*>(memory_); }
+    ~Buffer() { ::operator delete(own_, kAlignment); }
+    std::byte* data() const {
+        return own_ ? static_cast<std::byte*>(own_) : reinterpret_cast<std::byte*>(shared_.data());
+    }
 
   private:
     static constexpr std::align_val_t kAlignment{4096};
-    void* memory_;
+    void* own_ = nullptr;
+    SharedBuffer<unsigned char> shared_;
 };
 
 class Bench {
@@ -36,8 +45,8 @@ class Bench {
         : communicator_(communicator),
           options_(options),
           operation_(*options.operation),
-          in_(bytes),
-          out_(bytes) {}
+          in_(communicator, options, bytes),
+          out_(communicator, options, bytes) {}
 
     std::optional<BenchRow> row(std::size_t wanted_bytes, DataType type, ReduceOp op) {
         const auto ranks = static_cast<std::size_t>(communicator_.world_size());
