@@ -21,7 +21,7 @@ constexpr int kPausesPerLook = 64;
 // Before a rank moves to another CPU again.
 constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
-constexpr int kYields = 100;
+constexpr int kYields = 50;
 // A sleep that no bell ends; nothing depends on it but the patience with a lost wake of a dying rank.
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
