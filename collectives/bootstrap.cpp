@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "collectives/hosts_backend.hpp"
 #include "collectives/shm_backend.hpp"
 #include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
@@ -53,6 +54,11 @@ std::string host_identity() {
     std::replace_if(
         identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
     return identity;
+}
+
+// Where the other ranks reach this one; `usual` unless the settings say otherwise.
+std::string listen_address(const HostSettings& settings, const std::string& usual) {
+    return settings.chooses_address() ? choose_address(settings, local_addresses(), usual) : usual;
 }
 
 std::string process_identity() { return "pid " + std::to_string(::getpid()) + " on " + host_identity(); }
@@ -109,10 +115,13 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
-    if (!on_one_host(tcp->membership())) return tcp;
+    const auto across = ranks_across_hosts(tcp->membership());
+    if (!across || tcp->membership().local_world_size() == 1) return tcp;
     auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
     if (!segment) return tcp;
-    return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
+    if (across->size() == 1)
+        return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
+    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp), *across);
 }
 
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,
@@ -121,7 +130,10 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     TcpListener listener(address);
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
-    Membership membership = room.join->run({listener.endpoint(), host_identity()}, deadline);
+    const std::string& host_id = place.host.host_id;
+    const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
+                      place.host.sockets_per_peer};
+    Membership membership = room.join->run(self, deadline);
     auto session =
         open_session(std::move(membership), std::move(listener), place.transport, options, deadline);
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
@@ -194,11 +206,13 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
             if (const auto* file = std::get_if<FileMeeting>(&meeting)) {
                 MeetingRoom room;
                 room.store = std::make_shared<FileStore>(file->path);
-                return join_in(std::move(room), default_source_address(), place, options, deadline);
+                const std::string address = listen_address(place.host, default_source_address());
+                return join_in(std::move(room), address, place, options, deadline);
             }
             const auto& tcp = std::get<TcpMeeting>(meeting);
             MeetingRoom room = enter_tcp(tcp, place, deadline);
-            return join_in(std::move(room), listen_address(tcp), place, options, deadline);
+            const std::string address = listen_address(place.host, listen_address(tcp));
+            return join_in(std::move(room), address, place, options, deadline);
         } catch (const boost::system::system_error& error) {
             const auto now = Clock::now();
             const bool hosted_by_0 = std::holds_alternative<TcpMeeting>(meeting) &&
@@ -258,7 +272,8 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       told ? found.local_rank : -1,
                       told ? found.local_world_size : -1,
                       static_cast<std::uint32_t>(found.generation),
-                      read_transport(environment)};
+                      read_transport(environment),
+                      read_host_settings(environment)};
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
                         options);
 }

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "collectives/communicator.hpp"
+#include "collectives/host_settings.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/peer_mesh.hpp"
 #include "collectives/session.hpp"
@@ -49,6 +50,7 @@ struct Place {
     int local_world_size = -1;
     std::uint32_t generation = 0;
     Transport transport = Transport::automatic;
+    HostSettings host;
 };
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session

@@ -56,8 +56,10 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
-    return Communicator(open_session(
-        parse_url(url), Place{rank, world_size, -1, -1, 0, read_transport(current_environment())}, options));
+    return Communicator(open_session(parse_url(url),
+                                     Place{rank, world_size, -1, -1, 0, read_transport(current_environment()),
+                                           read_host_settings(current_environment())},
+                                     options));
 }
 
 Communicator::Session& Communicator::session() const {
@@ -69,6 +71,7 @@ int Communicator::rank() const { return session().rank; }
 int Communicator::world_size() const { return session().world_size; }
 int Communicator::local_rank() const { return session().local_rank; }
 int Communicator::local_world_size() const { return session().local_world_size; }
+const CommunicatorOptions& Communicator::options() const { return session().options; }
 
 void Communicator::submit(const OperationRequest& request) {
     Session& own = session();

@@ -93,6 +93,8 @@ class Communicator final : public Operations<Communicator, void> {
     int local_rank() const;
     int local_world_size() const;
 
+    const CommunicatorOptions& options() const;
+
     // What the operations are made of.
     void submit(const OperationRequest& request);
     // The same operations, started. Valid as long as this object, at this place.

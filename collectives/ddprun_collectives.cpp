@@ -3,16 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "collectives/call.hpp"
 #include "collectives/communicator.hpp"
 
 struct ddprun_communicator {
     ddprun::Communicator communicator;
+};
+
+struct ddprun_work {
+    ddprun::Work work;
 };
 
 namespace ddprun {
@@ -22,10 +28,11 @@ static_assert(DDPRUN_BF16 == static_cast<int>(DataType::bf16) && DDPRUN_U8 == st
 static_assert(DDPRUN_BXOR == static_cast<int>(ReduceOp::bxor) &&
               DDPRUN_PREMUL_SUM == static_cast<int>(ReduceOp::premul_sum));
 
-// What the first version of the header had; callers never have less.
-constexpr std::size_t kFirstOptionsSize = sizeof(ddprun_options);
-// More than any version will have; such a size was never set.
-constexpr std::size_t kMaxOptionsSize = 4096;
+static_assert(DDPRUN_ALL_TO_ALL == static_cast<int>(Operation::all_to_all) &&
+              DDPRUN_RECV == static_cast<int>(Operation::recv));
+
+// More than any version of a struct will have; such a size was never set.
+constexpr std::size_t kMaxStructSize = 4096;
 
 struct LastError {
     std::string text;
@@ -77,7 +84,7 @@ Communicator& checked(ddprun_communicator* comm) {
 
 template <class T>
 T& checked_result(T* result) {
-    if (result == nullptr) refuse("the place for the new communicator is NULL");
+    if (result == nullptr) refuse("the place for the result is NULL");
     *result = nullptr;
     return *result;
 }
@@ -100,22 +107,38 @@ Reduction reduction_of(int op, double scalar) {
     return reduction;
 }
 
-void require_known_members(const ddprun_options& options) {
-    if (options.size < kFirstOptionsSize || options.size > kMaxOptionsSize) {
-        refuse("ddprun_options::size is " + std::to_string(options.size) + ", not sizeof(ddprun_options)");
+// Of a struct that begins with its size.
+template <class Struct>
+void require_known_members(const Struct& given, const std::string& name) {
+    if (given.size < sizeof(Struct) || given.size > kMaxStructSize) {
+        refuse(name + "::size is " + std::to_string(given.size) + ", not sizeof(" + name + ')');
     }
     // From a newer header; members this library does not know must be at their default.
-    const auto* bytes = reinterpret_cast<const unsigned char*>(&options);
-    if (std::any_of(bytes + sizeof(options), bytes + options.size,
+    const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
+    if (std::any_of(bytes + sizeof(given), bytes + given.size,
                     [](unsigned char byte) { return byte != 0; })) {
-        refuse("ddprun_options has members set that this version of the library does not know");
+        refuse(name + " has members set that this version of the library does not know");
     }
+}
+
+OperationRequest request_of(const ddprun_request& request) {
+    require_known_members(request, "ddprun_request");
+    OperationRequest result;
+    result.operation = enumerator<Operation>(request.operation, "operation");
+    result.in = request.in;
+    result.out = request.out;
+    result.count = request.count;
+    if (result.operation == Operation::broadcast) result.in = request.out;
+    result.type = type_of(request.type);
+    result.reduction = reduction_of(request.op, request.scalar);
+    result.peer = request.peer;
+    return result;
 }
 
 CommunicatorOptions options_of(const ddprun_options* options) {
     CommunicatorOptions result;
     if (options == nullptr) return result;
-    require_known_members(*options);
+    require_known_members(*options, "ddprun_options");
     const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& limit) {
         if (milliseconds != 0) limit = std::chrono::milliseconds(milliseconds);
     };
@@ -219,6 +242,30 @@ int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int t
 int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer) {
     return guarded([&] { checked(comm).recv(data, count, type_of(type), peer); });
 }
+
+int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
+    return guarded([&] {
+        auto*& result = checked_result(work);
+        if (request == nullptr) refuse("the request is NULL");
+        auto made = std::make_unique<ddprun_work>();
+        made->work = checked(comm).async().submit(request_of(*request));
+        result = made.release();
+    });
+}
+
+int ddprun_work_wait(ddprun_work* work) {
+    return guarded([&] {
+        if (work == nullptr) refuse("the work is NULL");
+        work->work.wait();
+    });
+}
+
+int ddprun_work_test(const ddprun_work* work) {
+    if (work == nullptr) return -1;
+    return work->work.test() ? 1 : 0;
+}
+
+void ddprun_work_release(ddprun_work* work) { delete work; }
 
 int ddprun_abort(ddprun_communicator* comm, const char* reason) {
     return guarded([&] { checked(comm).abort(reason == nullptr ? "" : reason); });

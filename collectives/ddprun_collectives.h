@@ -22,6 +22,7 @@ extern "C" {
 #endif
 
 typedef struct ddprun_communicator ddprun_communicator;
+typedef struct ddprun_work ddprun_work;
 
 // Codes. All but DDPRUN_INVALID_ARGUMENT end the communicator; see CollectiveErrorCode in error.hpp.
 enum {
@@ -61,6 +62,37 @@ enum {
     DDPRUN_BOR = 7,
     DDPRUN_BXOR = 8
 };
+
+// Operations, for ddprun_start.
+enum {
+    DDPRUN_ALL_REDUCE = 1,
+    DDPRUN_BROADCAST = 2,
+    DDPRUN_ALL_GATHER = 3,
+    DDPRUN_REDUCE_SCATTER = 4,
+    DDPRUN_BARRIER = 5,
+    DDPRUN_SEND = 6,
+    DDPRUN_RECV = 7,
+    DDPRUN_REDUCE = 9,
+    DDPRUN_GATHER = 10,
+    DDPRUN_SCATTER = 11,
+    DDPRUN_ALL_TO_ALL = 12
+};
+
+// An operation with its arguments, those of the function of its name; what it does not have is ignored.
+typedef struct ddprun_request {
+    size_t size;  // sizeof(ddprun_request)
+    int operation;
+    int type;
+    int op;
+    int peer;  // root, or the other rank of send and recv
+    const void* in;
+    void* out;  // of broadcast the data
+    size_t count;
+    double scalar;
+} ddprun_request;
+
+#define DDPRUN_REQUEST_INIT \
+    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0 }
 
 // Limits in milliseconds; 0 takes the default (5 minutes, 5 minutes, 10 seconds).
 typedef struct ddprun_options {
@@ -102,6 +134,15 @@ int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size
 int ddprun_barrier(ddprun_communicator* comm);
 int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer);
 int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer);
+// Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
+// becomes NULL on failure.
+int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);
+// Waits for its end and returns the code it ended with. Any thread.
+int ddprun_work_wait(ddprun_work* work);
+// 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.
+int ddprun_work_test(const ddprun_work* work);
+// Stops nothing: the buffers must stay until the end. NULL is allowed.
+void ddprun_work_release(ddprun_work* work);
 // From any thread; `reason` may be NULL.
 int ddprun_abort(ddprun_communicator* comm, const char* reason);
 

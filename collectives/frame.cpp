@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint32_t kHelloMagic = 0x43504444;   // "DDPC"
 constexpr std::uint32_t kHeaderMagic = 0x4d504444;  // "DDPM"
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 
 template <class T>
 void put(std::span<std::byte> bytes, std::size_t offset, T value) {
@@ -36,6 +36,7 @@ std::string_view reason_of(HelloAnswer answer) noexcept {
         case HelloAnswer::other_communicator: return "it belongs to another communicator";
         case HelloAnswer::other_rank: return "it was meant for another rank";
         case HelloAnswer::repeated: return "it has a connection from this rank already";
+        case HelloAnswer::other_lane: return "the ranks agreed on fewer connections";
     }
     return "an unknown reason";
 }
@@ -45,6 +46,7 @@ std::array<std::byte, kHelloSize> encode(const Hello& hello) {
     put(bytes, 0, kHelloMagic);
     put(bytes, 4, kVersion);
     put(bytes, 6, static_cast<std::uint8_t>(hello.channel));
+    put(bytes, 7, hello.lane);
     put(bytes, 8, hello.generation);
     put(bytes, 12, hello.communicator);
     put(bytes, 16, hello.from);
@@ -60,7 +62,8 @@ std::optional<Hello> decode_hello(std::span<const std::byte, kHelloSize> bytes) 
         return std::nullopt;
     }
     return Hello{static_cast<Channel>(channel), take<std::uint32_t>(bytes, 8), take<std::uint32_t>(bytes, 12),
-                 take<std::int32_t>(bytes, 16), take<std::int32_t>(bytes, 20), take<Nonce>(bytes, 24)};
+                 take<std::int32_t>(bytes, 16), take<std::int32_t>(bytes, 20), take<Nonce>(bytes, 24),
+                 take<std::uint8_t>(bytes, 7)};
 }
 
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {
@@ -73,7 +76,7 @@ std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {
 std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHelloAnswerSize> bytes) {
     const auto answer = take<std::uint32_t>(bytes, 4);
     if (take<std::uint32_t>(bytes, 0) != kHelloMagic ||
-        answer > static_cast<std::uint32_t>(HelloAnswer::repeated)) {
+        answer > static_cast<std::uint32_t>(HelloAnswer::other_lane)) {
         return std::nullopt;
     }
     return static_cast<HelloAnswer>(answer);

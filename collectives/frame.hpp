@@ -2,9 +2,9 @@
 //
 // All integers little-endian, as the elements themselves are.
 //   Hello    40 bytes, the first of every connection, from the rank that dials:
-//              u32 magic, u16 version, u8 channel, u8 0, u32 generation, u32 communicator, i32 from, i32 to,
-//              16 bytes nonce (made by rank 0, known through the store only: proves that the caller belongs
-//              to this job)
+//              u32 magic, u16 version, u8 channel, u8 lane, u32 generation, u32 communicator, i32 from, i32
+//              to, 16 bytes nonce (made by rank 0, known through the store only: proves that the caller
+//              belongs to this job)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
 //   Header   32 bytes, then the payload, on data connections, which carry one direction, dialer to listener:
 //              u32 magic, u8 operation, u8 type, u8 reduce, u8 0, u64 count, u64 sequence, i32 root, u32 0
@@ -29,6 +29,9 @@ using Nonce = std::array<std::uint8_t, 16>;
 
 enum class Channel : std::uint8_t { lifeline = 0, data = 1 };
 
+// Data connections of one direction between two ranks share large messages; each is a lane.
+inline constexpr int kMaxLanes = 4;
+
 struct Hello {
     Channel channel = Channel::data;
     std::uint32_t generation = 0;    // restart count of the job
@@ -36,6 +39,7 @@ struct Hello {
     std::int32_t from = 0;
     std::int32_t to = 0;
     Nonce nonce{};
+    std::uint8_t lane = 0;  // of data connections, below what the ranks agreed on
 
     bool operator==(const Hello&) const = default;
 };
@@ -47,6 +51,7 @@ enum class HelloAnswer : std::uint32_t {
     other_communicator = 3,  // another communicator of this job
     other_rank = 4,          // not addressed to this rank, or from no rank of this communicator
     repeated = 5,            // this rank has this connection already
+    other_lane = 6,          // more connections than the ranks agreed on
 };
 
 // Why a rank was not let in, as the rest of "refused the connection: …".

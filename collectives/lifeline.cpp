@@ -41,11 +41,12 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 Lifeline::Lifeline(const Membership& membership, TcpListener listener)
     : membership_(membership),
+      lanes_(membership.lanes()),
       news_(make_event()),
       wake_thread_(make_event()),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size()),
-      data_came_(membership.members.size()) {
+      data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     thread_ = start_without_signals([this] { run(); });
 }
 
@@ -69,12 +70,13 @@ bool Lifeline::has_left_neighbour() const {
     return left_neighbour_came_;
 }
 
-std::optional<TcpLink> Lifeline::take_data(int peer) {
+std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(),
-                                    [&](const TcpLink& link) { return link.peer() == peer; });
+    const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
+        return arrived.link.peer() == peer && arrived.lane == lane;
+    });
     if (found == arrived_data_.end()) return std::nullopt;
-    TcpLink link = std::move(*found);
+    TcpLink link = std::move(found->link);
     arrived_data_.erase(found);
     return link;
 }
@@ -82,6 +84,12 @@ std::optional<TcpLink> Lifeline::take_data(int peer) {
 void Lifeline::on_news(std::function<void()> hook) {
     const std::lock_guard lock(mutex_);
     hook_ = std::move(hook);
+}
+
+void Lifeline::set_witness(Witness* witness) {
+    const std::lock_guard lock(mutex_);
+    witness_ = witness;
+    tell_witness();
 }
 
 void Lifeline::tell_news() const {
@@ -120,7 +128,7 @@ int Lifeline::left_before(std::uint64_t sequence) const {
 
 void Lifeline::inquire() {
     const std::lock_guard lock(mutex_);
-    send(state_.inquire());
+    carry_out(state_.inquire());
 }
 
 std::vector<std::optional<Call>> Lifeline::progress() const {
@@ -135,14 +143,14 @@ bool Lifeline::all_answered() const {
 
 Verdict Lifeline::declare(const Verdict& verdict) {
     const std::lock_guard lock(mutex_);
-    send(state_.declare(verdict));
+    carry_out(state_.declare(verdict));
     tell_news();
     return *state_.verdict();
 }
 
 void Lifeline::leave() {
     const std::lock_guard lock(mutex_);
-    send(state_.leave());
+    carry_out(state_.leave());
 }
 
 void Lifeline::run() {
@@ -184,7 +192,12 @@ HelloAnswer Lifeline::judge(const Hello& hello) {
         if (hello.from != membership_.left()) return HelloAnswer::other_rank;
         return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
     }
-    return data_came_[static_cast<std::size_t>(hello.from)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+    if (hello.lane >= lanes_) return HelloAnswer::other_lane;
+    return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
+}
+
+std::size_t Lifeline::data_index(const Hello& hello) const {
+    return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
 }
 
 void Lifeline::admit(Gate::Visitor visitor) {
@@ -194,10 +207,10 @@ void Lifeline::admit(Gate::Visitor visitor) {
         if (std::exchange(left_neighbour_came_, true)) return;
         greet(std::move(visitor.link));
     } else {
-        const auto from = static_cast<std::size_t>(visitor.hello.from);
-        if (data_came_[from]) return;
-        data_came_[from] = true;
-        arrived_data_.push_back(std::move(visitor.link));
+        const std::size_t index = data_index(visitor.hello);
+        if (data_came_[index]) return;
+        data_came_[index] = true;
+        arrived_data_.push_back({std::move(visitor.link), visitor.hello.lane});
     }
     tell_news();
 }
@@ -215,7 +228,11 @@ void Lifeline::serve_neighbours() {
         lost.push_back(neighbour.link.peer());
         return true;
     });
-    for (const int peer : lost) send(state_.lost(peer));
+    for (const int peer : lost) {
+        const bool unexpected = !state_.left_after(peer);
+        const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(peer) : std::nullopt;
+        carry_out(cause ? state_.declare(*cause) : state_.lost(peer));
+    }
     if (!lost.empty()) tell_news();
 }
 
@@ -226,7 +243,7 @@ bool Lifeline::read_from(Neighbour& neighbour) {
         while (const std::size_t count = neighbour.link.read_some({&part, 1})) {
             neighbour.reader.add(std::span(buffer).first(count));
             while (const auto notice = neighbour.reader.next()) {
-                send(state_.heard(*notice, neighbour.link.peer()));
+                carry_out(state_.heard(*notice, neighbour.link.peer()));
                 tell_news();
             }
             if (neighbour.reader.broken()) return false;
@@ -237,7 +254,14 @@ bool Lifeline::read_from(Neighbour& neighbour) {
     return true;
 }
 
-void Lifeline::send(const LifelineState::Sendings& sendings) {
+void Lifeline::tell_witness() {
+    if (witness_ == nullptr || witness_knows_ || !state_.verdict()) return;
+    witness_knows_ = true;
+    witness_->ended(*state_.verdict());
+}
+
+void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
+    tell_witness();
     for (const auto& sending : sendings) {
         for (Neighbour& neighbour : neighbours_) {
             if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);

@@ -30,6 +30,23 @@
 
 namespace ddprun {
 
+// Another way by which ranks learn of an end, beside the ring (ShmLifeline). Both functions are called under
+// the lifeline's lock: they must not block, nor call back.
+class Witness {
+  public:
+    Witness() = default;
+    Witness(const Witness&) = delete;
+    Witness& operator=(const Witness&) = delete;
+
+    // The communicator has ended; called once, before this rank's own call can fail.
+    virtual void ended(const Verdict& verdict) = 0;
+    // The connection to `peer` is over: what that means, if the witness knows better than that it died.
+    virtual std::optional<Verdict> cause_of_loss(int peer) const = 0;
+
+  protected:
+    ~Witness() = default;
+};
+
 class Lifeline {
   public:
     // Starts the thread. `membership` is borrowed.
@@ -44,14 +61,17 @@ class Lifeline {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
-    // The data connection that `peer` has dialled to this rank, given away once; none while it has not.
-    std::optional<TcpLink> take_data(int peer);
+    // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
+    // has not.
+    std::optional<TcpLink> take_data(int peer, int lane);
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.get(); }
     void take_news();
     // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
+    // Borrowed; nullptr: there is none any more.
+    void set_witness(Witness* witness);
 
     // See LifelineState.
     void enter(const Call& call);
@@ -73,6 +93,10 @@ class Lifeline {
         TcpLink link;
         NoticeReader reader;
     };
+    struct Arrived {
+        TcpLink link;
+        int lane = 0;
+    };
 
     void run();
     std::vector<pollfd> descriptors() const;
@@ -83,11 +107,16 @@ class Lifeline {
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
     HelloAnswer judge(const Hello& hello);
+    // Where data_came_ counts the connection that says this.
+    std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
-    void send(const LifelineState::Sendings& sendings);
+    void tell_witness();
+    // Lets the witness know of a verdict that is new, then sends.
+    void carry_out(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
+    const int lanes_;
     FileDescriptor news_;
     FileDescriptor wake_thread_;
     mutable std::mutex mutex_;  // guards everything below but the thread itself
@@ -96,8 +125,10 @@ class Lifeline {
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
-    std::vector<TcpLink> arrived_data_;
+    std::vector<Arrived> arrived_data_;
     std::function<void()> hook_;
+    Witness* witness_ = nullptr;
+    bool witness_knows_ = false;
     bool stopping_ = false;
     std::thread thread_;
 };

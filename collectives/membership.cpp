@@ -25,14 +25,20 @@ bool parse_nonce(std::string_view hex, Nonce& nonce) {
 
 }  // namespace
 
-std::string to_string(const Member& member) { return to_string(member.endpoint) + ' ' + member.host; }
+std::string to_string(const Member& member) {
+    return to_string(member.endpoint) + ' ' + member.host + ' ' + std::to_string(member.sockets);
+}
 
 std::optional<Member> parse_member(std::string_view text) {
-    const auto blank = text.find(' ');
-    if (blank == std::string_view::npos || blank + 1 == text.size()) return std::nullopt;
-    auto endpoint = parse_endpoint(text.substr(0, blank), 0);
+    const auto first = text.find(' ');
+    const auto last = text.rfind(' ');
+    if (first == std::string_view::npos || first + 1 >= last) return std::nullopt;
+    auto endpoint = parse_endpoint(text.substr(0, first), 0);
     if (!endpoint || endpoint->port == 0) return std::nullopt;
-    return Member{std::move(*endpoint), std::string(text.substr(blank + 1))};
+    const std::string_view sockets = text.substr(last + 1);
+    if (sockets.size() != 1 || sockets[0] < '1' || sockets[0] > '0' + kMaxLanes) return std::nullopt;
+    return Member{std::move(*endpoint), std::string(text.substr(first + 1, last - first - 1)),
+                  sockets[0] - '0'};
 }
 
 int Membership::local_rank() const {
@@ -45,6 +51,13 @@ int Membership::local_world_size() const {
     const std::string& host = member(rank).host;
     return static_cast<int>(std::count_if(members.begin(), members.end(),
                                           [&](const Member& other) { return other.host == host; }));
+}
+
+int Membership::lanes() const {
+    const auto fewest =
+        std::min_element(members.begin(), members.end(),
+                         [](const Member& a, const Member& b) { return a.sockets < b.sockets; });
+    return fewest->sockets;
 }
 
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {

@@ -16,11 +16,12 @@ namespace ddprun {
 struct Member {
     Endpoint endpoint;  // numeric address
     std::string host;   // identity of the machine or container: equal for ranks on one host
+    int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
 
     bool operator==(const Member&) const = default;
 };
 
-// As the store carries it: `address:port host`, without blanks in the host.
+// As the store carries it: `address:port host sockets`, without blanks in the host.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
 
@@ -37,6 +38,8 @@ struct Membership {
     // This rank's number among the ranks of its host, and how many they are.
     int local_rank() const;
     int local_world_size() const;
+    // Data connections for each direction between two ranks: the fewest that any rank wishes for.
+    int lanes() const;
     const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
 };
 

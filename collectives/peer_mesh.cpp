@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "collectives/cpus.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
 
@@ -24,10 +25,32 @@ void poll_once(std::span<pollfd> polled, PeerMesh::Clock::time_point limit) {
     check(ready >= 0 || errno == EINTR, "a rank can poll its own descriptors");
 }
 
+bool is_writable(const TcpLink& link) {
+    pollfd polled{link.descriptor(), POLLOUT, 0};
+    return ::poll(&polled, 1, 0) == 1;
+}
+
+int blamed(const Awaited& awaited) {
+    if (awaited.in != nullptr) return awaited.in->peer();
+    return awaited.peer >= 0 ? awaited.peer : awaited.out->peer();
+}
+
+// Those that say they are on another host, but listen on the same address, share the machine, too.
+int ranks_of_this_machine(const Membership& membership) {
+    const Member& self = membership.member(membership.rank);
+    return static_cast<int>(
+        std::count_if(membership.members.begin(), membership.members.end(), [&](const Member& other) {
+            return other.host == self.host || other.endpoint.host == self.endpoint.host;
+        }));
+}
+
 }  // namespace
 
 PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining)
-    : membership_(std::move(membership)), lifeline_(membership_, std::move(listener)) {
+    : membership_(std::move(membership)),
+      lifeline_(membership_, std::move(listener)),
+      lanes_(membership_.lanes()),
+      spins_(ranks_of_this_machine(membership_) <= cpus_of_this_machine()) {
     try {
         connect_ring(joining);
     } catch (const LinkLost& lost) {
@@ -36,8 +59,9 @@ PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation&
 }
 
 void PeerMesh::connect_ring(const Operation& joining) {
-    lifeline_.add_neighbour(dial(membership_.right(), Channel::lifeline, joining));
-    while (!lifeline_.has_left_neighbour()) poll_until(nullptr, nullptr, membership_.left(), joining);
+    lifeline_.add_neighbour(dial(membership_.right(), Channel::lifeline, 0, joining));
+    const Awaited left{nullptr, nullptr, membership_.left()};
+    while (!lifeline_.has_left_neighbour()) wait({&left, 1}, joining);
 }
 
 void PeerMesh::enter(const Operation& operation) {
@@ -46,38 +70,34 @@ void PeerMesh::enter(const Operation& operation) {
     lifeline_.enter(operation.call);
 }
 
-TcpLink& PeerMesh::outgoing(int peer, const Operation& operation) {
-    auto found = outgoing_.find(peer);
+TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
+    auto found = outgoing_.find({peer, lane});
     if (found == outgoing_.end()) {
-        found = outgoing_.emplace(peer, dial(peer, Channel::data, operation)).first;
+        found = outgoing_.emplace(LaneOfPeer{peer, lane}, dial(peer, Channel::data, lane, operation)).first;
     }
     return found->second;
 }
 
-TcpLink& PeerMesh::incoming(int peer, const Operation& operation) {
-    auto found = incoming_.find(peer);
-    while (found == incoming_.end()) {
-        // Asked before taking: a peer that has left dialled before it said goodbye.
-        const bool left = lifeline_.left_after(peer).has_value();
-        if (auto link = lifeline_.take_data(peer)) {
-            found = incoming_.emplace(peer, std::move(*link)).first;
-        } else if (left) {
-            fail_left(peer, operation);
-        } else {
-            poll_until(nullptr, nullptr, peer, operation);
-        }
+TcpLink* PeerMesh::incoming(int peer, int lane, const Operation& operation) {
+    const auto found = incoming_.find({peer, lane});
+    if (found != incoming_.end()) return &found->second;
+    // Asked before taking: a peer that has left dialled before it said goodbye.
+    const bool left = lifeline_.left_after(peer).has_value();
+    if (auto link = lifeline_.take_data(peer, lane)) {
+        return &incoming_.emplace(LaneOfPeer{peer, lane}, std::move(*link)).first->second;
     }
-    return found->second;
+    if (left) fail_left(peer, operation);
+    return nullptr;
 }
 
-void PeerMesh::wait(const TcpLink* in, const TcpLink* out, const Operation& operation) {
-    poll_until(in, out, in != nullptr ? in->peer() : out->peer(), operation);
-}
-
-void PeerMesh::poll_until(const TcpLink* in, const TcpLink* out, int awaited, const Operation& operation) {
-    std::array<pollfd, 3> polled{{{lifeline_.news_descriptor(), POLLIN, 0},
-                                  {in != nullptr ? in->descriptor() : -1, POLLIN, 0},
-                                  {out != nullptr ? out->descriptor() : -1, POLLOUT, 0}}};
+void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation) {
+    std::array<pollfd, 1 + 2 * kMaxLanes> descriptors{{{lifeline_.news_descriptor(), POLLIN, 0}}};
+    std::size_t count = 1;
+    for (const Awaited& one : awaited) {
+        if (one.in != nullptr) descriptors[count++] = {one.in->descriptor(), POLLIN, 0};
+        if (one.out != nullptr) descriptors[count++] = {one.out->descriptor(), POLLOUT, 0};
+    }
+    const auto polled = std::span(descriptors).first(count);
     while (true) {
         poll_once(polled, operation.deadline);
         if (polled[0].revents != 0) {
@@ -85,8 +105,9 @@ void PeerMesh::poll_until(const TcpLink* in, const TcpLink* out, int awaited, co
             throw_if_ended(operation);
             return;
         }
-        if (polled[1].revents != 0 || polled[2].revents != 0) return;
-        if (Clock::now() >= operation.deadline) fail_late(awaited, operation);
+        const auto is_ready = [](const pollfd& one) { return one.revents != 0; };
+        if (std::any_of(polled.begin(), polled.end(), is_ready)) return;
+        if (Clock::now() >= operation.deadline) fail_late(blamed(awaited.front()), operation);
     }
 }
 
@@ -97,7 +118,7 @@ void PeerMesh::throw_if_ended(const Operation& operation) {
         fail_left(peer, operation);
 }
 
-TcpLink PeerMesh::dial(int peer, Channel channel, const Operation& operation) {
+TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
     TcpLink link;
     try {
         link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));
@@ -105,10 +126,11 @@ TcpLink PeerMesh::dial(int peer, Channel channel, const Operation& operation) {
         fail({CollectiveErrorCode::system, {peer}, rank_text(peer) + " cannot be reached: " + error.what()},
              operation);
     }
-    poll_until(nullptr, &link, peer, operation);
+    const Awaited connected{nullptr, &link, peer};
+    while (!is_writable(link)) wait({&connected, 1}, operation);
     if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
-    auto hello = encode(
-        Hello{channel, membership_.generation, membership_.communicator, rank(), peer, membership_.nonce});
+    auto hello = encode(Hello{channel, membership_.generation, membership_.communicator, rank(), peer,
+                              membership_.nonce, static_cast<std::uint8_t>(lane)});
     iovec part{hello.data(), hello.size()};
     // The first bytes on a fresh connection always fit into its buffer.
     if (link.write_some({&part, 1}) != hello.size()) throw LinkLost{peer, EMSGSIZE};
@@ -122,7 +144,8 @@ void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
     while (held < bytes.size()) {
         iovec rest{bytes.data() + held, bytes.size() - held};
         const std::size_t count = link.read_some({&rest, 1});
-        if (count == 0) poll_until(&link, nullptr, link.peer(), operation);
+        const Awaited answer{&link, nullptr, link.peer()};
+        if (count == 0) wait({&answer, 1}, operation);
         held += count;
     }
     const auto answer = decode_hello_answer(bytes);

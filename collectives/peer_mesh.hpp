@@ -10,7 +10,9 @@
 
 #include <chrono>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "collectives/call.hpp"
 #include "collectives/lateness.hpp"
@@ -25,6 +27,14 @@ namespace ddprun {
 inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
 // How long a rank whose deadline passed waits for the others to say where they are.
 inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
+
+// What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
+// link: that this rank dials.
+struct Awaited {
+    const TcpLink* in = nullptr;
+    const TcpLink* out = nullptr;
+    int peer = -1;
+};
 
 class PeerMesh {
   public:
@@ -47,13 +57,20 @@ class PeerMesh {
     // To be called first in each operation. Throws if the communicator has ended.
     void enter(const Operation& operation);
 
-    // The connections for data to and from a peer, dialled or awaited when used first.
-    TcpLink& outgoing(int peer, const Operation& operation);
-    TcpLink& incoming(int peer, const Operation& operation);
+    // How many connections carry each direction between two ranks.
+    int lanes() const noexcept { return lanes_; }
+    // Whether a rank may look for data again and again before it sleeps: not when the ranks of this machine
+    // share its CPUs.
+    bool spins() const noexcept { return spins_; }
 
-    // Waits until data can be read from `in` or written to `out` (either may be null), or news came that do
-    // not end the operation.
-    void wait(const TcpLink* in, const TcpLink* out, const Operation& operation);
+    // A connection for data to a peer, dialled when used first.
+    TcpLink& outgoing(int peer, int lane, const Operation& operation);
+    // One from a peer; null while it has not dialled. Throws if it never will.
+    TcpLink* incoming(int peer, int lane, const Operation& operation);
+
+    // Waits until one of these can move, or news came that do not end the operation; a connection that was
+    // awaited is such news. At most kMaxLanes.
+    void wait(std::span<const Awaited> awaited, const Operation& operation);
 
     // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
     // left that the operation needs; to be called after news.
@@ -69,24 +86,26 @@ class PeerMesh {
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason);
+    Lifeline& lifeline() noexcept { return lifeline_; }
     bool ended() const { return lifeline_.verdict().has_value(); }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }
 
   private:
     void connect_ring(const Operation& joining);
-    TcpLink dial(int peer, Channel channel, const Operation& operation);
+    TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
     void read_answer(TcpLink& link, const Operation& operation);
-    // Polls for `events` on up to two descriptors and for news; throws at the deadline, blaming `awaited`.
-    void poll_until(const TcpLink* in, const TcpLink* out, int awaited, const Operation& operation);
     // Waits for news until `limit`. False when the limit has passed.
     bool wait_for_news(Clock::time_point limit);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
 
     Membership membership_;
     Lifeline lifeline_;
-    std::map<int, TcpLink> outgoing_;
-    std::map<int, TcpLink> incoming_;
+    const int lanes_;
+    const bool spins_;
+    using LaneOfPeer = std::pair<int, int>;
+    std::map<LaneOfPeer, TcpLink> outgoing_;
+    std::map<LaneOfPeer, TcpLink> incoming_;
 };
 
 }  // namespace ddprun

@@ -11,22 +11,33 @@ RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation
     : mesh_(mesh),
       operation_(operation),
       plan_(plan),
-      writer_(mesh.outgoing(mesh.membership().right(), operation), operation.call) {}
-
-void RingRun::run() {
+      writer_(mesh.outgoing(plan.right, plan.lane, operation), operation.call) {
     skip_finished();
-    bool moved = push();
-    reader_.emplace(mesh_.incoming(mesh_.membership().left(), operation_));
-    while (!received() || !sent()) {
-        if (!moved)
-            mesh_.wait(can_receive() ? &reader_->link() : nullptr, can_send() ? &writer_.link() : nullptr,
-                       operation_);
-        moved = pull();
-        moved = push() || moved;
-    }
 }
 
-bool RingRun::received() const { return reader_->header_done() && in_.step == plan_.schedule.steps(); }
+bool RingRun::move() {
+    // Sent before the left neighbour's connection is there, which may depend on what this rank sends.
+    const bool moved = push();
+    return pull() || moved;
+}
+
+Awaited RingRun::awaited() const {
+    const bool receives = reader_ && can_receive();
+    return {receives ? &reader_->link() : nullptr, can_send() ? &writer_.link() : nullptr, plan_.left};
+}
+
+RingChunk RingRun::chunk(int number) const {
+    const RingChunk& whole = plan_.chunks[static_cast<std::size_t>(number)];
+    const std::size_t first = std::min(whole.count, static_cast<std::size_t>(plan_.lane) * plan_.stride);
+    const std::size_t count = std::min(plan_.stride, whole.count - first);
+    if (count == 0) return {};
+    const std::size_t offset = first * size_of(plan_.type);
+    return {whole.own + offset, whole.kept + offset, count};
+}
+
+bool RingRun::received() const {
+    return reader_ && reader_->header_done() && in_.step == plan_.schedule.steps();
+}
 
 bool RingRun::sent() const { return writer_.header_done() && out_.step == plan_.schedule.steps(); }
 
@@ -56,6 +67,11 @@ std::size_t RingRun::sendable(std::size_t size) const {
 }
 
 bool RingRun::pull() {
+    if (!reader_) {
+        TcpLink* link = mesh_.incoming(plan_.left, plan_.lane, operation_);
+        if (link == nullptr) return false;
+        reader_.emplace(*link);
+    }
     if (!can_receive()) return false;
     const bool had_header = reader_->header_done();
     bool moved = false;
@@ -63,7 +79,7 @@ bool RingRun::pull() {
         reader_->read(nullptr, 0);
         moved = reader_->moved();
     } else {
-        const RingChunk& current = chunk(plan_.schedule.receives(in_.step));
+        const RingChunk current = chunk(plan_.schedule.receives(in_.step));
         in_.done += receive(current, receivable(bytes_of(current)));
         moved = reader_->moved();
     }
@@ -95,7 +111,7 @@ void RingRun::reduce_arrived(const RingChunk& current) {
     combine(plan_.op, plan_.type, kept, plan_.segment.data() + reduced_ % kRingSegment,
             current.own + reduced_, count);
     if (plan_.op == ReduceOp::avg && plan_.schedule.completes(in_.step)) {
-        finish_average(plan_.type, kept, count, mesh_.world_size());
+        finish_average(plan_.type, kept, count, plan_.averaged);
     }
     reduced_ = whole;
 }
@@ -106,7 +122,7 @@ bool RingRun::push() {
         writer_.write(nullptr, 0);
         return writer_.moved();
     }
-    const RingChunk& current = chunk(plan_.schedule.sends(out_.step));
+    const RingChunk current = chunk(plan_.schedule.sends(out_.step));
     const std::byte* source = out_.step == 0 ? current.own : current.kept;
     const std::size_t open = sendable(bytes_of(current)) - out_.done;
     out_.done += writer_.write(source + out_.done, std::min(open, kMaxMove));

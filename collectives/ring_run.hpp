@@ -1,7 +1,8 @@
 // RingRun: carries out one RingSchedule over a PeerMesh: sends and receives at the same time, reducing on the
 // way.
 //
-// All steps of a rank are one message to the right and one from the left. A byte of a chunk is sent on as
+// All steps of a rank are one message to the right and one from the left, for each lane, which takes the same
+// part of every chunk. A byte of a chunk is sent on as
 // soon as it has been received and reduced, so the steps overlap as far as data allows, and no size can fill
 // the sockets' buffers into a standstill: a rank that cannot send still receives.
 #pragma once
@@ -10,8 +11,8 @@
 #include <optional>
 #include <span>
 
+#include "collectives/flow.hpp"
 #include "collectives/message.hpp"
-#include "collectives/peer_mesh.hpp"
 #include "collectives/ring_schedule.hpp"
 #include "collectives/types.hpp"
 
@@ -19,7 +20,7 @@ namespace ddprun {
 
 // Bytes received at most before they are reduced, so that they are still in the cache; a multiple of every
 // element.
-inline constexpr std::size_t kRingSegment = std::size_t{256} << 10;
+inline constexpr std::size_t kRingSegment = kMaxMove;
 
 // Where one chunk lives on this rank.
 struct RingChunk {
@@ -35,17 +36,24 @@ struct RingPlan {
     ReduceOp op;
     std::span<const RingChunk> chunks;  // by number
     std::span<std::byte> segment;       // kRingSegment bytes to receive into
+    int left = 0;                       // ranks of the mesh
+    int right = 0;
+    int averaged = 1;  // by how many ReduceOp::avg divides the complete sums
+    int lane = 0;
+    std::size_t stride = 0;  // elements of every chunk that are this lane's: [lane * stride, + stride)
     // All chunks but the last received share one `kept`, which may be overwritten once it has been sent.
     bool shared_keep = false;
 };
 
-class RingRun {
+class RingRun final : public Flow {
   public:
     // Borrows everything in the plan.
     RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation& operation);
 
-    // Returns when this rank has sent and received all its chunks.
-    void run();
+    // Done when this rank has sent and received all its chunks.
+    bool move() override;
+    bool done() const override { return received() && sent(); }
+    Awaited awaited() const override;
 
   private:
     struct Position {
@@ -64,7 +72,8 @@ class RingRun {
     bool sent() const;
     bool can_receive() const;
     bool can_send() const;
-    const RingChunk& chunk(int number) const { return plan_.chunks[static_cast<std::size_t>(number)]; }
+    // This lane's part of a chunk.
+    RingChunk chunk(int number) const;
     std::size_t bytes_of(const RingChunk& chunk) const { return chunk.count * size_of(plan_.type); }
     void skip_finished();
 

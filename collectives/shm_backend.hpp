@@ -4,19 +4,22 @@
 // By the size of what a rank puts in, in all:
 //   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
-//   above          in staged rounds, see shm_pipeline.hpp; reductions already above 8 KiB of all ranks, if
-//   each
-//                  has a core of its own
+//   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
+//                  already above 8 KiB of all ranks
 //   all_reduce of buffers that allocate() made goes without stages from there on, see shm_direct.hpp
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.
 //
-// The TCP backend beneath stays: its lifeline finds the dead and carries verdicts; send and recv go over it.
+// A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
+//
+// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot; send
+// and recv go over it.
 #pragma once
 
 #include <memory>
 
 #include "collectives/shm_area.hpp"
+#include "collectives/shm_lifeline.hpp"
 #include "collectives/shm_pipeline.hpp"
 #include "collectives/tcp_backend.hpp"
 
@@ -67,6 +70,7 @@ class ShmBackend final : public Backend {
     ShmSegment segment_;
     std::unique_ptr<TcpBackend> tcp_;
     ShmChannel channel_;
+    ShmLifeline lifeline_;
     int rank_;
     int world_size_;
     ShmAreas areas_;

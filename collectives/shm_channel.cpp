@@ -32,10 +32,11 @@ std::uint64_t stamp_of(std::uint64_t call, std::uint32_t fingerprint) { return c
 ShmChannel::ShmChannel(const ShmSegment& segment, PeerMesh& mesh)
     : segment_(segment),
       mesh_(mesh),
-      waiter_(segment, mesh),
-      own_progress_(&segment.progress(mesh.rank())),
-      rank_(mesh.rank()),
-      world_size_(mesh.world_size()) {}
+      ranks_(ranks_of_host(mesh.membership())),
+      waiter_(segment, mesh, ranks_),
+      own_progress_(&segment.progress(ranks_.index)),
+      rank_(ranks_.index),
+      world_size_(ranks_.size()) {}
 
 void ShmChannel::open(const PeerMesh::Operation& operation) {
     operation_ = operation;
@@ -82,7 +83,7 @@ void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
         found.sequence = record.sequence.load(std::memory_order_relaxed);
         return found;
     };
-    mesh_.fail(mismatch_verdict(rank_, read(rank_), peer, read(peer)), operation_);
+    mesh_.fail(mismatch_verdict(mesh_.rank(), read(rank_), ranks_.at(peer), read(peer)), operation_);
 }
 
 void ShmChannel::await_stage(std::uint64_t round) {

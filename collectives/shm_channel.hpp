@@ -26,7 +26,7 @@ struct ShmNote {
 
 class ShmChannel {
   public:
-    // Borrows both.
+    // Borrows both. The segment is shared by the ranks of this host; below, ranks are their places on it.
     ShmChannel(const ShmSegment& segment, PeerMesh& mesh);
 
     int rank() const noexcept { return rank_; }
@@ -94,6 +94,7 @@ class ShmChannel {
 
     const ShmSegment& segment_;
     PeerMesh& mesh_;
+    const RankGroup ranks_;
     ShmWaiter waiter_;
     ShmProgress* own_progress_;
     int rank_;

@@ -3,13 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <vector>
 
+#include "collectives/cpus.hpp"
+#include "collectives/rank_group.hpp"
 #include "collectives/transfer.hpp"
 #include "collectives/tree_schedule.hpp"
 
@@ -39,15 +38,6 @@ std::vector<T> gather(PeerMesh& mesh, const T& mine, PeerMesh::Operation operati
     return held;
 }
 
-// What the control group allows, in whole CPUs; INT_MAX where it sets no limit.
-int cpus_of_control_group() {
-    std::ifstream file("/sys/fs/cgroup/cpu.max");
-    std::string quota;
-    long period = 0;
-    if (!(file >> quota >> period) || quota == "max" || period <= 0) return INT_MAX;
-    return static_cast<int>(std::max(1L, std::strtol(quota.c_str(), nullptr, 10) / period));
-}
-
 // Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
 // less time than its CPUs have tells of fewer; so all ranks count alike.
 void write_cpus(ShmCpus& cpus) {
@@ -65,18 +55,15 @@ void write_cpus(ShmCpus& cpus) {
 
 }  // namespace
 
-bool on_one_host(const Membership& membership) {
-    return std::all_of(membership.members.begin(), membership.members.end(),
-                       [&](const Member& member) { return member.host == membership.member(0).host; });
-}
-
 std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const PeerMesh::Operation& joining) {
+    const RankGroup ranks = ranks_of_host(mesh.membership());
+    const auto first = static_cast<std::size_t>(ranks.at(0));
     std::optional<ShmSegment> segment;
-    if (wanted && mesh.rank() == 0) segment = ShmSegment::create(mesh.membership());
+    if (wanted && ranks.index == 0) segment = ShmSegment::create(mesh.membership());
     try {
         const auto offers = gather(mesh, segment ? segment->offer() : ShmOffer{}, joining);
-        if (wanted && mesh.rank() != 0) segment = ShmSegment::open(offers[0], mesh.membership());
-        if (segment) write_cpus(segment->cpus(mesh.rank()));
+        if (wanted && ranks.index != 0) segment = ShmSegment::open(offers[first], mesh.membership());
+        if (segment) write_cpus(segment->cpus(ranks.index));
         const auto mapped = gather(mesh, static_cast<std::uint8_t>(segment.has_value()), joining);
         if (std::find(mapped.begin(), mapped.end(), std::uint8_t{0}) != mapped.end()) return std::nullopt;
     } catch (const LinkLost& lost) {

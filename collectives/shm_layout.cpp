@@ -20,7 +20,8 @@ ShmLayout::ShmLayout(int world_size) {
     stage_size_ = std::clamp(share, kPage, kShmLargestStage);
     slots_ = page_up(kShmLine * (1 + ranks * kLinesPerRank));
     stages_ = page_up(slots_ + ranks * 2 * slot_size_);
-    size_ = stages_ + ranks * kShmStages * stage_size_;
+    end_ = stages_ + ranks * kShmStages * stage_size_;
+    size_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));
 }
 
 std::size_t ShmLayout::lines_of(int rank) const noexcept {
@@ -38,6 +39,10 @@ std::size_t ShmLayout::record(int rank, int bank) const noexcept {
 std::size_t ShmLayout::progress(int rank) const noexcept { return lines_of(rank) + 4 * kShmLine; }
 std::size_t ShmLayout::bell(int rank) const noexcept { return lines_of(rank) + 5 * kShmLine; }
 std::size_t ShmLayout::cpus(int rank) const noexcept { return lines_of(rank) + 6 * kShmLine; }
+
+std::size_t ShmLayout::life(int rank) const noexcept {
+    return end_ + sizeof(ShmEnd) + static_cast<std::size_t>(rank) * sizeof(ShmLife);
+}
 
 std::size_t ShmLayout::slot(int rank, int bank) const noexcept {
     return slots_ + static_cast<std::size_t>(rank * 2 + bank) * slot_size_;

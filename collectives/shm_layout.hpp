@@ -1,9 +1,10 @@
 // ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
 //
 // A header line, then for each rank: two flag lines, two call records, a progress line, a bell and its CPUs;
-// then two slots a rank for small payloads and three stages a rank for large ones. Every line is written by
-// one rank only (but the count of sleepers in a bell), and has 128 bytes to itself because processors fetch
-// lines in pairs.
+// then two slots a rank for small payloads and three stages a rank for large ones; at the end, the word of
+// the communicator's end and each rank's life. Every line is written by one rank only (but the count of
+// sleepers in a bell, the bit of waiters in a life, and the word of the end), and has 128 bytes to itself
+// because processors fetch lines in pairs.
 //
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
 #pragma once
@@ -18,7 +19,7 @@
 namespace ddprun {
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
-inline constexpr std::uint32_t kShmVersion = 1;
+inline constexpr std::uint32_t kShmVersion = 2;
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
 // A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.
@@ -29,7 +30,9 @@ inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
 inline constexpr int kShmMaxRanks = 256;
 inline constexpr int kShmStages = 3;
-inline constexpr std::size_t kShmCpuWords = 16;  // 1024 CPUs, as the kernel's own cpu_set_t
+inline constexpr std::size_t kShmCpuWords = 16;             // 1024 CPUs, as the kernel's own cpu_set_t
+inline constexpr std::size_t kShmTestament = 1028;          // the longest notice
+inline constexpr std::uint32_t kShmReleased = 0x3fff'ffff;  // no thread's number: Linux has 4 Mi at most
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the ranks share atomics between processes");
 
@@ -77,6 +80,23 @@ struct alignas(kShmLine) ShmCpus {
     std::array<std::uint64_t, kShmCpuWords> words;
 };
 
+// Which rank's testament says why the communicator ended: 1 + its number; 0 while it lives. Set once.
+struct alignas(kShmLine) ShmEnd {
+    std::atomic<std::uint32_t> first;
+};
+
+// One rank's life, see shm_lifeline.hpp.
+struct alignas(kShmLine) ShmLife {
+    // A robust futex: 0 before the rank has come, then the number of the thread that holds it, kShmReleased
+    // after the rank has left. The kernel sets FUTEX_OWNER_DIED.
+    std::atomic<std::uint32_t> word;
+    // 1: the rank's process has called exit().
+    std::atomic<std::uint32_t> exited;
+    // Why the communicator ended, as far as this rank knows: bytes of an encoded notice; 0 while it lives.
+    std::atomic<std::uint32_t> testament_size;
+    std::array<std::byte, kShmTestament> testament;
+};
+
 class ShmLayout {
   public:
     // For 2 to kShmMaxRanks ranks.
@@ -94,6 +114,8 @@ class ShmLayout {
     std::size_t progress(int rank) const noexcept;
     std::size_t bell(int rank) const noexcept;
     std::size_t cpus(int rank) const noexcept;
+    std::size_t end() const noexcept { return end_; }
+    std::size_t life(int rank) const noexcept;
     std::size_t slot(int rank, int bank) const noexcept;
     std::size_t stage(int rank, int buffer) const noexcept;
 
@@ -105,6 +127,7 @@ class ShmLayout {
     std::size_t stage_size_;
     std::size_t slots_;
     std::size_t stages_;
+    std::size_t end_;
     std::size_t size_;
 };
 

@@ -22,21 +22,23 @@ bool is_of(const ShmHeader& header, const Membership& membership) {
 }  // namespace
 
 std::optional<ShmSegment> ShmSegment::create(const Membership& membership) {
-    if (membership.world_size() > kShmMaxRanks) return std::nullopt;
-    const ShmLayout layout(membership.world_size());
+    const int ranks = membership.local_world_size();
+    if (ranks > kShmMaxRanks) return std::nullopt;
+    const ShmLayout layout(ranks);
     auto mapping = ShmMapping::create(layout.size());
     if (!mapping) return std::nullopt;
-    ShmSegment segment(std::move(*mapping), layout, membership.world_size());
+    ShmSegment segment(std::move(*mapping), layout, ranks);
     segment.at<ShmHeader>(0) = header_of(membership);
     return segment;
 }
 
 std::optional<ShmSegment> ShmSegment::open(const ShmOffer& offer, const Membership& membership) {
-    if (membership.world_size() > kShmMaxRanks) return std::nullopt;
-    const ShmLayout layout(membership.world_size());
+    const int ranks = membership.local_world_size();
+    if (ranks > kShmMaxRanks) return std::nullopt;
+    const ShmLayout layout(ranks);
     auto mapping = ShmMapping::open(offer, layout.size());
     if (!mapping) return std::nullopt;
-    ShmSegment segment(std::move(*mapping), layout, membership.world_size());
+    ShmSegment segment(std::move(*mapping), layout, ranks);
     if (!is_of(segment.at<ShmHeader>(0), membership)) return std::nullopt;
     return segment;
 }

@@ -29,6 +29,8 @@ class ShmSegment {
     ShmProgress& progress(int rank) const { return at<ShmProgress>(layout_.progress(rank)); }
     ShmBell& bell(int rank) const { return at<ShmBell>(layout_.bell(rank)); }
     ShmCpus& cpus(int rank) const { return at<ShmCpus>(layout_.cpus(rank)); }
+    ShmEnd& end() const { return at<ShmEnd>(layout_.end()); }
+    ShmLife& life(int rank) const { return at<ShmLife>(layout_.life(rank)); }
     std::byte* slot(int rank, int bank) const { return mapping_.base() + layout_.slot(rank, bank); }
     std::byte* stage(int rank, int buffer) const { return mapping_.base() + layout_.stage(rank, buffer); }
 

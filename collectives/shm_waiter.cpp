@@ -18,6 +18,7 @@ using Clock = PeerMesh::Clock;
 // Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth one.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerLook = 64;
+constexpr int kLooksPerPause = 16;
 // Before a rank moves to another CPU again.
 constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
@@ -46,11 +47,13 @@ int cpus_of_all(const ShmSegment& segment) {
 
 }  // namespace
 
-ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh)
+ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks)
     : segment_(segment),
       mesh_(mesh),
-      own_bell_(&segment.bell(mesh.rank())),
-      crowded_(mesh.world_size() > cpus_of_all(segment)) {
+      ranks_(ranks),
+      own_bell_(&segment.bell(ranks.index)),
+      crowded_(ranks.size() > cpus_of_all(segment)),
+      spins_(!crowded_ && mesh.spins()) {
     mesh_.on_news([this] { on_news(); });
 }
 
@@ -77,14 +80,17 @@ void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
 }
 
 void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
-    for (int i = 0; !crowded_ && i < kPausesPerLook; ++i) {
-        if (condition.met()) return;
+    for (int i = 0; spins_ && i < kPausesPerLook; ++i) {
+        // A pause takes long enough to be felt by the smallest operations.
+        for (int look = 0; look < kLooksPerPause; ++look) {
+            if (condition.met()) return;
+        }
         pause();
     }
     settle();
     if (operation.deadline == Clock::time_point::max())
         operation.deadline = Clock::now() + operation.limit.length;
-    if (!crowded_) {
+    if (spins_) {
         leave_cpu_of(peer);
         if (spin(condition, operation)) return;
     }
@@ -95,7 +101,7 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
     }
     while (!condition.met()) {
         look_at_news(operation);
-        if (Clock::now() >= operation.deadline) mesh_.fail_late(peer, operation);
+        if (Clock::now() >= operation.deadline) mesh_.fail_late(ranks_.at(peer), operation);
         wait_for_bell(peer, condition, operation.deadline);
     }
 }
@@ -105,7 +111,7 @@ void ShmWaiter::leave_cpu_of(int peer) {
     const auto cpu = static_cast<std::uint32_t>(own + 1);
     if (own_bell_->cpu.load(std::memory_order_relaxed) != cpu)
         own_bell_->cpu.store(cpu, std::memory_order_relaxed);
-    if (mesh_.rank() < peer || segment_.bell(peer).cpu.load(std::memory_order_relaxed) != cpu) return;
+    if (ranks_.index < peer || segment_.bell(peer).cpu.load(std::memory_order_relaxed) != cpu) return;
     const auto now = Clock::now();
     cpu_set_t all;
     if (own < 0 || now - last_move_ < kStay || ::sched_getaffinity(0, sizeof(all), &all) != 0) return;

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "collectives/peer_mesh.hpp"
+#include "collectives/rank_group.hpp"
 #include "collectives/shm_segment.hpp"
 
 namespace ddprun {
@@ -30,16 +31,18 @@ struct ShmCondition {
 
 class ShmWaiter {
   public:
-    // Both borrowed. Hangs itself on the mesh's news until destroyed.
-    ShmWaiter(const ShmSegment& segment, PeerMesh& mesh);
+    // All borrowed; `ranks` are those that share the segment, in the order of their places in it. Hangs
+    // itself on the mesh's news until destroyed.
+    ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks);
     ~ShmWaiter();
     ShmWaiter(const ShmWaiter&) = delete;
     ShmWaiter& operator=(const ShmWaiter&) = delete;
 
+    // True if the ranks of the segment cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return crowded_; }
 
-    // Waits for `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the operation's deadline
-    // from its limit when the first wait is a long one.
+    // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
+    // operation's deadline from its limit when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
         if (!condition.met()) wait_long(peer, condition, operation);
     }
@@ -74,8 +77,10 @@ class ShmWaiter {
 
     const ShmSegment& segment_;
     PeerMesh& mesh_;
+    const RankGroup& ranks_;
     ShmBell* own_bell_;
     bool crowded_;
+    bool spins_;
     bool owes_ring_ = false;
     PeerMesh::Clock::time_point last_move_;
     std::atomic<std::uint32_t> news_{0};

@@ -28,7 +28,7 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
     try {
         entry.nonce = random_nonce();
         listener.emplace(old.self.endpoint.host);
-        entry.member = {listener->endpoint(), old.self.host};
+        entry.member = {listener->endpoint(), old.self.host, old.self.sockets};
     } catch (const boost::system::system_error& error) {
         // The others are told why, instead of waiting for this rank.
         entry.problem = error.what();

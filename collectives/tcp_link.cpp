@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kProbeSeconds = 1;
 constexpr int kProbes = 4;
+// The kernel doubles it.
+constexpr int kLocalBuffer = 1 << 20;
 
 struct SocketAddress {
     sockaddr_storage storage{};
@@ -82,6 +84,17 @@ void tune(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
+// Of a connection within this machine. No packet is lost there, so a congestion control that paces packets by
+// timers (BBR) only costs time; and what is on its way should fit into the processor's cache, which the
+// kernel's own choice of buffers does not care for. Measured: 5 instead of 2 to 3 GB/s each way with BBR as
+// the system's.
+void tune_within_machine(int fd) {
+    constexpr char kControl[] = "reno";  // always there, and allowed to everybody
+    ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kControl, sizeof(kControl) - 1);
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kLocalBuffer, sizeof(kLocalBuffer));
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kLocalBuffer, sizeof(kLocalBuffer));
+}
+
 FileDescriptor open_socket(int family, int type) {
     FileDescriptor fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) fail_errno(errno, "cannot open a socket");
@@ -139,7 +152,13 @@ TcpListener::TcpListener(const std::string& address) {
 
 FileDescriptor TcpListener::accept() {
     FileDescriptor fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) tune(fd.get());
+    if (!fd) return fd;
+    tune(fd.get());
+    SocketAddress peer;
+    peer.length = sizeof(peer.storage);
+    if (::getpeername(fd.get(), peer.get(), &peer.length) == 0 && host_of(peer) == endpoint_.host) {
+        tune_within_machine(fd.get());
+    }
     return fd;
 }
 
@@ -150,6 +169,7 @@ FileDescriptor begin_connect(const Endpoint& endpoint) {
     if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
         fail_errno(errno, "cannot connect to " + to_string(endpoint));
     }
+    if (host_of(local_address(fd.get())) == endpoint.host) tune_within_machine(fd.get());
     return fd;
 }
 

@@ -1,6 +1,7 @@
 #include "collectives/transfer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace ddprun {
@@ -8,25 +9,24 @@ namespace {
 
 enum class Sends { at_once, what_was_received };
 
-class Exchange {
+// One lane's part of a message each way.
+class Exchange final : public Flow {
   public:
-    Exchange(PeerMesh& mesh, const Incoming& in, const Outgoing& out, Sends sends,
+    Exchange(PeerMesh& mesh, int lane, const Incoming& in, const Outgoing& out, Sends sends,
              const PeerMesh::Operation& operation)
-        : mesh_(mesh), operation_(operation), in_(in), out_(out), sends_(sends) {
-        if (out.to >= 0) writer_.emplace(mesh.outgoing(out.to, operation), operation.call);
+        : mesh_(mesh), operation_(operation), lane_(lane), in_(in), out_(out), sends_(sends) {
+        if (out.to >= 0) writer_.emplace(mesh.outgoing(out.to, lane, operation), operation.call);
     }
 
-    void run() {
-        // Sent before waiting for the sender's connection, which may depend on what this rank sends.
-        bool moved = push();
-        if (in_.from >= 0) reader_.emplace(mesh_.incoming(in_.from, operation_));
-        while (!received() || !sent()) {
-            if (!moved)
-                mesh_.wait(received() ? nullptr : &reader_->link(), can_send() ? &writer_->link() : nullptr,
-                           operation_);
-            moved = pull();
-            moved = push() || moved;
-        }
+    bool move() override {
+        // Sent before the sender's connection is there, which may depend on what this rank sends.
+        const bool moved = push();
+        return pull() || moved;
+    }
+    bool done() const override { return received() && sent(); }
+    Awaited awaited() const override {
+        const bool receives = !received() && reader_;
+        return {receives ? &reader_->link() : nullptr, can_send() ? &writer_->link() : nullptr, in_.from};
     }
 
   private:
@@ -39,6 +39,11 @@ class Exchange {
 
     bool pull() {
         if (received()) return false;
+        if (!reader_) {
+            TcpLink* link = mesh_.incoming(in_.from, lane_, operation_);
+            if (link == nullptr) return false;
+            reader_.emplace(*link);
+        }
         const bool had_header = reader_->header_done();
         in_done_ += reader_->read(in_.data + in_done_, std::min(in_.size - in_done_, kMaxMove));
         if (!had_header && reader_->header_done()) require_same_call(mesh_, *reader_, operation_);
@@ -53,6 +58,7 @@ class Exchange {
 
     PeerMesh& mesh_;
     const PeerMesh::Operation& operation_;
+    int lane_;
     Incoming in_;
     Outgoing out_;
     Sends sends_;
@@ -61,6 +67,31 @@ class Exchange {
     std::size_t in_done_ = 0;
     std::size_t out_done_ = 0;
 };
+
+// Each lane takes its range of the bytes; the two directions may have different lengths.
+void exchange(PeerMesh& mesh, const Incoming& in, const Outgoing& out, Sends sends,
+              const PeerMesh::Operation& operation) {
+    const int in_lanes = in.from < 0 ? 0 : lanes_for(in.size, mesh.lanes());
+    const int out_lanes = out.to < 0 ? 0 : lanes_for(out.size, mesh.lanes());
+    std::array<std::optional<Exchange>, kMaxLanes> exchanges;
+    std::array<Flow*, kMaxLanes> flows{};
+    const int lanes = std::max(in_lanes, out_lanes);
+    for (int lane = 0; lane < lanes; ++lane) {
+        Incoming lane_in;
+        Outgoing lane_out;
+        if (lane < in_lanes) {
+            const Range part = chunk_range(in.size, in_lanes, lane);
+            lane_in = {in.from, in.data + part.begin, part.size};
+        }
+        if (lane < out_lanes) {
+            const Range part = chunk_range(out.size, out_lanes, lane);
+            lane_out = {out.to, out.data + part.begin, part.size};
+        }
+        const auto index = static_cast<std::size_t>(lane);
+        flows[index] = &exchanges[index].emplace(mesh, lane, lane_in, lane_out, sends, operation);
+    }
+    run_flows(mesh, std::span(flows).first(static_cast<std::size_t>(lanes)), operation);
+}
 
 }  // namespace
 
@@ -76,14 +107,13 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const PeerMe
 }
 
 void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation) {
-    Exchange(mesh, in, out, Sends::at_once, operation).run();
+    exchange(mesh, in, out, Sends::at_once, operation);
 }
 
 void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
            const PeerMesh::Operation& operation) {
-    Exchange(mesh, {from, data, size}, {to, data, size}, from < 0 ? Sends::at_once : Sends::what_was_received,
-             operation)
-        .run();
+    exchange(mesh, {from, data, size}, {to, data, size}, from < 0 ? Sends::at_once : Sends::what_was_received,
+             operation);
 }
 
 }  // namespace ddprun

@@ -1,18 +1,17 @@
 // Transfer: one message in and one message out at the same time, over a PeerMesh.
 //
 // Both directions move as far as they can and wait for neither in particular; so two ranks may send to each
-// other any amount without ever filling the sockets' buffers into a standstill.
+// other any amount without ever filling the sockets' buffers into a standstill. Large messages go by all
+// lanes.
 #pragma once
 
 #include <cstddef>
 
+#include "collectives/flow.hpp"
 #include "collectives/message.hpp"
 #include "collectives/peer_mesh.hpp"
 
 namespace ddprun {
-
-// The most that one system call moves, so that the other direction gets its turn.
-inline constexpr std::size_t kMaxMove = std::size_t{1} << 20;
 
 // To be called when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
 // unless the sender is in the same call.

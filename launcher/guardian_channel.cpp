@@ -25,13 +25,6 @@ constexpr char kInFile = 'f';  // in the last descriptor
 
 constexpr std::size_t kMaxPacketDescriptors = GuardianChannel::kMaxDescriptors + 1;
 
-OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
-    if (fd.get() > STDERR_FILENO) return fd;
-    OwnedDescriptor moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    if (!moved) fail_errno(errno, "cannot make a socket for the guardian");
-    return moved;
-}
-
 // 0 or an errno.
 int make_file(std::string_view bytes, OwnedDescriptor& file) {
     file.reset(::memfd_create("ddprun-order", MFD_CLOEXEC));
@@ -73,8 +66,10 @@ std::pair<GuardianChannel, GuardianChannel> GuardianChannel::make_pair() {
     }
     OwnedDescriptor first(ends[0]);
     OwnedDescriptor second(ends[1]);
-    return {GuardianChannel(above_standard_streams(std::move(first))),
-            GuardianChannel(above_standard_streams(std::move(second)))};
+    first = above_standard_streams(std::move(first));
+    second = above_standard_streams(std::move(second));
+    if (!first || !second) fail_errno(errno, "cannot make a socket for the guardian");
+    return {GuardianChannel(std::move(first)), GuardianChannel(std::move(second))};
 }
 
 int GuardianChannel::send(std::string_view bytes, std::span<const int> descriptors) {

@@ -83,6 +83,13 @@ std::vector<WorkerStatus> workers_of(const json::object& result, int node_rank) 
     return workers;
 }
 
+std::optional<json::object> parse_object(std::string_view text) {
+    json::error_code trouble;
+    json::value root = json::parse(text, trouble);
+    if (trouble || !root.is_object()) return std::nullopt;
+    return std::move(root.get_object());
+}
+
 }  // namespace
 
 std::string to_json(const JobRecord& record) {
@@ -103,11 +110,10 @@ std::string to_json(const JobRecord& record) {
 }
 
 std::optional<JobRecord> parse_job_record(std::string_view text) {
-    json::error_code trouble;
-    const json::value root = json::parse(text, trouble);
-    if (trouble || !root.is_object()) return std::nullopt;
+    const auto root = parse_object(text);
+    if (!root) return std::nullopt;
     JobRecord record;
-    Members members(root.get_object());
+    Members members(*root);
     members.text("id", record.id);
     members.text("job_id", record.job_id);
     members.text("entry_name", record.entry_name);
@@ -123,11 +129,10 @@ std::optional<JobRecord> parse_job_record(std::string_view text) {
 }
 
 std::optional<JobEnd> parse_job_end(std::string_view text) {
-    json::error_code trouble;
-    const json::value root = json::parse(text, trouble);
-    if (trouble || !root.is_object()) return std::nullopt;
+    const auto root = parse_object(text);
+    if (!root) return std::nullopt;
     JobEnd end;
-    Members members(root.get_object());
+    Members members(*root);
     members.number("exit_code", end.exit_code);
     members.text("outcome", end.outcome);
     members.text("message", end.message);
@@ -137,7 +142,7 @@ std::optional<JobEnd> parse_job_end(std::string_view text) {
     int node_rank = 0;
     members.number("node_rank", node_rank);
     if (!members.whole()) return std::nullopt;
-    end.workers = workers_of(root.get_object(), node_rank);
+    end.workers = workers_of(*root, node_rank);
     return end;
 }
 

@@ -1,6 +1,7 @@
 // OwnedDescriptor: a descriptor that is closed with its owner. Move-only.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -28,5 +29,12 @@ class OwnedDescriptor {
   private:
     int fd_;
 };
+
+// The same file under a number that is none of the standard streams': a launcher that was entered without
+// them is given those numbers. Empty, with errno set, if `fd` is empty or there is no other number.
+inline OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
+    if (!fd || fd.get() > STDERR_FILENO) return fd;
+    return OwnedDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
 
 }  // namespace ddprun

@@ -12,12 +12,6 @@
 namespace ddprun {
 namespace {
 
-// A launcher that was entered without standard streams is given their numbers.
-OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
-    if (!fd || fd.get() > STDERR_FILENO) return fd;
-    return OwnedDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-}
-
 void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 // Without a writer, and with errno set, where there are no pseudo-terminals.

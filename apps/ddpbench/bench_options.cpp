@@ -151,6 +151,8 @@ void describe(CLI::App& app, BenchOptions& options, int& timeout) {
            "1: buffers are allocated from the communicator (0)")
         ->type_name("N");
     app.add_flag("-I,--statistics", options.statistics, "also the iterations' extremes, p99 and variation");
+    app.add_flag("--overlap", options.overlap,
+                 "of all_reduce: how much of it goes on behind the caller's own work");
     app.add_option("-J,--json", options.json_file, "write all rows to this file, as JSON")->type_name("FILE");
     add_number(app, "-T,--timeout", timeout, 1, 86'400, "seconds for one call, then it fails (300)");
     app.set_version_flag("--version", "ddpbench " DDPRUN_VERSION);
@@ -176,6 +178,9 @@ std::variant<BenchOptions, BenchCommandEnd> parse_bench_options(std::vector<std:
         options.timeout = std::chrono::seconds(timeout);
         if (options.min_bytes > options.max_bytes) {
             throw CLI::ValidationError("-b", "the smallest size is larger than the largest (-e)");
+        }
+        if (options.overlap && options.operation->name != "all_reduce") {
+            throw CLI::ValidationError("--overlap", "measures all_reduce only");
         }
         if (sizes_of(options).size() > kMaxSizes) throw CLI::ValidationError("-i", "too many sizes");
     } catch (const CLI::CallForHelp&) {

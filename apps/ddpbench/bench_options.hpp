@@ -31,6 +31,7 @@ struct BenchOptions {
     Averaging averaging = Averaging::mean;
     bool registered = false;  // buffers from Communicator::allocate()
     bool statistics = false;
+    bool overlap = false;   // instead of the table: see overlap.hpp
     std::string json_file;  // empty: none
     std::chrono::seconds timeout{300};
 };

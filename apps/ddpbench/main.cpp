@@ -8,6 +8,7 @@
 
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
+#include "apps/ddpbench/overlap.hpp"
 #include "apps/ddpbench/probe.hpp"
 
 namespace {
@@ -67,6 +68,11 @@ int run(const BenchOptions& options) {
                     communicator.local_world_size());
     }
     show_probe(communicator, "before");
+    if (options.overlap) {
+        const auto rows = run_overlap(communicator, options);
+        if (shows) std::fputs(overlap_table(rows).c_str(), stdout);
+        return 0;
+    }
     if (shows) std::fputs(table_head(options.statistics).c_str(), stdout);
     const auto rows = run_benchmark(communicator, options, [&](const BenchRow& row) {
         if (!shows) return;

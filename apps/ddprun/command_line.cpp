@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "rendezvous/network.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -14,6 +16,7 @@ struct Texts {
     std::string nproc_per_node = "1";
     std::string master_addr;
     std::string master_port;
+    std::string networks;
     std::string rdzv_backend = "static";
     std::string rdzv_endpoint;
     std::string rdzv_id = "none";
@@ -81,6 +84,10 @@ void add_nodes(CLI::App& app, Texts& texts) {
                   "Address or name of node 0, as the other nodes reach it", "PET_MASTER_ADDR");
     section.value("--master-port", texts.master_port, "PORT",
                   "Port on node 0 (a free one on a single node, else 29500)", "PET_MASTER_PORT");
+    section.value("--net", texts.networks, "CIDR,…",
+                  "Networks by which the workers of different nodes reach each other, like 10.0.0.0/8; sets "
+                  "DDPRUN_NET (that of --master-addr)",
+                  nullptr);
     section.flag("--standalone", texts.standalone, "One node and a free port; the default on one node",
                  "PET_STANDALONE");
 }
@@ -280,6 +287,13 @@ void set_master(CommandLine& line, const Texts& texts) {
     if (endpoint->port != 0) line.master_port = endpoint->port;
 }
 
+void set_networks(CommandLine& line, const Texts& texts) {
+    line.networks = texts.networks;
+    if (texts.networks.empty() || parse_networks(texts.networks)) return;
+    throw UsageError("--net " + texts.networks +
+                     ": must be networks like 10.0.0.0/8 or fd00::/8, with commas between");
+}
+
 void check_together(const CommandLine& line, const Texts& texts) {
     if (texts.rdzv_backend != "static") {
         throw UsageError("--rdzv-backend " + texts.rdzv_backend + ": only static is supported");
@@ -371,6 +385,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
     line.node_rank = bounded("--node-rank", texts.node_rank, 0, kMaxNodes);
     line.nproc_per_node = parse_nproc(texts.nproc_per_node);
     set_master(line, texts);
+    set_networks(line, texts);
     line.run_id = texts.rdzv_id;
     line.role = texts.role;
     line.join_timeout_s = parse_rdzv_conf(texts.rdzv_conf, line.join_timeout_s);

@@ -92,6 +92,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     options.environment = facts.environment;
+    if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.hangup_ignored = facts.hangup_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
         const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));

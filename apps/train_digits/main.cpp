@@ -26,6 +26,7 @@
 #include "apps/train_digits/options.hpp"
 #include "apps/train_digits/trainer.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/training.hpp"
 
 namespace ddprun {
 namespace {
@@ -54,17 +55,17 @@ void print_accuracy(std::int64_t correct, std::size_t images) {
 // Only rank 0 saves, so only it looks at --save, and all ranks end alike: false on all of them if the model
 // cannot go there, after rank 0 has printed why.
 bool save_is_possible(Communicator& communicator, const std::string& path) {
-    std::int32_t possible = 1;
-    if (communicator.rank() == 0 && !path.empty()) {
-        try {
-            require_writable_place(path);
-        } catch (const InputError& error) {
-            std::cerr << "train_digits: --save: " + std::string(error.what()) + "\n";
-            possible = 0;
-        }
+    try {
+        run_on_rank(communicator, 0, [&] {
+            if (!path.empty()) require_writable_place(path);
+        });
+        return true;
+    } catch (const InputError& error) {
+        std::cerr << "train_digits: --save: " + std::string(error.what()) + "\n";
+    } catch (const ActionFailed&) {
+        // Said by rank 0.
     }
-    communicator.broadcast(std::span(&possible, 1), 0);
-    return possible == 1;
+    return false;
 }
 
 int run_training(Communicator& communicator, const Options& options, const DigitsSplit& digits) {

@@ -8,6 +8,7 @@
 // the inner loops run over contiguous memory and become vector instructions).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,6 +21,10 @@ struct MlpShape {
     std::size_t hidden = 0;
     std::size_t outputs = 0;
 
+    // Of the four parts, in the order above.
+    std::array<std::size_t, 4> parameter_sizes() const {
+        return {inputs * hidden, hidden, hidden * outputs, outputs};
+    }
     std::size_t parameter_count() const { return (inputs + 1) * hidden + (hidden + 1) * outputs; }
     bool operator==(const MlpShape&) const = default;
 };

@@ -18,8 +18,7 @@ Replica::Replica(const Digits& train, const TrainingPlan& plan, int rank, int wo
       sampler_(train.size(), world_size, rank, {.shuffle = true, .seed = plan.seed}),
       mlp_(shape_of(plan)),
       parameters_(initial_parameters(mlp_.shape(), plan.seed)),
-      velocity_(parameters_.size(), 0.0f),
-      sums_(parameters_.size() + 2) {}
+      velocity_(parameters_.size(), 0.0f) {}
 
 std::size_t Replica::steps_per_epoch() const {
     return (train_.size() + plan_.batch_size - 1) / plan_.batch_size;
@@ -30,19 +29,15 @@ std::size_t Replica::images_in(std::size_t step) const {
 }
 
 void Replica::begin_epoch(int epoch) {
-    epoch_ = epoch;
+    epoch_number_ = epoch;
     sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
     indices_ = sampler_.indices();
-    epoch_loss_ = 0;
-    epoch_correct_ = 0;
-    epoch_images_ = 0;
+    epoch_ = {};
 }
 
-std::span<double> Replica::compute(std::size_t step) {
-    std::fill(sums_.begin(), sums_.end(), 0.0);
-    const std::span<double> gradients = std::span(sums_).first(parameters_.size());
-    double loss = 0;
-    int correct = 0;
+StepSums Replica::compute(std::size_t step, std::span<double> gradients) {
+    std::fill(gradients.begin(), gradients.end(), 0.0);
+    StepSums sums;
     // Index j of this rank is place rank + j * world_size of the epoch's order. Places from train_.size() on
     // are the sampler's repetitions; the last step ends before them.
     const std::size_t begin = step * plan_.batch_size;
@@ -50,31 +45,30 @@ std::span<double> Replica::compute(std::size_t step) {
     std::size_t j = begin > rank_ ? (begin - rank_ + world_size_ - 1) / world_size_ : 0;
     for (; rank_ + j * world_size_ < end; ++j) {
         const std::size_t index = indices_[j];
-        augment(train_.image(index), plan_.seed, epoch_, index, seen_);
+        augment(train_.image(index), plan_.seed, epoch_number_, index, seen_);
         const Outcome outcome = mlp_.add_gradients(parameters_, seen_, train_.labels[index], gradients);
-        loss += static_cast<double>(outcome.loss);
-        correct += outcome.correct;
+        sums.loss += static_cast<double>(outcome.loss);
+        sums.correct += outcome.correct ? 1 : 0;
+        ++sums.images;
     }
-    sums_[parameters_.size()] = loss;
-    sums_[parameters_.size() + 1] = correct;
-    return sums_;
+    epoch_.loss += sums.loss;
+    epoch_.correct += sums.correct;
+    epoch_.images += sums.images;
+    return sums;
 }
 
-void Replica::apply(std::size_t step) {
+void Replica::apply(std::size_t step, std::span<const double> gradients) {
     const double scale = 1.0 / static_cast<double>(images_in(step));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        velocity_[i] = plan_.momentum * velocity_[i] + static_cast<float>(scale * sums_[i]);
+        velocity_[i] = plan_.momentum * velocity_[i] + static_cast<float>(scale * gradients[i]);
         parameters_[i] -= plan_.learning_rate * velocity_[i];
     }
-    epoch_loss_ += sums_[parameters_.size()];
-    epoch_correct_ += sums_[parameters_.size() + 1];
-    epoch_images_ += images_in(step);
 }
 
-EpochResult Replica::epoch_result() const {
-    if (epoch_images_ == 0) return {};
-    const auto images = static_cast<double>(epoch_images_);
-    return {.loss = epoch_loss_ / images, .accuracy = epoch_correct_ / images};
+EpochResult Replica::own_result() const {
+    if (epoch_.images == 0) return {};
+    const auto images = static_cast<double>(epoch_.images);
+    return {.loss = epoch_.loss / images, .accuracy = static_cast<double>(epoch_.correct) / images};
 }
 
 std::size_t count_correct(const MlpShape& shape, std::span<const float> parameters, const Digits& digits,

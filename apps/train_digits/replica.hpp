@@ -8,11 +8,11 @@
 //
 //     replica.begin_epoch(epoch);
 //     for (step = 0; step < replica.steps_per_epoch(); ++step) {
-//         std::span<double> sums = replica.compute(step);   // this rank's part
-//         … sums become the sum over all ranks …
-//         replica.apply(step);
+//         replica.compute(step, gradients);    // this rank's part
+//         … gradients become the sums over all ranks …
+//         replica.apply(step, gradients);
 //     }
-//     replica.epoch_result();
+//     replica.own_result();                    // … becomes the mean over all ranks …
 #pragma once
 
 #include <array>
@@ -44,6 +44,13 @@ struct EpochResult {
     double accuracy = 0;  // likewise, 0 … 1
 };
 
+// Over some of a rank's images.
+struct StepSums {
+    double loss = 0;
+    std::size_t correct = 0;
+    std::size_t images = 0;
+};
+
 class Replica {
   public:
     // `train` must outlive the replica. 0 <= rank < world_size.
@@ -54,15 +61,17 @@ class Replica {
     // Epochs are numbered from 0; each has its own order.
     void begin_epoch(int epoch);
 
-    // This rank's sums over its images of the step: all gradients, then the loss, then the number of right
-    // answers. The memory is the replica's; valid until the next call of compute.
-    std::span<double> compute(std::size_t step);
+    // `gradients`, one for each parameter, become this rank's sums over its images of the step. Returns their
+    // part of own_result(), in sums.
+    StepSums compute(std::size_t step, std::span<double> gradients);
 
-    // Takes what compute returned, by now the sums over all ranks, and moves the parameters.
-    void apply(std::size_t step);
+    // Takes what compute made, by now the sums over all ranks, and moves the parameters.
+    void apply(std::size_t step, std::span<const double> gradients);
 
-    // Of the steps applied since begin_epoch; all zero before the first.
-    EpochResult epoch_result() const;
+    // The means over this rank's images since begin_epoch; zero before the first.
+    EpochResult own_result() const;
+    // How many those were.
+    std::size_t own_images() const { return epoch_.images; }
 
     std::span<float> parameters() { return parameters_; }
     std::span<const float> parameters() const { return parameters_; }
@@ -78,13 +87,10 @@ class Replica {
     Mlp mlp_;
     std::vector<float> parameters_;
     std::vector<float> velocity_;
-    std::vector<double> sums_;                // gradients, loss, right answers
     std::array<float, kImagePixels> seen_{};  // the image at hand, augmented
     std::vector<std::size_t> indices_;        // this rank's in the epoch
-    int epoch_ = 0;
-    double epoch_loss_ = 0;
-    double epoch_correct_ = 0;
-    std::size_t epoch_images_ = 0;
+    int epoch_number_ = 0;
+    StepSums epoch_;
 };
 
 // How many of this rank's images (rank, rank + world_size, …) the parameters name rightly.

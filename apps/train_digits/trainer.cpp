@@ -8,6 +8,8 @@
 
 #include "apps/train_digits/agreement.hpp"
 #include "apps/train_digits/fingerprint.hpp"
+#include "collectives/grad_buckets.hpp"
+#include "collectives/training.hpp"
 
 namespace ddprun {
 
@@ -22,6 +24,13 @@ std::uint64_t fingerprint_of(std::span<const float> parameters) {
 template <class T>
 void add_value(Fingerprint& fingerprint, const T& value) {
     fingerprint.add_values(std::span(&value, 1));
+}
+
+EpochResult average_over_ranks(Communicator& communicator, const Replica& replica) {
+    const EpochResult own = replica.own_result();
+    std::array<double, 2> means{own.loss, own.accuracy};
+    average(communicator, std::span(means), static_cast<double>(replica.own_images()));
+    return {.loss = means[0], .accuracy = means[1]};
 }
 
 void require_finite(const EpochResult& result, int epoch, const TrainingPlan& plan) {
@@ -67,19 +76,25 @@ std::uint64_t fingerprint_of(const DigitsSplit& digits) {
 TrainedModel train(Communicator& communicator, const Digits& digits, const TrainingPlan& plan,
                    std::ostream& out, ProgressStyle style) {
     Replica replica(digits, plan, communicator.rank(), communicator.world_size());
-    communicator.broadcast(replica.parameters(), 0);
+    broadcast_state(communicator, std::array<StatePart, 1>{replica.parameters()});
+    GradBucketsOptions options;
+    options.average = false;  // the replica divides by the images of the step
+    GradBuckets<double> gradients(communicator, shape_of(plan).parameter_sizes(), options);
 
     const std::size_t steps = replica.steps_per_epoch();
     Progress progress(out, communicator.rank() == 0 ? style : ProgressStyle::none, plan.epochs, steps);
     for (int epoch = 0; epoch < plan.epochs; ++epoch) {
         replica.begin_epoch(epoch);
         for (std::size_t step = 0; step < steps; ++step) {
-            communicator.all_reduce(replica.compute(step), ReduceOp::sum);
-            replica.apply(step);
+            replica.compute(step, gradients.gradients());
+            for (std::size_t i = gradients.parameters(); i > 0; --i) gradients.mark_ready(i - 1);
+            gradients.wait_all();
+            replica.apply(step, gradients.gradients());
             progress.step_done(epoch, step);
         }
-        progress.epoch_done(epoch, replica.epoch_result());
-        require_finite(replica.epoch_result(), epoch, plan);
+        const EpochResult result = average_over_ranks(communicator, replica);
+        progress.epoch_done(epoch, result);
+        require_finite(result, epoch, plan);
     }
 
     const std::span<const float> parameters = replica.parameters();

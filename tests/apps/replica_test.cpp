@@ -1,6 +1,7 @@
 #include "apps/train_digits/replica.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -25,16 +26,22 @@ Run train_together(const DigitsSplit& digits, const TrainingPlan& plan, int repl
     for (int epoch = 0; epoch < plan.epochs; ++epoch) {
         for (Replica& rank : ranks) rank.begin_epoch(epoch);
         for (std::size_t step = 0; step < ranks.front().steps_per_epoch(); ++step) {
-            std::vector<std::span<double>> parts;
-            for (Replica& rank : ranks) parts.push_back(rank.compute(step));
-            for (std::size_t i = 0; i < parts.front().size(); ++i) {
-                double sum = 0;
-                for (const std::span<double> part : parts) sum += part[i];
-                for (const std::span<double> part : parts) part[i] = sum;
+            std::vector<double> sums(shape_of(plan).parameter_count());
+            std::vector<double> part(sums.size());
+            for (Replica& rank : ranks) {
+                rank.compute(step, part);
+                for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part[i];
             }
-            for (Replica& rank : ranks) rank.apply(step);
+            for (Replica& rank : ranks) rank.apply(step, sums);
         }
-        run.epochs.push_back(ranks.front().epoch_result());
+        EpochResult mean;
+        for (const Replica& rank : ranks) {
+            const double share =
+                static_cast<double>(rank.own_images()) / static_cast<double>(digits.train.size());
+            mean.loss += share * rank.own_result().loss;
+            mean.accuracy += share * rank.own_result().accuracy;
+        }
+        run.epochs.push_back(mean);
     }
     const std::span<const float> parameters = ranks.front().parameters();
     run.parameters.assign(parameters.begin(), parameters.end());
@@ -94,6 +101,7 @@ TEST_CASE("each step takes its images of the global batch, each exactly once", "
         digits.labels.assign(row.images, 0);
         // A network without any weight is right about class 0 each time: right answers count images.
         const TrainingPlan plan{.hidden = 1, .batch_size = row.batch_size, .seed = 9};
+        std::vector<double> gradients(shape_of(plan).parameter_count());
         std::vector<std::size_t> counted(row.steps.size(), 0);
         for (int rank = 0; rank < row.replicas; ++rank) {
             Replica replica(digits, plan, rank, row.replicas);
@@ -101,7 +109,9 @@ TEST_CASE("each step takes its images of the global batch, each exactly once", "
             std::fill(replica.parameters().begin(), replica.parameters().end(), 0.0f);
             replica.begin_epoch(2);
             for (std::size_t step = 0; step < row.steps.size(); ++step) {
-                counted[step] += static_cast<std::size_t>(replica.compute(step).back());
+                const StepSums sums = replica.compute(step, gradients);
+                CHECK(sums.correct == sums.images);
+                counted[step] += sums.images;
             }
         }
         CHECK(counted == row.steps);
@@ -117,6 +127,7 @@ TEST_CASE("the images come in the sampler's order of the epoch", "[replica]") {
     const TrainingPlan plan{.hidden = 1, .batch_size = 1, .seed = 4};
     Replica replica(digits, plan, 0, 1);
     std::fill(replica.parameters().begin(), replica.parameters().end(), 0.0f);
+    std::vector<double> gradients(shape_of(plan).parameter_count());
     DistributedSampler sampler(digits.size(), 1, 0, {.seed = plan.seed});
     for (const int epoch : {0, 1, 2}) {
         replica.begin_epoch(epoch);
@@ -124,7 +135,7 @@ TEST_CASE("the images come in the sampler's order of the epoch", "[replica]") {
         const std::vector<std::size_t> order = sampler.indices();
         for (std::size_t step = 0; step < order.size(); ++step) {
             CAPTURE(epoch, step);
-            CHECK(replica.compute(step).back() == (order[step] == kMarked ? 1.0 : 0.0));
+            CHECK(replica.compute(step, gradients).correct == (order[step] == kMarked ? 1 : 0));
         }
     }
 }
@@ -146,23 +157,30 @@ TEST_CASE("an update is the momentum step on the mean over the global batch", "[
     Replica replica(digits, plan, 0, 1);
     const std::vector<float> before(replica.parameters().begin(), replica.parameters().end());
     replica.begin_epoch(0);
-    CHECK(replica.epoch_result().loss == 0.0);
-
-    std::span<double> sums = replica.compute(0);
-    std::fill(sums.begin(), sums.end(), 6.0);
-    replica.apply(0);  // 3 images: mean 2, velocity 2
+    const std::vector<double> gradients(shape_of(plan).parameter_count(), 6.0);
+    replica.apply(0, gradients);  // 3 images: mean 2, velocity 2
     CHECK(replica.parameters()[0] == before[0] - 1.0f);
-    CHECK(replica.epoch_result().loss == 2.0);
-    CHECK(replica.epoch_result().accuracy == 2.0);
-
-    sums = replica.compute(1);
-    std::fill(sums.begin(), sums.end(), 6.0);
-    replica.apply(1);  // 1 image: mean 6, velocity 0.5 · 2 + 6 = 7
+    replica.apply(1, gradients);  // 1 image: mean 6, velocity 0.5 · 2 + 6 = 7
     CHECK(replica.parameters()[0] == before[0] - 1.0f - 3.5f);
-    CHECK(replica.epoch_result().loss == 3.0);
+}
 
+TEST_CASE("a replica's result is the mean over its images since the epoch began", "[replica]") {
+    Digits digits;
+    digits.pixels.assign(4 * kImagePixels, 0.25f);
+    digits.labels = {0, 1, 0, 1};
+    const TrainingPlan plan{.hidden = 1, .batch_size = 2};
+    Replica replica(digits, plan, 0, 1);
+    std::fill(replica.parameters().begin(), replica.parameters().end(), 0.0f);
+    std::vector<double> gradients(shape_of(plan).parameter_count());
+    replica.begin_epoch(0);
+    CHECK(replica.own_images() == 0);
+    CHECK(replica.own_result().loss == 0.0);
+    for (const std::size_t step : {0, 1}) replica.compute(step, gradients);
+    CHECK(replica.own_images() == 4);
+    CHECK(replica.own_result().accuracy == 0.5);
+    CHECK(replica.own_result().loss == Approx(std::log(10.0)));
     replica.begin_epoch(1);
-    CHECK(replica.epoch_result().loss == 0.0);
+    CHECK(replica.own_images() == 0);
 }
 
 TEST_CASE("augmentation moves some images by up to a pixel, the same on every call", "[replica]") {

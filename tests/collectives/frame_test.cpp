@@ -23,7 +23,7 @@ std::vector<Notice> some_notices() {
 }  // namespace
 
 TEST_CASE("a Hello comes back as it went", "[frame]") {
-    const Hello hello{Channel::lifeline, 3, 2, 5, 6, {1, 2, 3, 255}};
+    const Hello hello{Channel::data, 3, 2, 5, 6, {1, 2, 3, 255}, 3};
     REQUIRE(decode_hello(encode(hello)) == hello);
 }
 
@@ -37,10 +37,10 @@ TEST_CASE("bytes that are no Hello of this version are recognised", "[frame]") {
 
 TEST_CASE("answers to a Hello come back, unknown ones do not", "[frame]") {
     for (const HelloAnswer answer :
-         {HelloAnswer::welcome, HelloAnswer::other_generation, HelloAnswer::repeated}) {
+         {HelloAnswer::welcome, HelloAnswer::other_generation, HelloAnswer::other_lane}) {
         REQUIRE(decode_hello_answer(encode(answer)) == answer);
     }
-    REQUIRE_FALSE(decode_hello_answer(encode(static_cast<HelloAnswer>(6))).has_value());
+    REQUIRE_FALSE(decode_hello_answer(encode(static_cast<HelloAnswer>(7))).has_value());
     REQUIRE_FALSE(decode_hello_answer(std::array<std::byte, kHelloAnswerSize>{}).has_value());
 }
 
@@ -120,8 +120,9 @@ TEST_CASE("damaged notices break the stream and nothing else", "[frame]") {
 }
 
 TEST_CASE("the table of members comes back as it went", "[membership]") {
-    const std::vector<Member> members{
-        {{"10.0.0.1", 4000}, "gpu01/a"}, {{"fe80::1", 4001}, "gpu02/b"}, {{"10.0.0.1", 9}, "gpu01/a"}};
+    const std::vector<Member> members{{{"10.0.0.1", 4000}, "gpu01/a", 4},
+                                      {{"fe80::1", 4001}, "gpu02/b", 2},
+                                      {{"10.0.0.1", 9}, "gpu01/a", 3}};
     Nonce nonce{};
     for (std::size_t i = 0; i < nonce.size(); ++i) nonce[i] = static_cast<std::uint8_t>(i * 17);
     auto membership = parse_table(table_text(nonce, members), 3);
@@ -131,6 +132,7 @@ TEST_CASE("the table of members comes back as it went", "[membership]") {
     membership->rank = 2;
     REQUIRE(membership->local_rank() == 1);
     REQUIRE(membership->local_world_size() == 2);
+    REQUIRE(membership->lanes() == 2);
     REQUIRE(membership->right() == 0);
     REQUIRE(membership->left() == 1);
 }
@@ -142,7 +144,11 @@ TEST_CASE("what is no table of that many members is refused", "[membership]") {
     REQUIRE_FALSE(parse_table(table, 3).has_value());
     REQUIRE_FALSE(parse_table(table.substr(1), 2).has_value());
     REQUIRE_FALSE(parse_table("", 2).has_value());
-    REQUIRE_FALSE(parse_member("10.0.0.1:4000").has_value());
-    REQUIRE_FALSE(parse_member("10.0.0.1:0 host").has_value());
-    REQUIRE_FALSE(parse_member("10.0.0.1:99999 host").has_value());
+    REQUIRE(parse_member("10.0.0.1:4000 host 1").has_value());
+    for (const char* text :
+         {"10.0.0.1:4000", "10.0.0.1:4000 host", "10.0.0.1:0 host 1", "10.0.0.1:99999 host 1",
+          "10.0.0.1:4000 host 0", "10.0.0.1:4000 host 5", "10.0.0.1:4000 host 11", "10.0.0.1:4000  1"}) {
+        INFO(text);
+        REQUIRE_FALSE(parse_member(text).has_value());
+    }
 }

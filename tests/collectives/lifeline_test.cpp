@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kGuardMilliseconds = 20'000;
 constexpr int kSelf = 1;
+constexpr int kLanes = 2;
 
 void wait(int fd, short events) {
     pollfd polled{fd, events, 0};
@@ -21,11 +22,11 @@ void wait(int fd, short events) {
 struct LiveRank {
     TcpListener listener{"127.0.0.1"};
     Endpoint endpoint = listener.endpoint();
-    Membership membership{kSelf, 5, 2, Nonce{7}, std::vector<Member>(4, {endpoint, "host"})};
+    Membership membership{kSelf, 5, 2, Nonce{7}, std::vector<Member>(4, {endpoint, "host", kLanes})};
     Lifeline lifeline{membership, std::move(listener)};
 
     Hello hello(int from, Channel channel = Channel::data) const {
-        return {channel, membership.generation, membership.communicator, from, kSelf, membership.nonce};
+        return {channel, membership.generation, membership.communicator, from, kSelf, membership.nonce, 0};
     }
 };
 
@@ -92,7 +93,8 @@ TEST_CASE("stale workers, other jobs and wrong ranks are refused, each with its 
     REQUIRE(with([](Hello& h) { h.from = -1; }) == HelloAnswer::other_rank);
     REQUIRE(with([](Hello& h) { h.from = kSelf; }) == HelloAnswer::other_rank);
     REQUIRE(with([](Hello& h) { h.channel = Channel::lifeline; }) == HelloAnswer::other_rank);
-    REQUIRE_FALSE(rank.lifeline.take_data(3).has_value());
+    REQUIRE(with([](Hello& h) { h.lane = kLanes; }) == HelloAnswer::other_lane);
+    REQUIRE_FALSE(rank.lifeline.take_data(3, 0).has_value());
     REQUIRE_FALSE(rank.lifeline.verdict().has_value());
 }
 
@@ -101,9 +103,32 @@ TEST_CASE("a data connection is handed over once, a second one refused", "[lifel
     TcpLink link = dial(rank);
     REQUIRE(say(link, rank.hello(3)) == HelloAnswer::welcome);
     wait(rank.lifeline.news_descriptor(), POLLIN);
-    REQUIRE(rank.lifeline.take_data(3).has_value());
-    REQUIRE_FALSE(rank.lifeline.take_data(3).has_value());
+    REQUIRE_FALSE(rank.lifeline.take_data(3, 1).has_value());
+    REQUIRE(rank.lifeline.take_data(3, 0).has_value());
+    REQUIRE_FALSE(rank.lifeline.take_data(3, 0).has_value());
     REQUIRE(answer_to(rank, rank.hello(3)) == HelloAnswer::repeated);
+}
+
+TEST_CASE("each lane of a peer is a connection of its own", "[lifeline]") {
+    LiveRank rank;
+    Hello hello = rank.hello(3);
+    hello.lane = 1;
+    TcpLink second = dial(rank);
+    REQUIRE(say(second, hello) == HelloAnswer::welcome);
+    TcpLink first = dial(rank);
+    REQUIRE(say(first, rank.hello(3)) == HelloAnswer::welcome);
+    std::optional<TcpLink> lanes[2];
+    for (const int lane : {0, 1}) {
+        while (!(lanes[lane] = rank.lifeline.take_data(3, lane))) {
+            wait(rank.lifeline.news_descriptor(), POLLIN);
+            rank.lifeline.take_news();
+        }
+    }
+    write_all(second, "x", 1);
+    wait(lanes[1]->descriptor(), POLLIN);
+    pollfd quiet{lanes[0]->descriptor(), POLLIN, 0};
+    REQUIRE(::poll(&quiet, 1, 0) == 0);
+    REQUIRE(answer_to(rank, hello) == HelloAnswer::repeated);
 }
 
 TEST_CASE("a left neighbour that vanishes is dead", "[lifeline]") {

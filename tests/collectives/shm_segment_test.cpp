@@ -35,7 +35,8 @@ std::string maps() {
 TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[shm]") {
     for (const int n : {2, 3, 8, 32, 128, kShmMaxRanks}) {
         const ShmLayout layout(n);
-        std::set<std::pair<std::size_t, std::size_t>> places{{0, sizeof(ShmHeader)}};
+        std::set<std::pair<std::size_t, std::size_t>> places{{0, sizeof(ShmHeader)},
+                                                             {layout.end(), sizeof(ShmEnd)}};
         const auto add = [&](std::size_t offset, std::size_t size, std::size_t alignment) {
             REQUIRE(offset % alignment == 0);
             REQUIRE(places.insert({offset, size}).second);
@@ -49,6 +50,7 @@ TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[s
             add(layout.progress(rank), sizeof(ShmProgress), kShmLine);
             add(layout.bell(rank), sizeof(ShmBell), kShmLine);
             add(layout.cpus(rank), sizeof(ShmCpus), kShmLine);
+            add(layout.life(rank), sizeof(ShmLife), kShmLine);
             for (int i = 0; i < kShmStages; ++i) add(layout.stage(rank, i), layout.stage_size(), 4096);
         }
         std::size_t end = 0;

@@ -37,6 +37,15 @@ class Workers(EndToEndTest):
         self.assertEqual((len(ports), len(ids)), (1, 1))
         self.assertNotEqual(ports, {"0"})
 
+    def test_networks_reach_the_workers(self):
+        code, out, err = self.run_job("--net", "10.0.0.0/8,fd00::/8", *worker("print-env"))
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("\nDDPRUN_NET=10.0.0.0/8,fd00::/8\n", out)
+        for wrong in ("eth0", "10.0.0.0/33", "10.0.0.0/8,"):
+            code, _, err = self.run_job("--net", wrong, *worker("print-env"))
+            self.assertEqual(code, 2)
+            self.assertIn(f"--net {wrong}: must be networks", err)
+
     def test_arguments_arrive_byte_for_byte(self):
         seed = random.randrange(1 << 32)
         rng = random.Random(seed)

@@ -16,10 +16,17 @@ fail() {
 }
 
 # two_nodes NODE_0_WORDS NODE_1_WORDS: ddprun on both; output in node0.log and node1.log; returns the larger exit code.
+# Before it, each node runs `prepare`; after it, `conclude`, whose output is logged, too.
+prepare=true
+conclude=true
 two_nodes() {
-    timeout "$hang_guard" bash "$root/scripts/two_nodes.sh" \
-        "'$bin/ddprun' --nnodes=2 --node-rank=0 $1 >'$folder/node0.log' 2>&1" \
-        "'$bin/ddprun' --nnodes=2 --node-rank=1 $2 >'$folder/node1.log' 2>&1"
+    timeout "$hang_guard" bash "$root/scripts/two_nodes.sh" "$(on_node 0 "$1")" "$(on_node 1 "$2")"
+}
+
+on_node() {
+    echo "node=$1; $prepare
+          { '$bin/ddprun' --nnodes=2 --node-rank=$1 $2; status=\$?; $conclude; } >'$folder/node$1.log' 2>&1
+          exit \$status"
 }
 
 expect() { # expect FILE TEXT: the text stands in the node's output
@@ -55,5 +62,29 @@ two_nodes "--master-addr=10.77.0.1 --nproc-per-node=2 '$bin/train_digits' --data
     status=$?
 [[ $status -eq 0 ]] || fail "training on two nodes: exit code $status"
 expect node0 "accuracy"
+
+# With a second network between the nodes, --net decides which of them the workers' own connections take. The kernel
+# still lists those that have just ended, with addresses in hexadecimal.
+# shellcheck disable=SC2016 # expanded on the node
+prepare='ip address add 10.88.0.$((node + 1))/24 dev cable$node'
+conclude='cat /proc/net/tcp'
+bench="'$bin/ddpbench' all_reduce -b 1M -e 1M -n 2"
+for net in 10.88.0.0/16 10.77.0.0/16; do
+    status=0
+    two_nodes "--master-addr=10.77.0.1 --nproc-per-node=2 --net=$net $bench" \
+              "--master-addr=10.77.0.1 --nproc-per-node=2 --net=$net $bench" || status=$?
+    [[ $status -eq 0 ]] || fail "all_reduce over $net: exit code $status"
+    expect node0 "# Out of bounds values : 0 OK"
+    found="$(cat "$folder"/node?.log | grep -c '0[12]00580A:' || true)"
+    [[ $net == 10.88.* && $found -gt 0 || $net == 10.77.* && $found -eq 0 ]] ||
+        fail "--net=$net: $found connections in 10.88.0.0/16"
+done
+
+status=0
+two_nodes "--master-addr=10.77.0.1 --net=10.88.0.0/16 $bench" \
+          "--master-addr=10.77.0.1 --net=10.99.0.0/16 $bench" || status=$?
+[[ $status -ne 0 ]] || fail "a network that node 1 has not: exit code 0"
+expect node1 "DDPRUN_NET='10.99.0.0/16': no address of this machine satisfies it; there are"
+expect node1 "10.77.0.2 (cable1)"
 
 echo "two nodes: all passed"

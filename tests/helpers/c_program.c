@@ -64,6 +64,44 @@ static void check_movements(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+static void check_started(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    int32_t sum = ddprun_rank(comm);
+    int32_t first = ddprun_rank(comm) + 7;
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    ddprun_work* works[2];
+    request.operation = DDPRUN_ALL_REDUCE;
+    request.type = DDPRUN_I32;
+    request.in = &sum;
+    request.out = &sum;
+    request.count = 1;
+    REQUIRE(ddprun_start(comm, &request, &works[0]) == DDPRUN_OK);
+    request.operation = DDPRUN_BROADCAST;
+    request.peer = 0;
+    request.out = &first;
+    REQUIRE(ddprun_start(comm, &request, &works[1]) == DDPRUN_OK);
+    REQUIRE(ddprun_work_wait(works[1]) == DDPRUN_OK);
+    REQUIRE(ddprun_work_test(works[0]) == 1);
+    REQUIRE(sum == n * (n - 1) / 2);
+    REQUIRE(first == 7);
+    ddprun_work_release(works[0]);
+    ddprun_work_release(works[1]);
+    ddprun_work_release(NULL);
+    REQUIRE(ddprun_work_test(NULL) == -1);
+    REQUIRE(ddprun_work_wait(NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_start(comm, NULL, &works[0]) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_start(comm, &request, NULL) == DDPRUN_INVALID_ARGUMENT);
+    request.operation = 8;
+    REQUIRE(ddprun_start(comm, &request, &works[0]) == DDPRUN_INVALID_ARGUMENT);
+    request.operation = 99;
+    REQUIRE(ddprun_start(comm, &request, &works[0]) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(works[0] == NULL);
+    request.operation = DDPRUN_BARRIER;
+    request.size = 3;
+    REQUIRE(ddprun_start(comm, &request, &works[0]) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "sizeof(ddprun_request)") != NULL);
+}
+
 static void check_wrong_arguments(ddprun_communicator* comm) {
     float data[2] = {0, 0};
     ddprun_communicator* none = comm;
@@ -134,6 +172,7 @@ int main(void) {
     REQUIRE(ddprun_world_size(comm) <= kMaxRanks / 2);
     check_reductions(comm);
     check_movements(comm);
+    check_started(comm);
     check_wrong_arguments(comm);
     check_newer_options();
     check_split_and_abort(comm);

@@ -6,6 +6,7 @@
 //   from SEED exit-quietly RANK          RANK ends with exit code 0 in the middle, without a goodbye absent
 //   RANK MILLISECONDS   RANK stays away until its standard input ends; the operation's limit is MILLISECONDS
 //   mismatch RANK              RANK passes one element more than the others
+//   use-for-ever               all ranks loop over operations
 //   reduce-for-ever            all ranks loop over large all_reduces
 //   reduce-shared-for-ever     the same, of buffers from the communicator
 //
@@ -143,6 +144,8 @@ void run(const std::vector<std::string>& arguments) {
         reduce_shared_for_ever(comm);
     } else if (mode == "reduce-for-ever") {
         reduce_for_ever(comm);
+    } else if (mode == "use-for-ever") {
+        use_for_ever(comm);
     } else if (mode == "exit-quietly") {
         comm.barrier();
         if (comm.rank() == argument(arguments, 1)) ::_exit(0);

@@ -9,8 +9,6 @@
 #include <csignal>
 #include <stdexcept>
 
-#include "rendezvous/worker_env.hpp"
-
 namespace ddprun {
 namespace {
 
@@ -39,10 +37,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 }  // namespace
 
-RankProcesses::RankProcesses(int world_size, const std::vector<std::string>& command)
+RankProcesses::RankProcesses(int world_size, const std::vector<std::string>& command,
+                             const std::function<void(int rank, Environment&)>& change)
     : store_(ListenScope::loopback, 0), processes_(static_cast<std::size_t>(world_size)) {
     for (int rank = 0; rank < world_size; ++rank) {
-        start(processes_[static_cast<std::size_t>(rank)], rank, world_size, command);
+        Environment environment = environment_of(rank, world_size, store_.port());
+        if (change) change(rank, environment);
+        start(processes_[static_cast<std::size_t>(rank)], environment, command);
     }
 }
 
@@ -56,7 +57,7 @@ RankProcesses::~RankProcesses() {
     }
 }
 
-void RankProcesses::start(Process& process, int rank, int world_size,
+void RankProcesses::start(Process& process, const Environment& environment,
                           const std::vector<std::string>& command) {
     int input[2];
     int output[2];
@@ -70,8 +71,7 @@ void RankProcesses::start(Process& process, int rank, int world_size,
     ::posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
     std::vector<std::string> arguments = command;
     std::vector<std::string> variables;
-    for (const auto& [name, value] : environment_of(rank, world_size, store_.port()))
-        variables.push_back(name + '=' + value);
+    for (const auto& [name, value] : environment) variables.push_back(name + '=' + value);
     const int error = ::posix_spawn(&process.pid, command[0].c_str(), &actions, nullptr,
                                     pointers(arguments).data(), pointers(variables).data());
     ::posix_spawn_file_actions_destroy(&actions);

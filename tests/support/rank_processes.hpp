@@ -7,17 +7,21 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/store_host.hpp"
+#include "rendezvous/worker_env.hpp"
 
 namespace ddprun {
 
 class RankProcesses {
   public:
     // The program's path and arguments; the same for all ranks.
-    RankProcesses(int world_size, const std::vector<std::string>& command);
+    // `change` may add to each rank's environment.
+    RankProcesses(int world_size, const std::vector<std::string>& command,
+                  const std::function<void(int rank, Environment&)>& change = {});
     ~RankProcesses();
     RankProcesses(const RankProcesses&) = delete;
     RankProcesses& operator=(const RankProcesses&) = delete;
@@ -45,7 +49,7 @@ class RankProcesses {
         std::string text;
     };
 
-    void start(Process& process, int rank, int world_size, const std::vector<std::string>& command);
+    void start(Process& process, const Environment& environment, const std::vector<std::string>& command);
     // Reads a piece of the output. False at its end.
     bool read_more(Process& process, std::chrono::steady_clock::time_point limit);
 

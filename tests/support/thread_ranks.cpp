@@ -42,10 +42,18 @@ void run_ranks(int world_size, const std::function<void(int rank)>& body) {
 
 void run_communicators(int world_size, const std::function<void(Communicator&)>& body,
                        const CommunicatorOptions& options) {
+    run_on_hosts(std::vector<std::string>(static_cast<std::size_t>(world_size)), body, options);
+}
+
+void run_on_hosts(const std::vector<std::string>& hosts, const std::function<void(Communicator&)>& body,
+                  const CommunicatorOptions& options, int sockets_per_peer) {
     const auto data = std::make_shared<MemoryStoreData>();
+    const int world_size = static_cast<int>(hosts.size());
     std::latch joined(world_size);
     run_ranks(world_size, [&](int rank) {
-        const Place place{rank, world_size, -1, -1, 0, read_transport(current_environment())};
+        Place place{rank, world_size, -1, -1, 0, read_transport(current_environment())};
+        place.host.host_id = hosts[static_cast<std::size_t>(rank)];
+        place.host.sockets_per_peer = sockets_per_peer;
         std::optional<Communicator> communicator;
         try {
             communicator.emplace(world_size == 1
@@ -59,6 +67,13 @@ void run_communicators(int world_size, const std::function<void(Communicator&)>&
         joined.arrive_and_wait();
         body(*communicator);
     });
+}
+
+std::vector<std::string> host_names(int hosts, int ranks) {
+    std::vector<std::string> names;
+    for (int rank = 0; rank < hosts * ranks; ++rank)
+        names.emplace_back(1, static_cast<char>('a' + rank / ranks));
+    return names;
 }
 
 void expect(bool condition, const std::string& what) {

@@ -5,8 +5,10 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "collectives/communicator.hpp"
+#include "collectives/host_settings.hpp"
 
 namespace ddprun {
 
@@ -18,6 +20,13 @@ void run_ranks(int world_size, const std::function<void(int rank)>& body);
 // before all have joined.
 void run_communicators(int world_size, const std::function<void(Communicator&)>& body,
                        const CommunicatorOptions& options = {});
+
+// The same for ranks that say they are on these hosts, one name for each rank.
+void run_on_hosts(const std::vector<std::string>& hosts, const std::function<void(Communicator&)>& body,
+                  const CommunicatorOptions& options = {}, int sockets_per_peer = kDefaultSocketsPerPeer);
+
+// Names for `hosts` hosts with `ranks` ranks on each: a a b b.
+std::vector<std::string> host_names(int hosts, int ranks);
 
 // Throws std::runtime_error with `what` unless the condition holds.
 void expect(bool condition, const std::string& what);

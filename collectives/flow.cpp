@@ -1,0 +1,61 @@
+#include "collectives/flow.hpp"
+
+#include <sched.h>
+
+#include <array>
+
+#include "rendezvous/check.hpp"
+
+namespace ddprun {
+namespace {
+
+// Being woken takes 20 us and more on a virtual machine.
+constexpr std::chrono::microseconds kSpin{50};
+
+// Whether to look again at once, because what is awaited may come sooner than a sleeper would wake.
+class Impatience {
+  public:
+    explicit Impatience(bool spins) : spins_(spins) {}
+
+    void moved() noexcept { idle_ = false; }
+    bool looks_again() {
+        if (!spins_) return false;
+        const auto now = PeerMesh::Clock::now();
+        if (!idle_) since_ = now;
+        idle_ = true;
+        // The peer may have been put on this rank's CPU, where it runs only if given the chance.
+        if (now - since_ < kSpin) return ::sched_yield() == 0;
+        idle_ = false;
+        return false;
+    }
+
+  private:
+    bool spins_;
+    bool idle_ = false;
+    PeerMesh::Clock::time_point since_{};
+};
+
+}  // namespace
+
+void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Operation& operation) {
+    check(flows.size() <= kMaxLanes, "there are no more flows than lanes");
+    Impatience impatience(mesh.spins());
+    std::array<Awaited, kMaxLanes> awaited;
+    while (true) {
+        bool moved = false;
+        std::size_t open = 0;
+        for (Flow* flow : flows) {
+            if (flow->done()) continue;
+            moved = flow->move() || moved;
+            if (!flow->done()) awaited[open++] = flow->awaited();
+        }
+        if (open == 0) return;
+        if (moved) {
+            impatience.moved();
+        } else if (!impatience.looks_again()) {
+            mesh.wait(std::span(awaited).first(open), operation);
+        }
+    }
+}
+
+}  // namespace ddprun

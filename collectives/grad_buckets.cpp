@@ -1,0 +1,120 @@
+#include "collectives/grad_buckets.hpp"
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+
+#include "collectives/reduce.hpp"
+
+namespace ddprun {
+namespace {
+
+// Missing parameters that a message names.
+constexpr std::size_t kMostNamed = 8;
+
+[[noreturn]] void refuse_gradients(const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, "GradBuckets: " + what);
+}
+
+template <class T>
+BucketPlan plan_for(std::span<const std::size_t> sizes, const GradBucketsOptions& options) {
+    if (options.first_bucket_bytes == 0) refuse_gradients("first_bucket_bytes is 0");
+    if (options.bucket_bytes == 0) refuse_gradients("bucket_bytes is 0");
+    if (options.compression != GradCompression::none && !std::is_same_v<T, float>)
+        refuse_gradients("only gradients of float can be compressed");
+    const auto elements = [](std::size_t bytes) { return (bytes + sizeof(T) - 1) / sizeof(T); };
+    return plan_buckets(sizes, elements(options.first_bucket_bytes), elements(options.bucket_bytes));
+}
+
+DataType type_of(GradCompression compression) {
+    return compression == GradCompression::f16 ? DataType::f16 : DataType::bf16;
+}
+
+}  // namespace
+
+template <class T>
+GradBuckets<T>::GradBuckets(Communicator& communicator, std::span<const std::size_t> sizes,
+                            const GradBucketsOptions& options)
+    : communicator_(communicator),
+      options_(options),
+      plan_(plan_for<T>(sizes, options)),
+      turns_(plan_),
+      gradients_(plan_.elements()),
+      compressed_(options.compression == GradCompression::none ? 0 : plan_.elements()),
+      works_(plan_.buckets.size()) {}
+
+template <class T>
+GradBuckets<T>::~GradBuckets() {
+    for (const Work& work : works_) {
+        try {
+            work.wait();
+        } catch (const CollectiveError&) {
+            // Whoever leaves without wait_all() did not ask how it ended; later calls of the communicator
+            // tell.
+        }
+    }
+}
+
+template <class T>
+std::span<T> GradBuckets<T>::gradient(std::size_t parameter) {
+    if (parameter >= parameters()) {
+        refuse_gradients("parameter " + std::to_string(parameter) + " is not below their number, " +
+                         std::to_string(parameters()));
+    }
+    const std::size_t begin = plan_.offsets[parameter];
+    return std::span(gradients_).subspan(begin, plan_.offsets[parameter + 1] - begin);
+}
+
+template <class T>
+void GradBuckets<T>::mark_ready(std::size_t parameter) {
+    gradient(parameter);
+    if (!turns_.mark_ready(parameter)) {
+        refuse_gradients("parameter " + std::to_string(parameter) + " is ready already in this step");
+    }
+    for (std::size_t next = turns_.take_next(); next < buckets(); next = turns_.take_next()) start(next);
+}
+
+template <class T>
+void GradBuckets<T>::start(std::size_t bucket) {
+    const BucketPlan::Bucket& range = plan_.buckets[bucket];
+    const ReduceOp op = options_.average ? ReduceOp::avg : ReduceOp::sum;
+    T* data = gradients_.data() + range.offset;
+    if constexpr (std::is_same_v<T, float>) {
+        if (options_.compression != GradCompression::none) {
+            const DataType type = type_of(options_.compression);
+            std::uint16_t* small = compressed_.data() + range.offset;
+            narrow(type, small, data, range.size);
+            works_[bucket] = communicator_.async().all_reduce(small, small, range.size, type, op);
+            return;
+        }
+    }
+    works_[bucket] = communicator_.async().all_reduce(data, data, range.size, data_type_of<T>(), op);
+}
+
+template <class T>
+void GradBuckets<T>::finish(std::size_t bucket) {
+    works_[bucket].wait();
+    if constexpr (std::is_same_v<T, float>) {
+        if (options_.compression == GradCompression::none) return;
+        const BucketPlan::Bucket& range = plan_.buckets[bucket];
+        widen(type_of(options_.compression), gradients_.data() + range.offset,
+              compressed_.data() + range.offset, range.size);
+    }
+}
+
+template <class T>
+void GradBuckets<T>::wait_all() {
+    if (!turns_.all_taken()) {
+        std::string names;
+        for (const std::size_t parameter : turns_.not_ready(kMostNamed))
+            names += ' ' + std::to_string(parameter);
+        refuse_gradients("wait_all while gradients are not ready, among them of parameter" + names);
+    }
+    for (std::size_t bucket = 0; bucket < buckets(); ++bucket) finish(bucket);
+    turns_.reset();
+}
+
+template class GradBuckets<float>;
+template class GradBuckets<double>;
+
+}  // namespace ddprun

@@ -1,0 +1,220 @@
+#include "collectives/shm_lifeline.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "collectives/quiet_thread.hpp"
+
+namespace ddprun {
+namespace {
+
+using Word = std::atomic<std::uint32_t>;
+
+static_assert(kShmTestament == kMaxNoticePayload + 4, "a testament is an encoded notice");
+static_assert((kShmReleased & ~FUTEX_TID_MASK) == 0, "a released word looks like a held one to the kernel");
+
+constexpr std::uint64_t kTurnNanoseconds = 100'000;  // the least that Linux grants
+
+bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
+bool is_released(std::uint32_t value) { return (value & FUTEX_TID_MASK) == kShmReleased; }
+
+void wake_all(Word& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+// Tells the kernel to mark `word` when the calling thread ends, instead of the C library's robust mutexes, of
+// which this thread has none.
+class RobustList {
+  public:
+    explicit RobustList(Word& word) {
+        head_.list.next = &entry_;
+        entry_.next = &head_.list;
+        head_.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry_);
+        head_.list_op_pending = nullptr;
+        set_ = ::syscall(SYS_get_robust_list, 0, &before_, &before_size_) == 0 &&
+               ::syscall(SYS_set_robust_list, &head_, sizeof(head_)) == 0;
+    }
+    ~RobustList() {
+        if (set_) ::syscall(SYS_set_robust_list, before_, before_size_);
+    }
+    RobustList(const RobustList&) = delete;
+    RobustList& operator=(const RobustList&) = delete;
+
+    bool set() const noexcept { return set_; }
+
+  private:
+    robust_list_head head_{};
+    robust_list entry_{};
+    robust_list_head* before_ = nullptr;
+    std::size_t before_size_ = 0;
+    bool set_ = false;
+};
+
+// Asks the scheduler for short turns, which come sooner: this thread runs for microseconds, and then at once,
+// though all CPUs be busy with ranks that spin. Linux 6.12 and later heed it, others ignore it.
+void ask_for_short_turns() {
+    struct {
+        std::uint32_t size;
+        std::uint32_t policy;
+        std::uint64_t flags;
+        std::int32_t nice;
+        std::uint32_t priority;
+        std::uint64_t runtime;
+        std::uint64_t deadline;
+        std::uint64_t period;
+    } attributes{};
+    constexpr auto kSize = sizeof(attributes);
+    if (::syscall(SYS_sched_getattr, 0, &attributes, kSize, 0) != 0 || attributes.policy != SCHED_OTHER)
+        return;
+    attributes.runtime = kTurnNanoseconds;
+    ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+Verdict death_of(int rank) {
+    return {CollectiveErrorCode::peer_died,
+            {rank},
+            "rank " + std::to_string(rank) + " died: its process ended without a goodbye"};
+}
+
+Verdict exit_of(int rank) {
+    return {CollectiveErrorCode::peer_left,
+            {rank},
+            "rank " + std::to_string(rank) + " left: its process exited without destroying its communicator"};
+}
+
+}  // namespace
+
+ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline)
+    : segment_(segment),
+      place_(place),
+      ranks_(std::move(ranks)),
+      lifeline_(lifeline),
+      life_(segment.life(place)),
+      exit_mark_(life_.exited),
+      watched_(place) {
+    try {
+        thread_ = start_without_signals([this] { run(); });
+        come_.wait();
+    } catch (const std::system_error&) {
+        release();
+    }
+    lifeline_.set_witness(this);
+}
+
+ShmLifeline::~ShmLifeline() {
+    lifeline_.set_witness(nullptr);
+    stopping_.store(true);
+    rouse(watched_.load());
+    if (thread_.joinable()) thread_.join();
+}
+
+void ShmLifeline::run() {
+    ask_for_short_turns();
+    const RobustList list(life_.word);
+    holds_.store(list.set());
+    if (list.set()) {
+        // A neighbour may be asleep on it already.
+        const auto own = static_cast<std::uint32_t>(::gettid());
+        std::uint32_t value = life_.word.load();
+        while (!life_.word.compare_exchange_weak(value, own | (value & FUTEX_WAITERS))) {
+        }
+    } else {
+        release();
+    }
+    come_.count_down();
+    watch();
+    release();
+}
+
+void ShmLifeline::watch() {
+    int place = next(place_);
+    while (true) {
+        watched_.store(place);
+        if (place != place_) {
+            const std::uint32_t value = segment_.life(place).word.load();
+            if (is_dead(value)) {
+                const int rank = rank_of(place);
+                lifeline_.declare(cause_of_loss(rank).value_or(death_of(rank)));
+            }
+            if (is_dead(value) || is_released(value)) {
+                place = next(place);
+                continue;
+            }
+        }
+        if (stopping_.load()) return;
+        const auto end = word_of_end();
+        if (end && !lifeline_.verdict()) lifeline_.declare(*end);
+        sleep_on(place);
+    }
+}
+
+// Whoever rouses first says why and then takes the bit away: either this thread finds the reason, or the
+// kernel another value than the one this thread saw, and it does not fall asleep.
+void ShmLifeline::sleep_on(int place) {
+    Word& word = segment_.life(place).word;
+    const std::uint32_t value = word.fetch_or(FUTEX_WAITERS) | FUTEX_WAITERS;
+    if (place != place_ && (is_dead(value) || is_released(value))) return;
+    if (stopping_.load()) return;
+    if (segment_.end().first.load() != 0 && !lifeline_.verdict()) return;
+    ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+
+void ShmLifeline::rouse(int place) {
+    Word& word = segment_.life(place).word;
+    word.fetch_and(~static_cast<std::uint32_t>(FUTEX_WAITERS));
+    wake_all(word);
+}
+
+void ShmLifeline::release() {
+    life_.word.store(kShmReleased);
+    wake_all(life_.word);
+}
+
+void ShmLifeline::ended(const Verdict& verdict) {
+    const std::string bytes = encode(Notice(verdict));
+    std::memcpy(life_.testament.data(), bytes.data(), bytes.size());
+    life_.testament_size.store(static_cast<std::uint32_t>(bytes.size()));
+    std::uint32_t nobody = 0;
+    segment_.end().first.compare_exchange_strong(nobody, static_cast<std::uint32_t>(place_) + 1);
+    for (int place = 0; place < segment_.world_size(); ++place) rouse(place);
+}
+
+std::optional<Verdict> ShmLifeline::word_of_end() const {
+    const std::uint32_t first = segment_.end().first.load();
+    if (first == 0) return std::nullopt;
+    return testament_of(static_cast<int>(first) - 1);
+}
+
+std::optional<Verdict> ShmLifeline::testament_of(int place) const {
+    const ShmLife& life = segment_.life(place);
+    const std::size_t size = life.testament_size.load();
+    NoticeReader reader;
+    reader.add(std::span(life.testament).first(std::min(size, life.testament.size())));
+    const auto notice = reader.next();
+    if (!notice || !std::holds_alternative<Verdict>(*notice)) return std::nullopt;
+    return std::get<Verdict>(*notice);
+}
+
+std::optional<Verdict> ShmLifeline::cause_of_loss(int peer) const {
+    if (auto end = word_of_end()) return end;
+    for (int place = 0; place < segment_.world_size(); ++place) {
+        if (rank_of(place) != peer) continue;
+        // It had given up, and ended before it could name itself.
+        if (auto testament = testament_of(place)) return testament;
+        if (segment_.life(place).exited.load() != 0) return exit_of(peer);
+    }
+    return std::nullopt;
+}
+
+int ShmLifeline::rank_of(int place) const {
+    return ranks_.empty() ? place : ranks_[static_cast<std::size_t>(place)];
+}
+
+}  // namespace ddprun

@@ -1,0 +1,195 @@
+#include "collectives/training.hpp"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "collectives/quiet_thread.hpp"
+
+namespace ddprun {
+namespace {
+
+// Parts up to this size are copied together, into messages of up to kPackedSize.
+constexpr std::size_t kSmallPart = std::size_t{64} << 10;
+constexpr std::size_t kPackedSize = std::size_t{1} << 20;
+// How often those who wait for an action hear that it goes on, at least.
+constexpr std::chrono::milliseconds kLongestSilence{10'000};
+constexpr std::chrono::milliseconds kShortestSilence{1};
+constexpr std::size_t kMaxFailureText = 4096;
+
+enum class ActionState : std::uint8_t { running, done, failed };
+
+// Tells the other ranks that the action goes on, from a thread of its own, until it is stopped.
+class Heartbeat {
+  public:
+    Heartbeat(Communicator& communicator, int rank)
+        : communicator_(communicator),
+          rank_(rank),
+          interval_(
+              std::clamp(communicator.options().operation_timeout / 4, kShortestSilence, kLongestSilence)) {
+        thread_ = start_without_signals([this] { beat(); });
+    }
+    ~Heartbeat() { stop(); }
+    Heartbeat(const Heartbeat&) = delete;
+    Heartbeat& operator=(const Heartbeat&) = delete;
+
+    void stop() {
+        {
+            const std::lock_guard lock(mutex_);
+            stopping_ = true;
+        }
+        changed_.notify_all();
+        if (thread_.joinable()) thread_.join();
+    }
+    // After stop(): what ended the communicator meanwhile.
+    const std::optional<CollectiveError>& failure() const { return failure_; }
+
+  private:
+    void beat() {
+        std::unique_lock lock(mutex_);
+        while (!changed_.wait_for(lock, interval_, [&] { return stopping_; })) {
+            lock.unlock();
+            try {
+                auto state = static_cast<std::uint8_t>(ActionState::running);
+                communicator_.broadcast(std::span(&state, 1), rank_);
+            } catch (const CollectiveError& error) {
+                failure_ = error;
+                return;
+            }
+            lock.lock();
+        }
+    }
+
+    Communicator& communicator_;
+    int rank_;
+    std::chrono::milliseconds interval_;
+    std::optional<CollectiveError> failure_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+std::string text_of(const std::exception_ptr& thrown) {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+        return error.what();
+    } catch (...) {
+        return "something that is no std::exception was thrown";
+    }
+}
+
+void tell_end(Communicator& communicator, int rank, const std::exception_ptr& thrown) {
+    auto state = static_cast<std::uint8_t>(thrown ? ActionState::failed : ActionState::done);
+    communicator.broadcast(std::span(&state, 1), rank);
+    if (!thrown) return;
+    std::array<std::uint8_t, kMaxFailureText> text{};
+    const std::string what = text_of(thrown);
+    std::copy_n(what.begin(), std::min(what.size(), text.size()), text.begin());
+    communicator.broadcast(std::span(text), rank);
+}
+
+void act(Communicator& communicator, int rank, const std::function<void()>& action) {
+    std::exception_ptr thrown;
+    {
+        Heartbeat heartbeat(communicator, rank);
+        try {
+            action();
+        } catch (...) {
+            thrown = std::current_exception();
+        }
+        heartbeat.stop();
+        if (!thrown && heartbeat.failure()) throw *heartbeat.failure();
+        if (thrown && heartbeat.failure()) std::rethrow_exception(thrown);
+    }
+    tell_end(communicator, rank, thrown);
+    if (thrown) std::rethrow_exception(thrown);
+}
+
+void await_action(Communicator& communicator, int rank) {
+    auto state = static_cast<std::uint8_t>(ActionState::running);
+    while (state == static_cast<std::uint8_t>(ActionState::running))
+        communicator.broadcast(std::span(&state, 1), rank);
+    if (state == static_cast<std::uint8_t>(ActionState::done)) return;
+    std::array<std::uint8_t, kMaxFailureText> text{};
+    communicator.broadcast(std::span(text), rank);
+    const std::string what(text.begin(), std::find(text.begin(), text.end(), 0));
+    throw ActionFailed("run_on_rank: the action failed on rank " + std::to_string(rank) + ": " + what);
+}
+
+std::span<std::uint8_t> as_bytes_of(const StatePart& part) {
+    return {reinterpret_cast<std::uint8_t*>(part.data), part.bytes};
+}
+
+// Broadcasts small parts as one message.
+void broadcast_packed(Communicator& communicator, std::span<const StatePart> parts, std::size_t bytes,
+                      int root) {
+    std::vector<std::uint8_t> packed(bytes);
+    std::size_t place = 0;
+    for (const StatePart& part : parts) {
+        if (part.bytes > 0) std::memcpy(packed.data() + place, part.data, part.bytes);
+        place += part.bytes;
+    }
+    communicator.broadcast(std::span(packed), root);
+    place = 0;
+    for (const StatePart& part : parts) {
+        if (part.bytes > 0) std::memcpy(part.data, packed.data() + place, part.bytes);
+        place += part.bytes;
+    }
+}
+
+}  // namespace
+
+void average(Communicator& communicator, std::span<double> values, double weight) {
+    std::vector<double> sums(values.begin(), values.end());
+    // A rank without samples has no say, not even with the NaN it may have for a mean.
+    for (double& sum : sums) sum = weight == 0 ? 0 : sum * weight;
+    sums.push_back(weight);
+    communicator.all_reduce(std::span(sums), ReduceOp::sum);
+    const double total = sums.back();
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = total == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[i] / total;
+}
+
+double average(Communicator& communicator, double value, double weight) {
+    average(communicator, std::span(&value, 1), weight);
+    return value;
+}
+
+void broadcast_state(Communicator& communicator, std::span<const StatePart> parts, int root) {
+    std::size_t begin = 0;
+    while (begin < parts.size()) {
+        if (parts[begin].bytes > kSmallPart) {
+            communicator.broadcast(as_bytes_of(parts[begin++]), root);
+            continue;
+        }
+        std::size_t end = begin;
+        std::size_t bytes = 0;
+        while (end < parts.size() && parts[end].bytes <= kSmallPart && bytes <= kPackedSize)
+            bytes += parts[end++].bytes;
+        broadcast_packed(communicator, parts.subspan(begin, end - begin), bytes, root);
+        begin = end;
+    }
+}
+
+void run_on_rank(Communicator& communicator, int rank, const std::function<void()>& action) {
+    if (rank < 0 || rank >= communicator.world_size()) {
+        throw CollectiveError(CollectiveErrorCode::invalid_argument,
+                              "run_on_rank: rank " + std::to_string(rank) +
+                                  " is not a rank of this communicator (0.." +
+                                  std::to_string(communicator.world_size() - 1) + ')');
+    }
+    if (communicator.rank() == rank) return act(communicator, rank, action);
+    await_action(communicator, rank);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,117 @@
+// What the survivors see when a rank comes to its end: in every call, in every way. DDPRUN_KILLS says how
+// many times each case is tried.
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/rank_processes.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+constexpr std::chrono::seconds kGuard{60};
+
+struct Case {
+    std::string call;
+    std::string end;
+    std::string code;
+    int mebibytes = 0;
+    bool ready = true;  // all ranks have made the call before the victim ends
+};
+
+int tries() {
+    const char* text = std::getenv("DDPRUN_KILLS");
+    return text != nullptr ? std::atoi(text) : 1;
+}
+
+// A moment of its own for each try; what it is for is that it is arbitrary.
+void let_time_pass(std::mt19937& random) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 10'000);
+    while (std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+}
+
+void check(const Case& tried, int world_size, std::mt19937& random) {
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(world_size));
+    INFO(tried.call << ", " << tried.end << ": victim " << victim << " of " << world_size);
+    RankProcesses ranks(world_size, {DDPRUN_DEATH_PROGRAM, tried.call, tried.end, std::to_string(victim),
+                                     std::to_string(tried.mebibytes)});
+    for (int rank = 0; tried.ready && rank < world_size; ++rank) ranks.wait_for(rank, "ready", kGuard);
+    let_time_pass(random);
+    if (tried.end == "killed" || tried.end == "forked") {
+        ranks.kill(victim, SIGKILL);
+    } else {
+        ranks.close_input(victim);
+    }
+    for (int rank = 0; rank < world_size; ++rank) {
+        if (rank == victim) continue;
+        ranks.close_input(rank);
+        const RankProcesses::Result result = ranks.finish(rank, kGuard);
+        INFO("rank " << rank << " printed: " << result.output);
+        REQUIRE(result.output.find("error " + tried.code + ' ' + std::to_string(victim) + ":") !=
+                std::string::npos);
+        REQUIRE(WEXITSTATUS(result.wait_status) == 3);
+    }
+    ranks.close_input(victim);
+    ranks.finish(victim, kGuard);
+}
+
+void check_all(const std::vector<Case>& cases) {
+    const auto seed = std::random_device{}();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    for (const Case& tried : cases) {
+        for (const int world_size : {2, 4, 8}) {
+            for (int i = 0; i < tries(); ++i) check(tried, world_size, random);
+        }
+    }
+}
+
+// Sets a variable for the processes started meanwhile.
+struct OverTcp {
+    OverTcp() { ::setenv("DDPRUN_TRANSPORT", "tcp", 1); }
+    ~OverTcp() { ::unsetenv("DDPRUN_TRANSPORT"); }
+};
+
+std::vector<Case> every_call() {
+    std::vector<Case> cases;
+    for (const char* call :
+         {"small", "large", "broadcast", "all_gather", "reduce_scatter", "reduce", "gather", "scatter",
+          "all_to_all", "barrier", "send", "split", "child", "thread"})
+        cases.push_back({call, "killed", "peer_died"});
+    return cases;
+}
+
+}  // namespace
+
+TEST_CASE("a rank killed in any call is named by every survivor", "[death]") { check_all(every_call()); }
+
+TEST_CASE("a rank killed in any call over TCP is named by every survivor", "[death]") {
+    const OverTcp tcp;
+    check_all(every_call());
+}
+
+TEST_CASE("a rank's process may end in any way", "[death]") {
+    check_all({
+        {"large", "exit", "peer_left"},
+        {"small", "exit", "peer_left"},
+        {"send", "exit", "peer_left"},
+        {"child", "exit", "peer_left"},
+        {"large", "_exit", "peer_died"},
+        {"large", "exec", "peer_died"},
+        {"small", "exec", "peer_died"},
+    });
+}
+
+TEST_CASE("a killed rank is dead though a child of its own holds all its connections", "[death]") {
+    check_all({{"large", "forked", "peer_died"}, {"barrier", "forked", "peer_died"}});
+}
+
+TEST_CASE("a killed rank is named at once though its memory takes long to be freed", "[death]") {
+    check_all({{"large", "killed", "peer_died", 256}});
+}
