@@ -89,13 +89,13 @@ TEST_CASE("buffers of one allocation reduce without stages, to the same bits as 
     constexpr DataType kTypes[] = {DataType::f32, DataType::f64, DataType::f16, DataType::bf16,
                                    DataType::i8,  DataType::u8,  DataType::i32, DataType::u32,
                                    DataType::i64, DataType::u64};
-    for (const int n : {2, 3, 8}) {
+    for (const int n : {2, 3, 5}) {
         run_shared(n, [&](const Shared& shared) {
             const auto a = shared.comm.allocate<unsigned char>(2'000'000);
             const auto b = shared.comm.allocate<unsigned char>(2'000'000);
-            for (const std::size_t count : {std::size_t{1}, std::size_t{3'000}, std::size_t{70'001}}) {
-                for (const DataType type : kTypes) {
-                    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::avg})
+            for (const DataType type : kTypes) {
+                for (const std::size_t count : {std::size_t{1}, std::size_t{65'539}}) {
+                    for (const ReduceOp op : {ReduceOp::max, ReduceOp::avg})
                         check_same_bits(shared, a.span(), b.span(),
                                         {Operation::all_reduce, type, op, -1, count});
                 }
