@@ -1,5 +1,4 @@
-// Backend: one way to carry out the operations of a communicator: alone, over TCP, in shared memory; later by
-// NCCL.
+// Backend: one way to carry out the operations of a communicator: alone, over TCP, in shared memory, by NCCL.
 //
 // Driven by Communicator, which has checked every argument: known enumerators, ranks in range, aligned and
 // non-null pointers (where count > 0), buffers that overlap not at all or exactly as documented there. One
@@ -7,10 +6,12 @@
 // throws.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "collectives/shared_buffer.hpp"
 #include "collectives/task.hpp"
+#include "collectives/work_state.hpp"
 
 namespace ddprun {
 
@@ -28,6 +29,12 @@ class Backend {
     // Memory for a SharedBuffer, `bytes` on every rank; called by all ranks, in the order of their
     // operations. private_memory() where nothing is shared.
     virtual SharedMemory allocate(std::size_t bytes);
+
+    // True for a backend whose buffers are the device's: it has start(), and multiplies for premul_sum
+    // itself.
+    virtual bool on_device() const noexcept { return false; }
+    // Like run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
+    virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
     virtual void abort(const std::string& reason) = 0;
     // True once the communicator has ended; its calls then only throw.

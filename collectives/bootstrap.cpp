@@ -112,16 +112,24 @@ bool is_lost(const boost::system::system_error& error) {
 
 std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, Transport transport,
+                                 const std::optional<NcclSettings>& nccl,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
                                             options.operation_timeout);
     const auto across = ranks_across_hosts(tcp->membership());
-    if (!across || tcp->membership().local_world_size() == 1) return tcp;
-    auto segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+    std::optional<ShmSegment> segment;
+    if (across && tcp->membership().local_world_size() > 1) {
+        segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+    }
+    if (nccl) {
+        auto peers =
+            std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
+        return join_nccl(std::move(peers), *nccl, joining);
+    }
     if (!segment) return tcp;
     if (across->size() == 1)
         return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
-    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp), *across);
+    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
 }
 
 std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,
@@ -134,8 +142,8 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
                       place.host.sockets_per_peer};
     Membership membership = room.join->run(self, deadline);
-    auto session =
-        open_session(std::move(membership), std::move(listener), place.transport, options, deadline);
+    auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
+                                options, deadline);
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -194,7 +202,7 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
                                                     const CommunicatorOptions& options) {
     require_valid(place, options);
     if (place.world_size == 1) {
-        auto session = open_session_alone(options);
+        auto session = open_session_alone(place.nccl, options);
         session->local_rank = std::max(place.local_rank, 0);
         session->local_world_size = std::max(place.local_world_size, 1);
         return session;
@@ -229,7 +237,9 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
 }
 
 std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    Transport transport, const CommunicatorOptions& options,
+                                                    Transport transport,
+                                                    const std::optional<NcclSettings>& nccl,
+                                                    const CommunicatorOptions& options,
                                                     Clock::time_point deadline) {
     auto session = std::make_unique<Communicator::Session>();
     session->rank = membership.rank;
@@ -242,16 +252,26 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     const PeerMesh::Operation joining{
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
     session->transport = transport;
+    session->nccl = nccl;
     session->executor = std::make_unique<Executor>(
-        connect(std::move(membership), std::move(listener), joining, transport, options),
+        connect(std::move(membership), std::move(listener), joining, transport, nccl, options),
         session->world_size);
     return session;
 }
 
-std::unique_ptr<Communicator::Session> open_session_alone(const CommunicatorOptions& options) {
+std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                                          const CommunicatorOptions& options) {
     auto session = std::make_unique<Communicator::Session>();
     session->options = options;
-    session->executor = std::make_unique<Executor>(std::make_unique<SoloBackend>(), 1);
+    session->nccl = nccl;
+    const PeerMesh::Operation joining{{Operation::join},
+                                      Clock::now() + options.join_timeout,
+                                      {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    auto backend =
+        nccl ? join_nccl(std::make_unique<NcclPeers>(nullptr, std::nullopt, options.operation_timeout), *nccl,
+                         joining)
+             : std::make_unique<SoloBackend>();
+    session->executor = std::make_unique<Executor>(std::move(backend), 1);
     return session;
 }
 
@@ -273,7 +293,8 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       told ? found.local_world_size : -1,
                       static_cast<std::uint32_t>(found.generation),
                       read_transport(environment),
-                      read_host_settings(environment)};
+                      read_host_settings(environment),
+                      read_nccl_settings(environment, options, found.local_rank)};
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
                         options);
 }

@@ -13,6 +13,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/host_settings.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/nccl_join.hpp"
 #include "collectives/peer_mesh.hpp"
 #include "collectives/session.hpp"
 #include "rendezvous/endpoint.hpp"
@@ -51,6 +52,7 @@ struct Place {
     std::uint32_t generation = 0;
     Transport transport = Transport::automatic;
     HostSettings host;
+    std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
 };
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session
@@ -66,11 +68,14 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
 // For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
 // the one it names for this rank.
 std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    Transport transport, const CommunicatorOptions& options,
+                                                    Transport transport,
+                                                    const std::optional<NcclSettings>& nccl,
+                                                    const CommunicatorOptions& options,
                                                     PeerMesh::Clock::time_point deadline);
 
 // One rank without peers.
-std::unique_ptr<Communicator::Session> open_session_alone(const CommunicatorOptions& options);
+std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                                          const CommunicatorOptions& options);
 
 std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,
                                                          const CommunicatorOptions& options);

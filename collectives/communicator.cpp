@@ -56,10 +56,16 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
-    return Communicator(open_session(parse_url(url),
-                                     Place{rank, world_size, -1, -1, 0, read_transport(current_environment()),
-                                           read_host_settings(current_environment())},
-                                     options));
+    const Environment environment = current_environment();
+    const Place place{rank,
+                      world_size,
+                      -1,
+                      -1,
+                      0,
+                      read_transport(environment),
+                      read_host_settings(environment),
+                      read_nccl_settings(environment, options, -1)};
+    return Communicator(open_session(parse_url(url), place, options));
 }
 
 Communicator::Session& Communicator::session() const {
@@ -71,6 +77,10 @@ int Communicator::rank() const { return session().rank; }
 int Communicator::world_size() const { return session().world_size; }
 int Communicator::local_rank() const { return session().local_rank; }
 int Communicator::local_world_size() const { return session().local_world_size; }
+BackendChoice Communicator::backend() const {
+    return session().nccl ? BackendChoice::nccl : BackendChoice::cpu;
+}
+int Communicator::device() const { return session().nccl ? session().nccl->device : -1; }
 const CommunicatorOptions& Communicator::options() const { return session().options; }
 
 void Communicator::submit(const OperationRequest& request) {
@@ -82,7 +92,12 @@ void Communicator::submit(const OperationRequest& request) {
 Work AsyncOperations::submit(const OperationRequest& request) {
     Communicator::Session& own = communicator_->session();
     const Guard guard(own, request.operation);
-    return own.executor->start(checked_task(request, own.rank, own.world_size));
+    Task task = checked_task(request, own.rank, own.world_size);
+    if (stream_ != nullptr && !own.executor->on_device()) {
+        refuse(request.operation, "a stream was given, but this communicator's backend is not nccl");
+    }
+    task.stream = stream_;
+    return own.executor->start(task);
 }
 
 int AsyncOperations::rank() const { return communicator_->rank(); }

@@ -45,6 +45,13 @@ namespace ddprun {
 
 class Communicator;
 
+// What carries out the operations. Buffers are in host memory with `cpu`, and in the device's with `nccl`.
+enum class BackendChoice {
+    automatic,  // as DDPRUN_BACKEND says: cpu or nccl; cpu where it is not set
+    cpu,
+    nccl,
+};
+
 struct CommunicatorOptions {
     // One operation, from its call to its return.
     std::chrono::milliseconds operation_timeout = std::chrono::minutes(5);
@@ -53,12 +60,17 @@ struct CommunicatorOptions {
     // How long rank 0 waits in its destructor for the others to leave, where it hosts the store (mpirun,
     // srun, tcp://).
     std::chrono::milliseconds leave_timeout = std::chrono::seconds(10);
+    // The same on all ranks.
+    BackendChoice backend = BackendChoice::automatic;
+    // The CUDA device of this rank, among those the process sees; -1: DDPRUN_DEVICE, or else the local rank.
+    int device = -1;
 };
 
 // The operations of a communicator as ones that are started; see Communicator::async().
 class AsyncOperations final : public Operations<AsyncOperations, Work> {
   public:
-    explicit AsyncOperations(Communicator& communicator) : communicator_(&communicator) {}
+    AsyncOperations(Communicator& communicator, void* stream)
+        : communicator_(&communicator), stream_(stream) {}
 
     // What the operations are made of. Throws invalid_argument for a wrong call; all else goes to the Work.
     Work submit(const OperationRequest& request);
@@ -67,6 +79,7 @@ class AsyncOperations final : public Operations<AsyncOperations, Work> {
 
   private:
     Communicator* communicator_;
+    void* stream_;
 };
 
 class Communicator final : public Operations<Communicator, void> {
@@ -92,13 +105,21 @@ class Communicator final : public Operations<Communicator, void> {
     // Among the ranks on this host. As the launcher says; where it does not, counted by comparing hosts.
     int local_rank() const;
     int local_world_size() const;
+    // cpu or nccl.
+    BackendChoice backend() const;
+    // The CUDA device that the buffers are on; -1 with the backend `cpu`.
+    int device() const;
 
     const CommunicatorOptions& options() const;
 
     // What the operations are made of.
     void submit(const OperationRequest& request);
-    // The same operations, started. Valid as long as this object, at this place.
-    AsyncOperations async() { return AsyncOperations(*this); }
+    // The same operations, started. Valid as long as this object, at this place. With the NCCL backend,
+    // `stream` is the CUDA stream (cudaStream_t) in which an operation takes its place, after what is in it
+    // and before what comes later; its Work ends when it has. Null, and the calls without async(), mean a
+    // stream of the communicator's own, which keeps to CUDA's order with the default stream. With other
+    // backends a stream is an invalid_argument.
+    AsyncOperations async(void* stream = nullptr) { return {*this, stream}; }
 
     // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
     // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory.

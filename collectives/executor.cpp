@@ -36,6 +36,7 @@ SharedMemory Executor::allocate(std::size_t bytes) {
 }
 
 Work Executor::start(const Task& task) {
+    if (backend_->on_device()) return Work(backend_->start(task));
     auto state = std::make_shared<ThreadWorkState>();
     std::unique_lock lock(mutex_);
     if (!thread_.joinable()) {
@@ -81,7 +82,8 @@ void Executor::serve() {
 
 void Executor::carry_out(const Task& task) {
     const Call& call = task.call;
-    const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum && call.count > 0;
+    const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum &&
+                        call.count > 0 && !backend_->on_device();
     if (!scales) return backend_->run(task);
     std::size_t count = call.count;
     if (call.operation == Operation::reduce_scatter) count *= static_cast<std::size_t>(world_size_);

@@ -3,7 +3,8 @@
 //
 // Operations that were started go to a thread of the executor's own, made when the first is started; those
 // that are run are carried out by the caller, after all that were started before. So programs that start
-// nothing pay for no thread, and run() costs nothing above the backend.
+// nothing pay for no thread, and run() costs nothing above the backend. A backend on a device starts them by
+// itself.
 //
 // run() and start() are for one thread at a time; the backend is never used by two.
 #pragma once
@@ -39,6 +40,8 @@ class Executor {
     SharedMemory allocate(std::size_t bytes);
     // Throws nothing of the operation itself: its Work does.
     Work start(const Task& task);
+
+    bool on_device() const noexcept { return backend_->on_device(); }
 
     // Of the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }

@@ -62,11 +62,13 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
                     list(elsewhere, progress)};
     }
     if (!absent.empty()) return {CollectiveErrorCode::timed_out, absent, prefix + list(absent, progress)};
-    std::string text =
-        "all ranks have come, but no data from or to rank " + std::to_string(awaited) + " moves";
+    std::string text = "all ranks have come, but ";
+    text += awaited == kNobodyAwaited ? "the operation does not end"
+                                      : "no data from or to rank " + std::to_string(awaited) + " moves";
     // They finished a call of this number, which need not have been this one.
     if (!ahead.empty()) text += "; " + list(ahead, progress);
-    return {CollectiveErrorCode::timed_out, {awaited}, prefix + text};
+    const auto culprits = awaited == kNobodyAwaited ? std::vector<int>{} : std::vector{awaited};
+    return {CollectiveErrorCode::timed_out, culprits, prefix + text};
 }
 
 }  // namespace ddprun

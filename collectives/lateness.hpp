@@ -17,9 +17,13 @@ struct TimeLimit {
     std::string_view option;
 };
 
+// Where no single rank is waited for.
+inline constexpr int kNobodyAwaited = -1;
+
 // Judges from `progress`, the ranks' last calls (nothing for one that does not answer), who kept `rank` from
 // finishing `call` in time: ranks that have not come or do not answer; ranks that are in another call, a
-// mismatch; else the rank it was waiting for, `awaited`. Send and recv concern nobody but `awaited`.
+// mismatch; else the rank it was waiting for, `awaited`, or nobody. Send and recv concern nobody but
+// `awaited`.
 Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
                        int awaited, const TimeLimit& limit);
 

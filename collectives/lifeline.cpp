@@ -1,8 +1,5 @@
 #include "collectives/lifeline.hpp"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -13,23 +10,6 @@
 
 namespace ddprun {
 namespace {
-
-FileDescriptor make_event() {
-    FileDescriptor event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!event) fail_errno(errno, "cannot make an event descriptor");
-    return event;
-}
-
-void signal_event(const FileDescriptor& event) {
-    const std::uint64_t one = 1;
-    // Fails only when the counter is full, and then the event is signalled already.
-    [[maybe_unused]] const ssize_t written = ::write(event.get(), &one, sizeof(one));
-}
-
-void clear_event(const FileDescriptor& event) {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t taken = ::read(event.get(), &count, sizeof(count));
-}
 
 int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
     if (!limit) return -1;
@@ -42,8 +22,6 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 Lifeline::Lifeline(const Membership& membership, TcpListener listener)
     : membership_(membership),
       lanes_(membership.lanes()),
-      news_(make_event()),
-      wake_thread_(make_event()),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size()),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
@@ -55,14 +33,14 @@ Lifeline::~Lifeline() {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
     }
-    signal_event(wake_thread_);
+    wake_thread_.signal();
     thread_.join();
 }
 
 void Lifeline::add_neighbour(TcpLink link) {
     const std::lock_guard lock(mutex_);
     greet(std::move(link));
-    signal_event(wake_thread_);
+    wake_thread_.signal();
 }
 
 bool Lifeline::has_left_neighbour() const {
@@ -93,11 +71,11 @@ void Lifeline::set_witness(Witness* witness) {
 }
 
 void Lifeline::tell_news() const {
-    signal_event(news_);
+    news_.signal();
     if (hook_) hook_();
 }
 
-void Lifeline::take_news() { clear_event(news_); }
+void Lifeline::take_news() { news_.clear(); }
 
 void Lifeline::enter(const Call& call) {
     const std::lock_guard lock(mutex_);
@@ -158,7 +136,7 @@ void Lifeline::run() {
         std::vector<pollfd> polled = descriptors();
         const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(gate_.next_limit()));
         check(ready >= 0 || errno == EINTR, "the lifeline can poll its own descriptors");
-        clear_event(wake_thread_);
+        wake_thread_.clear();
         {
             const std::lock_guard lock(mutex_);
             if (stopping_) return;
@@ -169,7 +147,7 @@ void Lifeline::run() {
 }
 
 std::vector<pollfd> Lifeline::descriptors() const {
-    std::vector<pollfd> polled{{wake_thread_.get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{wake_thread_.descriptor(), POLLIN, 0}};
     gate_.add_descriptors(polled);
     const std::lock_guard lock(mutex_);
     for (const Neighbour& neighbour : neighbours_) polled.push_back({neighbour.link.descriptor(), POLLIN, 0});

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/event.hpp"
 #include "collectives/gate.hpp"
 #include "collectives/lifeline_frame.hpp"
 #include "collectives/lifeline_state.hpp"
@@ -66,7 +67,7 @@ class Lifeline {
     std::optional<TcpLink> take_data(int peer, int lane);
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
-    int news_descriptor() const noexcept { return news_.get(); }
+    int news_descriptor() const noexcept { return news_.descriptor(); }
     void take_news();
     // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
@@ -117,8 +118,8 @@ class Lifeline {
 
     const Membership& membership_;
     const int lanes_;
-    FileDescriptor news_;
-    FileDescriptor wake_thread_;
+    Event news_;
+    Event wake_thread_;
     mutable std::mutex mutex_;  // guards everything below but the thread itself
     Gate gate_;                 // the thread's alone
     LifelineState state_;

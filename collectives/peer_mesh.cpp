@@ -197,11 +197,26 @@ void PeerMesh::fail_left(int peer, const Operation& operation) {
          operation);
 }
 
-void PeerMesh::fail_late(int awaited, const Operation& operation) {
+void PeerMesh::inquire(const Operation& operation) {
     lifeline_.inquire();
     const auto limit = Clock::now() + kInquiryPatience;
     while (!lifeline_.all_answered() && wait_for_news(limit)) throw_if_ended(operation);
     throw_if_ended(operation);
+}
+
+void PeerMesh::throw_if_left(int peer, const Operation& operation) {
+    if (lifeline_.left_after(peer)) fail_left(peer, operation);
+}
+
+void PeerMesh::throw_if_mismatched(const Operation& operation) {
+    inquire(operation);
+    Verdict verdict =
+        judge_lateness(lifeline_.progress(), operation.call, rank(), kNobodyAwaited, operation.limit);
+    if (verdict.code == CollectiveErrorCode::mismatch) fail(std::move(verdict), operation);
+}
+
+void PeerMesh::fail_late(int awaited, const Operation& operation) {
+    inquire(operation);
     fail(judge_lateness(lifeline_.progress(), operation.call, rank(), awaited, operation.limit), operation);
 }
 

@@ -75,19 +75,28 @@ class PeerMesh {
     // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
     // left that the operation needs; to be called after news.
     void throw_if_ended(const Operation& operation);
+    // The same if `peer` has left, whose part in the operation cannot come any more.
+    void throw_if_left(int peer, const Operation& operation);
+    // Asks the others which call they are in; the same if one is in another with the same number. Takes
+    // kInquiryPatience at most.
+    void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
-    // The operation's deadline has passed while this rank waited for `awaited`.
+    // The operation's deadline has passed while this rank waited for `awaited` (or kNobodyAwaited).
     [[noreturn]] void fail_late(int awaited, const Operation& operation);
 
-    // Ends the communicator for all, and the call with the verdict that holds.
+    // Ends the communicator for all. Returns the verdict that holds. From any thread.
+    Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
+    // The same, and the call with that verdict.
     [[noreturn]] void fail(Verdict verdict, const Operation& operation);
     // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
     // another.
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason);
+    bool ended() const { return verdict().has_value(); }
+    // From any thread.
+    std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
     Lifeline& lifeline() noexcept { return lifeline_; }
-    bool ended() const { return lifeline_.verdict().has_value(); }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }
 
@@ -95,6 +104,8 @@ class PeerMesh {
     void connect_ring(const Operation& joining);
     TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
     void read_answer(TcpLink& link, const Operation& operation);
+    // Asks all ranks where they are; returns when all have answered, or kInquiryPatience is over.
+    void inquire(const Operation& operation);
     // Waits for news until `limit`. False when the limit has passed.
     bool wait_for_news(Clock::time_point limit);
     [[noreturn]] void fail_left(int peer, const Operation& operation);

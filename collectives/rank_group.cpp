@@ -5,7 +5,17 @@
 namespace ddprun {
 namespace {
 
-// The ranks of each host; hosts in the order of their first ranks.
+int place_of(int rank, const std::vector<int>& ranks) {
+    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+RankGroup group_of(int rank, std::vector<int> ranks) {
+    const int index = place_of(rank, ranks);
+    return {std::move(ranks), index};
+}
+
+}  // namespace
+
 std::vector<std::vector<int>> ranks_by_host(const Membership& membership) {
     std::vector<std::vector<int>> hosts;
     for (int rank = 0; rank < membership.world_size(); ++rank) {
@@ -17,17 +27,6 @@ std::vector<std::vector<int>> ranks_by_host(const Membership& membership) {
     }
     return hosts;
 }
-
-int place_of(int rank, const std::vector<int>& ranks) {
-    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-}
-
-RankGroup group_of(int rank, std::vector<int> ranks) {
-    const int index = place_of(rank, ranks);
-    return {std::move(ranks), index};
-}
-
-}  // namespace
 
 RankGroup all_ranks(const Membership& membership) {
     RankGroup group;

@@ -24,6 +24,9 @@ struct RankGroup {
     bool operator==(const RankGroup&) const = default;
 };
 
+// The ranks of each host; hosts in the order of their first ranks.
+std::vector<std::vector<int>> ranks_by_host(const Membership& membership);
+
 RankGroup all_ranks(const Membership& membership);
 
 // This rank's host: its ranks in their order.

@@ -11,6 +11,7 @@
 #include "collectives/executor.hpp"
 #include "collectives/join.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/nccl_join.hpp"
 #include "rendezvous/store.hpp"
 
 namespace ddprun {
@@ -42,6 +43,7 @@ struct Communicator::Session {
     // For those that are split off.
     CommunicatorOptions options;
     Transport transport = Transport::automatic;
+    std::optional<NcclSettings> nccl;
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     MeetingRoom room;

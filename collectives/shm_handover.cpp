@@ -8,35 +8,11 @@
 #include <vector>
 
 #include "collectives/cpus.hpp"
+#include "collectives/mesh_gather.hpp"
 #include "collectives/rank_group.hpp"
-#include "collectives/transfer.hpp"
-#include "collectives/tree_schedule.hpp"
 
 namespace ddprun {
 namespace {
-
-// Every rank's `mine`, by rank.
-template <class T>
-std::vector<T> gather(PeerMesh& mesh, const T& mine, PeerMesh::Operation operation) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    const int n = mesh.world_size();
-    const int rank = mesh.rank();
-    operation.call.count = sizeof(T);
-    std::vector<T> held(static_cast<std::size_t>(n));
-    held[0] = mine;
-    const auto bytes_from = [&](int place) {
-        return reinterpret_cast<std::byte*>(held.data() + static_cast<std::size_t>(place));
-    };
-    for (int i = 0; i < dissemination_rounds(n); ++i) {
-        const DisseminationRound round = dissemination_round(rank, n, i);
-        const std::size_t size = static_cast<std::size_t>(round.blocks) * sizeof(T);
-        transfer(mesh, {round.from, bytes_from(round.held), size}, {round.to, bytes_from(0), size},
-                 operation);
-    }
-    // Held from this rank on; wanted from rank 0 on.
-    std::rotate(held.begin(), held.begin() + (n - rank) % n, held.end());
-    return held;
-}
 
 // Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
 // less time than its CPUs have tells of fewer; so all ranks count alike.
@@ -61,10 +37,10 @@ std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const P
     std::optional<ShmSegment> segment;
     if (wanted && ranks.index == 0) segment = ShmSegment::create(mesh.membership());
     try {
-        const auto offers = gather(mesh, segment ? segment->offer() : ShmOffer{}, joining);
+        const auto offers = gather_over_mesh(mesh, segment ? segment->offer() : ShmOffer{}, joining);
         if (wanted && ranks.index != 0) segment = ShmSegment::open(offers[first], mesh.membership());
         if (segment) write_cpus(segment->cpus(ranks.index));
-        const auto mapped = gather(mesh, static_cast<std::uint8_t>(segment.has_value()), joining);
+        const auto mapped = gather_over_mesh(mesh, static_cast<std::uint8_t>(segment.has_value()), joining);
         if (std::find(mapped.begin(), mapped.end(), std::uint8_t{0}) != mapped.end()) return std::nullopt;
     } catch (const LinkLost& lost) {
         mesh.fail_lost(lost, joining);

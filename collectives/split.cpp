@@ -121,12 +121,12 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     const std::vector<SplitEntry> entries = exchange(old, own);
     if (color < 0) return nullptr;
     const std::vector<int> group = split_group(entries, old.rank);
-    if (group.size() == 1) return open_session_alone(old.options);
+    if (group.size() == 1) return open_session_alone(old.nccl, old.options);
     Membership membership = membership_of(entries, group, old.rank);
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
-        return open_session(std::move(membership), std::move(*listener), old.transport, old.options,
+        return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, old.options,
                             PeerMesh::Clock::now() + old.options.join_timeout);
     } catch (const boost::system::system_error& error) {
         fail_join(CollectiveErrorCode::system, error.what(), own_rank);

@@ -15,7 +15,8 @@ struct Task {
     // scatter, but on the root; of send and recv the one that has no meaning), they may be anything.
     const void* in = nullptr;
     void* out = nullptr;
-    double scalar = 1;  // of premul_sum
+    double scalar = 1;       // of premul_sum
+    void* stream = nullptr;  // of the device, in which the operation takes its place; null: the backend's own
 };
 
 // The parts of a task as bytes.

@@ -67,21 +67,6 @@ void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operati
     group_.all_reduce(input_of(task), output_of(task), call.count, call.type, call.reduce, operation);
 }
 
-void TcpBackend::broadcast(const Task& task, const PeerMesh::Operation& operation) {
-    const Call& call = task.call;
-    const std::size_t bytes = bytes_of(task);
-    if (bytes <= kSmallBroadcast) {
-        const TreePlace place = binomial_tree(rank(), world_size(), call.root);
-        if (place.parent >= 0) transfer(mesh_, {place.parent, output_of(task), bytes}, {}, operation);
-        for (const int child : place.children)
-            transfer(mesh_, {}, {child, output_of(task), bytes}, operation);
-        return;
-    }
-    const int left = rank() == call.root ? -1 : mesh_.membership().left();
-    const int right = mesh_.membership().right() == call.root ? -1 : mesh_.membership().right();
-    relay(mesh_, left, right, output_of(task), bytes, operation);
-}
-
 void TcpBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     group_.reduce_scatter(input_of(task), output_of(task), group_.equal_ranges(call.count), call.type,
@@ -137,7 +122,8 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
     const int peer = task.call.root;
     switch (task.call.operation) {
         case Operation::all_reduce: return all_reduce(task, operation);
-        case Operation::broadcast: return broadcast(task, operation);
+        case Operation::broadcast:
+            return group_.broadcast(output_of(task), bytes_of(task), task.call.root, operation);
         case Operation::all_gather:
         case Operation::split:
             return group_.all_gather(input_of(task), output_of(task), bytes_of(task), operation);

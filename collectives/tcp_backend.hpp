@@ -1,8 +1,7 @@
 // TcpBackend: collectives between two or more ranks over TCP. The caller's thread does all the work.
 //
-// all_reduce, all_gather, reduce_scatter and barrier are those of a TcpGroup of all ranks. Of the others,
-// small messages take few steps, large ones the least bytes:
-//   broadcast: binomial tree up to kSmallBroadcast bytes, else a chain that hands on what arrives
+// all_reduce, all_gather, reduce_scatter, broadcast and barrier are those of a TcpGroup of all ranks. Of the
+// others, small messages take few steps, large ones the least bytes:
 //   reduce: binomial tree up to kSmallReduce bytes, else the ring's reducing half, then all parts to the root
 //   gather, scatter: each rank's part straight to or from the root
 //   all_to_all: every two ranks swap their parts, one partner at a time
@@ -20,7 +19,6 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
 inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 
 class TcpBackend final : public Backend {
@@ -46,7 +44,6 @@ class TcpBackend final : public Backend {
 
   private:
     void all_reduce(const Task& task, const PeerMesh::Operation& operation);
-    void broadcast(const Task& task, const PeerMesh::Operation& operation);
     void reduce_scatter(const Task& task, const PeerMesh::Operation& operation);
     void reduce(const Task& task, const PeerMesh::Operation& operation);
     void gather(const Task& task, const PeerMesh::Operation& operation);

@@ -87,6 +87,19 @@ void TcpGroup::all_gather(const std::byte* in, std::byte* out, std::size_t bytes
     gather_ranges(out, equal_ranges(bytes), DataType::u8, operation);
 }
 
+void TcpGroup::broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation) {
+    if (bytes <= kSmallBroadcast) {
+        const TreePlace place = binomial_tree(index(), size(), root);
+        if (place.parent >= 0) transfer(mesh_, {ranks_.at(place.parent), data, bytes}, {}, operation);
+        for (const int child : place.children) {
+            transfer(mesh_, {}, {ranks_.at(child), data, bytes}, operation);
+        }
+        return;
+    }
+    const bool is_last = (index() + 1) % size() == root;
+    relay(mesh_, index() == root ? -1 : ranks_.left(), is_last ? -1 : ranks_.right(), data, bytes, operation);
+}
+
 void TcpGroup::disseminate(const std::byte* block, std::size_t bytes, const Operation& operation) {
     make_room(blocks_, bytes * static_cast<std::size_t>(size()), mesh_, operation);
     copy_bytes(blocks_.data(), block, bytes);

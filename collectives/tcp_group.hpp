@@ -1,4 +1,5 @@
-// TcpGroup: what some ranks of a mesh do together over TCP: all-gather, reduce-scatter, all-reduce.
+// TcpGroup: what some ranks of a mesh do together over TCP: all-gather, reduce-scatter, all-reduce,
+// broadcast.
 //
 // Small messages take few steps, large ones the least bytes:
 //   all_reduce, all_gather: dissemination up to kSmallGather bytes in all ranks' blocks together; above, the
@@ -26,6 +27,7 @@
 namespace ddprun {
 
 inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
+inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
 
 // Memory of a rank that only grows, so that a call of a size seen before allocates nothing. Ends the
 // communicator where there is no memory.
@@ -60,6 +62,9 @@ class TcpGroup {
     // that part of `in`.
     void reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges, DataType type,
                         ReduceOp op, const Operation& operation);
+    // From the rank in place `root`: a binomial tree up to kSmallBroadcast bytes, else a chain that hands on
+    // what arrives.
+    void broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation);
     // Returns when all ranks have come.
     void barrier(const Operation& operation) { disseminate(nullptr, 0, operation); }
 

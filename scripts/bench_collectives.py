@@ -66,13 +66,18 @@ class Bench:
         self.probes = []
         self.tails = {}
 
-    def ours(self, ranks, sizes, registered=False):
+    def ours(self, ranks, sizes):
+        return self.ddpbench(ranks, sizes, [f"{self.bin}/ddpbench"])
+
+    def registered(self, ranks, sizes):
+        return self.ddpbench(ranks, sizes, [f"{self.bin}/ddpbench"], "-R", "1")
+
+    def ddpbench(self, ranks, sizes, program, *options, **environment):
         times = {}
         for size in sizes:
             path = os.path.join(self.folder, "rows.json")
-            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), f"{self.bin}/ddpbench", "all_reduce", "-b",
-                             str(size), "-e", str(size), "-n", str(self.iterations), "-J", path, "-a", "0", "-R",
-                             str(int(registered))])
+            out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), *program, "all_reduce", "-b", str(size), "-e",
+                             str(size), "-n", str(self.iterations), "-J", path, "-a", "0", *options], **environment)
             if out is None:
                 return None
             self.probes += [int(probe) for probe in re.findall(r"^# Round trip .*: (\d+) ns$", out, re.MULTILINE)]
@@ -82,12 +87,9 @@ class Bench:
                 sys.exit("bench_collectives: ddpbench found wrong data")
             row = result["rows"][0]["in_place"]
             times[size] = row["time_us"]
-            if not registered:
+            if not options:
                 self.tails.setdefault((ranks, size), []).append(row["time_p99_us"] / row["time_us"])
         return times
-
-    def registered(self, ranks, sizes):
-        return self.ours(ranks, sizes, registered=True)
 
     def peer(self, argv, sizes, **environment):
         out = output_of([*argv, str(self.iterations), *map(str, sizes)], **environment)

@@ -7,4 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh --for bench
 [[ -f build/build.ninja ]] || cmake --preset release
 cmake --build build --target ddprun ddpbench
-exec /usr/bin/python3 -B scripts/bench_collectives.py "$@"
+status=0
+/usr/bin/python3 -B scripts/bench_collectives.py "$@" || status=$?
+case " $* " in *" --help "* | *" -h "*) exit "$status" ;; esac
+# Between hosts.
+/usr/bin/python3 -B scripts/bench_hosts.py "$@" || status=1
+exit "$status"

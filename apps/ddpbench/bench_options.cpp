@@ -150,6 +150,14 @@ void describe(CLI::App& app, BenchOptions& options, int& timeout) {
            [&options](const std::string& text) { options.registered = whole_number("-R", text, 0, 1) == 1; },
            "1: buffers are allocated from the communicator (0)")
         ->type_name("N");
+    app.add_option_function<std::string>(
+           "--backend",
+           [&options](const std::string& text) {
+               if (text != "cpu" && text != "nccl") refuse("--backend", text, "cpu or nccl");
+               options.backend = text == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
+           },
+           "cpu: buffers of the host; nccl: of one GPU for each rank (DDPRUN_BACKEND, or else cpu)")
+        ->type_name("NAME");
     app.add_flag("-I,--statistics", options.statistics, "also the iterations' extremes, p99 and variation");
     app.add_flag("--overlap", options.overlap,
                  "of all_reduce: how much of it goes on behind the caller's own work");

@@ -30,6 +30,7 @@ struct BenchOptions {
     int root = 0;
     Averaging averaging = Averaging::mean;
     bool registered = false;  // buffers from Communicator::allocate()
+    BackendChoice backend = BackendChoice::automatic;
     bool statistics = false;
     bool overlap = false;   // instead of the table: see overlap.hpp
     std::string json_file;  // empty: none

@@ -87,7 +87,8 @@ std::string table_foot(const BenchTotals& totals) {
                   totals.wrong == 0 ? "OK" : "FAILED", totals.mean_bus_bandwidth);
 }
 
-std::string bench_json(const std::string& operation, int ranks, const std::vector<BenchRow>& rows) {
+std::string bench_json(const std::string& operation, const std::string& backend, int ranks,
+                       const std::vector<BenchRow>& rows) {
     boost::json::array list;
     for (const BenchRow& row : rows) {
         list.push_back(boost::json::object{{"size", row.bytes},
@@ -101,6 +102,7 @@ std::string bench_json(const std::string& operation, int ranks, const std::vecto
     const BenchTotals totals = totals_of(rows);
     return boost::json::serialize(boost::json::object{{"version", DDPRUN_VERSION},
                                                       {"operation", operation},
+                                                      {"backend", backend},
                                                       {"ranks", ranks},
                                                       {"rows", std::move(list)},
                                                       {"wrong", totals.wrong},

@@ -42,7 +42,8 @@ BenchTotals totals_of(const std::vector<BenchRow>& rows);
 
 std::string table_foot(const BenchTotals& totals);
 
-// What --json writes. `ranks` and `operation` stand above the rows.
-std::string bench_json(const std::string& operation, int ranks, const std::vector<BenchRow>& rows);
+// What --json writes. `operation`, `backend` and `ranks` stand above the rows.
+std::string bench_json(const std::string& operation, const std::string& backend, int ranks,
+                       const std::vector<BenchRow>& rows);
 
 }  // namespace ddprun

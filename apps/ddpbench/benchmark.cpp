@@ -1,10 +1,12 @@
 #include "apps/ddpbench/benchmark.hpp"
 
+#include <array>
 #include <chrono>
-#include <cstdlib>
-#include <new>
+#include <cstring>
 
+#include "apps/ddpbench/bench_memory.hpp"
 #include "apps/ddpbench/test_data.hpp"
+#include "collectives/nccl_calls.hpp"
 
 namespace ddprun {
 namespace {
@@ -16,28 +18,8 @@ constexpr int kShortCalls = 50;
 // Each rank scales by the same, so that the result is known everywhere.
 constexpr double kScalar = 0.5;
 
-// Page-aligned, as large buffers of real programs are.
-class Buffer {
-  public:
-    Buffer(Communicator& communicator, const BenchOptions& options, std::size_t bytes) {
-        if (options.registered) {
-            shared_ = communicator.allocate<unsigned char>(bytes);
-        } else {
-            own_ = ::operator new(bytes + 1, kAlignment);
-        }
-    }
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
-    ~Buffer() { ::operator delete(own_, kAlignment); }
-    std::byte* data() const {
-        return own_ ? static_cast<std::byte*>(own_) : reinterpret_cast<std::byte*>(shared_.data());
-    }
-
-  private:
-    static constexpr std::align_val_t kAlignment{4096};
-    void* own_ = nullptr;
-    SharedBuffer<unsigned char> shared_;
-};
+// Bytes for the numbers that the ranks compare.
+constexpr std::size_t kNumbers = 64;
 
 class Bench {
   public:
@@ -45,15 +27,17 @@ class Bench {
         : communicator_(communicator),
           options_(options),
           operation_(*options.operation),
-          in_(communicator, options, bytes),
-          out_(communicator, options, bytes) {}
+          device_(device_of(communicator)),
+          in_(device_, bytes, shared(bytes)),
+          out_(device_, bytes, shared(bytes)),
+          numbers_(device_, kNumbers) {}
 
     std::optional<BenchRow> row(std::size_t wanted_bytes, DataType type, ReduceOp op) {
         const auto ranks = static_cast<std::size_t>(communicator_.world_size());
         const std::size_t parts = operation_.has_parts() ? ranks : 1;
         BenchRow row;
         row.count = wanted_bytes / size_of(type) / parts;
-        if (row.count == 0 || (operation_.reduces && !is_defined(op, type))) return std::nullopt;
+        if (row.count == 0 || (operation_.reduces && !can_reduce(op, type))) return std::nullopt;
         row.bytes = row.count * size_of(type) * parts;
         row.type = bench_name(type);
         if (operation_.reduces) row.op = bench_name(op);
@@ -66,6 +50,15 @@ class Bench {
     }
 
   private:
+    SharedBuffer<unsigned char> shared(std::size_t bytes) {
+        return options_.registered ? communicator_.allocate<unsigned char>(bytes)
+                                   : SharedBuffer<unsigned char>();
+    }
+
+    bool can_reduce(ReduceOp op, DataType type) const {
+        return is_defined(op, type) && (!device_ || nccl_op(op).has_value());
+    }
+
     Measurement measure(OperationCall call, std::size_t bytes, bool in_place) {
         const std::size_t own_part =
             static_cast<std::size_t>(communicator_.rank()) * call.count * size_of(call.type);
@@ -88,7 +81,9 @@ class Bench {
         if (options_.checks > 0) {
             std::int64_t wrong = 0;
             for (int i = 0; i < options_.checks; ++i) wrong += checked(call, i);
-            communicator_.all_reduce(std::span(&wrong, 1), ReduceOp::sum);
+            together(std::span(&wrong, 1), [&](std::span<std::int64_t> numbers) {
+                communicator_.all_reduce(numbers, ReduceOp::sum);
+            });
             result.wrong = static_cast<std::size_t>(wrong);
         }
         return result;
@@ -96,8 +91,11 @@ class Bench {
 
     void fill(const OperationCall& call, int number) {
         // A broadcast has its input where its output comes.
-        void* in = operation_.out_of_place ? const_cast<void*>(call.in) : call.out;
-        fill_input(operation_, call, in, communicator_.rank(), communicator_.world_size(), number);
+        const void* in = operation_.out_of_place ? call.in : call.out;
+        BenchMemory& memory = in_.holds(in) ? in_ : out_;
+        fill_input(operation_, call, memory.host_view(in), communicator_.rank(), communicator_.world_size(),
+                   number);
+        memory.push(in, bytes_of(call, operation_.in_has_parts));
     }
 
     void run(const OperationCall& call, int number) {
@@ -117,28 +115,51 @@ class Bench {
 
     std::int64_t checked(const OperationCall& call, int number) {
         run(call, number);
+        BenchMemory& memory = in_.holds(call.out) ? in_ : out_;
+        memory.pull(call.out, bytes_of(call, operation_.out_has_parts));
+        OperationCall seen = call;
+        seen.out = memory.host_view(call.out);
         return static_cast<std::int64_t>(
-            count_wrong(operation_, call, communicator_.rank(), communicator_.world_size(), number));
+            count_wrong(operation_, seen, communicator_.rank(), communicator_.world_size(), number));
+    }
+
+    std::size_t bytes_of(const OperationCall& call, bool parts) const {
+        return call.count * size_of(call.type) *
+               (parts ? static_cast<std::size_t>(communicator_.world_size()) : 1);
+    }
+
+    // body() does something with a few numbers of all ranks, where operations can.
+    template <class T, std::size_t N, class Body>
+    void together(std::span<T, N> numbers, Body body) {
+        const auto place = std::span(reinterpret_cast<T*>(numbers_.data()), numbers.size());
+        std::memcpy(numbers_.host_view(place.data()), numbers.data(), numbers.size_bytes());
+        numbers_.push(place.data(), place.size_bytes());
+        body(place);
+        numbers_.pull(place.data(), place.size_bytes());
+        std::memcpy(numbers.data(), numbers_.host_view(place.data()), numbers.size_bytes());
     }
 
     Statistics of_ranks(const Statistics& own) {
         std::array times{own.median, own.min, own.max, own.p99, own.variation_percent};
-        if (options_.averaging == Averaging::rank0) {
-            communicator_.broadcast(std::span(times), 0);
-        } else {
-            communicator_.all_reduce(std::span(times),
-                                     options_.averaging == Averaging::fastest   ? ReduceOp::min
-                                     : options_.averaging == Averaging::slowest ? ReduceOp::max
-                                                                                : ReduceOp::avg);
-        }
+        together(std::span(times), [&](std::span<double> numbers) {
+            if (options_.averaging == Averaging::rank0) {
+                communicator_.broadcast(numbers, 0);
+            } else {
+                communicator_.all_reduce(numbers, options_.averaging == Averaging::fastest   ? ReduceOp::min
+                                                  : options_.averaging == Averaging::slowest ? ReduceOp::max
+                                                                                             : ReduceOp::avg);
+            }
+        });
         return {times[0], times[1], times[2], times[3], times[4]};
     }
 
     Communicator& communicator_;
     const BenchOptions& options_;
     const TimedOperation& operation_;
-    Buffer in_;
-    Buffer out_;
+    std::shared_ptr<const CudaPrimaryContext> device_;
+    BenchMemory in_;
+    BenchMemory out_;
+    BenchMemory numbers_;
 };
 
 }  // namespace

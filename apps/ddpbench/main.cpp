@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "apps/ddpbench/bench_memory.hpp"
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
 #include "apps/ddpbench/overlap.hpp"
@@ -27,12 +28,22 @@ void show_probe(Communicator& communicator, const char* when) {
     communicator.barrier();
 }
 
-int conclude(const BenchOptions& options, int ranks, const std::vector<BenchRow>& rows) {
+std::string backend_text(const Communicator& communicator) {
+    const auto device = device_of(communicator);
+    if (!device) return "cpu";
+    return "nccl, rank 0 on CUDA device " + std::to_string(device->device()) + " (" + device->device_name() +
+           ')';
+}
+
+int conclude(const BenchOptions& options, const Communicator& communicator,
+             const std::vector<BenchRow>& rows) {
     const BenchTotals totals = totals_of(rows);
     std::fputs(table_foot(totals).c_str(), stdout);
     if (!options.json_file.empty()) {
         std::ofstream file(options.json_file);
-        file << bench_json(std::string(options.operation->name), ranks, rows);
+        file << bench_json(std::string(options.operation->name),
+                           communicator.backend() == BackendChoice::nccl ? "nccl" : "cpu",
+                           communicator.world_size(), rows);
         if (!file.flush()) {
             std::fprintf(stderr, "ddpbench: -J '%s' cannot be written\n", options.json_file.c_str());
             return kFailed;
@@ -49,6 +60,7 @@ int conclude(const BenchOptions& options, int ranks, const std::vector<BenchRow>
 int run(const BenchOptions& options) {
     CommunicatorOptions communicator_options;
     communicator_options.operation_timeout = options.timeout;
+    communicator_options.backend = options.backend;
     Communicator communicator = Communicator::from_env(communicator_options);
     const bool shows = communicator.rank() == 0;
     if (options.root >= communicator.world_size()) {
@@ -66,6 +78,11 @@ int run(const BenchOptions& options) {
         std::printf("# ddpbench %s %s, %d ranks, %d on rank 0's host\n", DDPRUN_VERSION,
                     std::string(options.operation->name).c_str(), communicator.world_size(),
                     communicator.local_world_size());
+        std::printf("# backend %s\n", backend_text(communicator).c_str());
+    }
+    if (options.overlap && communicator.backend() == BackendChoice::nccl) {
+        if (shows) std::fprintf(stderr, "ddpbench: --overlap is for the backend cpu\n");
+        return kUsage;
     }
     show_probe(communicator, "before");
     if (options.overlap) {
@@ -80,8 +97,7 @@ int run(const BenchOptions& options) {
         std::fflush(stdout);
     });
     show_probe(communicator, "after");
-    return shows ? conclude(options, communicator.world_size(), rows)
-                 : (totals_of(rows).wrong == 0 ? 0 : kFailed);
+    return shows ? conclude(options, communicator, rows) : (totals_of(rows).wrong == 0 ? 0 : kFailed);
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST_CASE("ddpbench: a row has nccl-tests' columns") {
     CHECK(totals.wrong == 4);
     CHECK(totals.mean_bus_bandwidth == Approx(8.494));
     CHECK(table_foot(totals).find("Out of bounds values : 4 FAILED") != std::string::npos);
-    CHECK(bench_json("all_reduce", 2, {row}).find("\"wrong\":2") != std::string::npos);
+    CHECK(bench_json("all_reduce", "cpu", 2, {row}).find("\"wrong\":2") != std::string::npos);
 }
 
 }  // namespace ddprun

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -29,6 +31,13 @@ void let_time_pass(std::mt19937& random) {
     while (std::chrono::steady_clock::now() < limit) std::this_thread::yield();
 }
 
+// Ranks of one host do, of several hosts each with those of its own.
+bool shares_memory(const RankProcesses& ranks, int rank) {
+    std::ifstream file("/proc/" + std::to_string(ranks.process_id(rank)) + "/maps");
+    const std::string maps{std::istreambuf_iterator<char>(file), {}};
+    return maps.find("memfd:ddprun-collectives") != std::string::npos;
+}
+
 void require_output(RankProcesses& ranks, int rank, const std::string& expected) {
     const RankProcesses::Result result = ranks.finish(rank, kGuard);
     INFO("rank " << rank << " printed: " << result.output);
@@ -47,6 +56,7 @@ TEST_CASE("a rank killed in an all_reduce over hosts is named by every survivor 
                 INFO(mode << ", victim " << victim << ", round " << round);
                 RankProcesses ranks(4, {DDPRUN_COLLECTIVE_PROGRAM, mode}, hosts_of(2));
                 for (int rank = 0; rank < 4; ++rank) ranks.wait_for(rank, "ready", kGuard);
+                REQUIRE(shares_memory(ranks, victim));
                 let_time_pass(random);
                 ranks.kill(victim, SIGKILL);
                 for (int rank = 0; rank < 4; ++rank) {

@@ -54,6 +54,7 @@ void run_on_hosts(const std::vector<std::string>& hosts, const std::function<voi
         Place place{rank, world_size, -1, -1, 0, read_transport(current_environment())};
         place.host.host_id = hosts[static_cast<std::size_t>(rank)];
         place.host.sockets_per_peer = sockets_per_peer;
+        place.nccl = read_nccl_settings(current_environment(), options, rank);
         std::optional<Communicator> communicator;
         try {
             communicator.emplace(world_size == 1

@@ -1,0 +1,28 @@
+#include "collectives/event.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "rendezvous/error.hpp"
+
+namespace ddprun {
+
+Event::Event() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!descriptor_) fail_errno(errno, "cannot make an event descriptor");
+}
+
+void Event::signal() const noexcept {
+    const std::uint64_t one = 1;
+    // Fails only when the counter is full, and then the event is signalled already.
+    [[maybe_unused]] const ssize_t written = ::write(descriptor_.get(), &one, sizeof(one));
+}
+
+void Event::clear() const noexcept {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t taken = ::read(descriptor_.get(), &count, sizeof(count));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,22 @@
+// Event: what one thread signals and another polls for.
+#pragma once
+
+#include "collectives/tcp_link.hpp"
+
+namespace ddprun {
+
+class Event {
+  public:
+    // Throws boost::system::system_error.
+    Event();
+
+    // Readable while signalled.
+    int descriptor() const noexcept { return descriptor_.get(); }
+    void signal() const noexcept;
+    void clear() const noexcept;
+
+  private:
+    FileDescriptor descriptor_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,155 @@
+#include "collectives/nccl_backend.hpp"
+
+#include <cstring>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+// Bytes; an element of every type fits.
+constexpr std::size_t kToken = 64;
+// NCCL mostly does in well under this what it does in the background.
+constexpr int kSpins = 1000;
+constexpr std::chrono::microseconds kLook{100};
+
+[[noreturn]] void refuse(const Call& call, const std::string& what) {
+    const std::string name(name_of(call.operation));
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
+}
+
+}  // namespace
+
+NcclBackend::NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std::shared_ptr<NcclComm> comm,
+                         std::unique_ptr<NcclPeers> peers)
+    : context_(std::move(context)),
+      comm_(std::move(comm)),
+      events_(std::make_shared<CudaEventPool>(context_)),
+      peers_(std::move(peers)),
+      token_(context_, kToken),
+      watch_(comm_, *peers_) {
+    const CudaScope scope(*context_);
+    context_->driver().require(context_->driver().stream_create(&stream_, kCudaStreamDefault),
+                               "making a CUDA stream");
+}
+
+NcclBackend::~NcclBackend() {
+    const auto limit = NcclWatch::Clock::now() + kNcclFinishLimit;
+    const bool quiet = watch_.drain(limit);
+    // The others need not wait for a rank that waits for them here.
+    peers_->leave();
+    if (quiet && !ended()) comm_->finish(limit, [this] { return ended(); });
+    if (watch_.stop()) {
+        context_->driver().stream_destroy(stream_);
+        return;
+    }
+    // Kernels may run for ever, and freeing would wait for them.
+    token_.leak();
+    for (CudaMemory& copy : copies_) copy.leak();
+}
+
+void NcclBackend::abort(const std::string& reason) { peers_->declare(abort_verdict(peers_->rank(), reason)); }
+
+void NcclBackend::run(const Task& task) {
+    if (task.call.operation == Operation::split) {
+        if (peers_->world_size() > 1) return peers_->exchange(task);
+        std::memcpy(task.out, task.in, bytes_of(task));
+        return;
+    }
+    const auto work = launch(task);
+    work->wait_until(NcclWork::Clock::time_point::max());
+    if (const auto error = work->error()) throw *error;
+}
+
+std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
+    if (!nccl_op(task.call.reduce)) {
+        refuse(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
+    }
+    const auto now = NcclWork::Clock::now();
+    const auto make_work = [&](const Call& call) {
+        return std::make_shared<NcclWork>(events_, watch_.over(), call, now,
+                                          now + peers_->operation_timeout());
+    };
+    try {
+        Task counted = task;
+        counted.call = peers_->begin(task.call);
+        auto work = make_work(counted.call);
+        watch_.add(work);
+        const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
+        if (counted.in == counted.out && counted.call.operation == Operation::all_to_all &&
+            counted.call.count > 0) {
+            counted.in = copy_of_input(stream, counted);
+            copy_user_ = work;
+        }
+        const auto result = enqueue_in(stream, counted);
+        if (result == NcclResult::success) {
+            const CudaEvent event = events_->take();
+            const CudaScope scope(*context_);
+            context_->driver().require(context_->driver().event_record(event, stream),
+                                       "recording a CUDA event");
+            work->launched(event);
+        } else if (result) {
+            watch_.failed(*result);
+        }
+        return work;
+    } catch (const CollectiveError& error) {
+        // Before begin() could count it, the communicator had ended; after that, CUDA refused, and the others
+        // wait.
+        if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
+        auto failed = make_work(task.call);
+        failed->fail(watch_.completed(error));
+        return failed;
+    }
+}
+
+template <class Body>
+std::optional<NcclResult> NcclBackend::settled(Body body) {
+    auto result = comm_->call(body);
+    for (int looks = 0; result == NcclResult::in_progress || (!result && !*watch_.over()); ++looks) {
+        // NCCL has no event for the end of what goes on in the background.
+        if (looks > kSpins) std::this_thread::sleep_for(kLook);
+        if (*watch_.over()) return std::nullopt;
+        result = comm_->state();
+    }
+    return result;
+}
+
+std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task& task) {
+    const NcclLibrary& nccl = comm_->library();
+    const Call& call = task.call;
+    NcclLaunch launch{
+        nccl, nullptr, stream, peers_->rank(), peers_->world_size(), *nccl_op(call.reduce), token_.data()};
+    const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum && call.count > 0;
+    auto result = settled([&](NcclHandle handle) {
+        launch.handle = handle;
+        if (scales) {
+            NcclScalar scalar = nccl_scalar(call.type, task.scalar);
+            const NcclResult made =
+                nccl.create_premul_sum(&launch.op, scalar.bytes.data(), nccl_type(call.type),
+                                       NcclScalarResidence::host_immediate, handle);
+            if (made != NcclResult::success) return made;
+        }
+        return enqueue(launch, task);
+    });
+    if (scales && result == NcclResult::success) {
+        result = comm_->call([&](NcclHandle handle) { return nccl.destroy_op(launch.op, handle); });
+    }
+    return result;
+}
+
+const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
+    const CudaDriver& driver = context_->driver();
+    const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
+    const CudaScope scope(*context_);
+    if (copies_.empty() || copies_.back().size() < bytes) {
+        copies_.emplace_back(context_, bytes);
+    } else if (copy_user_) {
+        // In another stream, perhaps.
+        copy_user_->hold_back(stream);
+    }
+    driver.require(driver.copy_on_device(copies_.back().pointer(), reinterpret_cast<CudaPointer>(task.in),
+                                         bytes, stream),
+                   "copying the input of all_to_all");
+    return copies_.back().data();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,35 @@
+// NCCL join: the ranks of a new communicator agree that all of them can use NCCL, and make NCCL's
+// communicator.
+//
+// All ranks tell each other, over TCP, whether they found NCCL, the driver and their device; one that did not
+// ends the making for all, with its own words. Then all make the communicator from rank 0's id.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collectives/backend.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/nccl_peers.hpp"
+#include "rendezvous/worker_env.hpp"
+
+namespace ddprun {
+
+struct NcclSettings {
+    std::string nccl_library;  // paths; empty: the system's
+    std::string cuda_library;
+    int device = 0;
+};
+
+// From the options and the environment: DDPRUN_BACKEND, DDPRUN_NCCL_LIBRARY, DDPRUN_CUDA_LIBRARY,
+// DDPRUN_DEVICE; where that is not set, the device is that of `local_rank`, or of LOCAL_RANK if it is below
+// 0. Nothing if the backend is not to be NCCL. Throws invalid_argument naming the variable that is wrong.
+std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
+                                               const CommunicatorOptions& options, int local_rank);
+
+// Called by all ranks. Throws CollectiveError.
+std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
+                                   const PeerMesh::Operation& joining);
+
+}  // namespace ddprun

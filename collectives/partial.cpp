@@ -1,0 +1,23 @@
+#include "collectives/partial.hpp"
+
+#include <cstring>
+
+namespace ddprun {
+
+PartialKind partial_kind(const Call& call, int world_size) {
+    const bool divides = call.reduce == ReduceOp::avg;
+    return {call.type, carries_f32(call.reduce, call.type) ? DataType::f32 : call.type,
+            divides ? ReduceOp::sum : call.reduce, divides ? world_size : 0};
+}
+
+void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial, std::size_t count) {
+    if (count == 0) return;
+    if (kind.averaged != 0) finish_average(kind.carried, partial, count, kind.averaged);
+    if (kind.carried != kind.type) {
+        narrow(kind.type, out, reinterpret_cast<const float*>(partial), count);
+    } else if (out != partial) {
+        std::memcpy(out, partial, count * size_of(kind.type));
+    }
+}
+
+}  // namespace ddprun

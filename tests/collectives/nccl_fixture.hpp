@@ -1,0 +1,63 @@
+// NCCL's stand-in for a test: which library it is, and its faults; and vectors in its device memory.
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "collectives/cuda_memory.hpp"
+
+namespace ddprun {
+
+// The driver is always that of the same library as NCCL.
+//
+// Sets the variables that the stand-in and the communicators read, for as long as the object lives. Before
+// any thread is started.
+class StandIn {
+  public:
+    explicit StandIn(const std::string& faults = "", const std::string& library = DDPRUN_STANDIN_NCCL) {
+        set("DDPRUN_BACKEND", "nccl");
+        set("DDPRUN_NCCL_LIBRARY", library);
+        set("DDPRUN_CUDA_LIBRARY", library);
+        set("STANDIN_NCCL", faults);
+    }
+    StandIn(const StandIn&) = delete;
+    StandIn& operator=(const StandIn&) = delete;
+    ~StandIn() {
+        for (const std::string& name : names_) ::unsetenv(name.c_str());
+    }
+    void set(const std::string& name, const std::string& value) {
+        ::setenv(name.c_str(), value.c_str(), 1);
+        names_.push_back(name);
+    }
+
+  private:
+    std::vector<std::string> names_;
+};
+
+inline std::shared_ptr<const CudaPrimaryContext> standin_context(int device = 0) {
+    return std::make_shared<CudaPrimaryContext>(CudaDriver::open(std::getenv("DDPRUN_CUDA_LIBRARY")), device);
+}
+
+template <Element T>
+class DeviceVector {
+  public:
+    explicit DeviceVector(const std::vector<T>& host)
+        : memory_(standin_context(), host.size() * sizeof(T)), size_(host.size()) {
+        memory_.copy_from(host.data(), host.size() * sizeof(T));
+    }
+    std::span<T> span() { return {reinterpret_cast<T*>(memory_.data()), size_}; }
+    std::vector<T> host() const {
+        std::vector<T> values(size_);
+        memory_.copy_to(values.data(), size_ * sizeof(T));
+        return values;
+    }
+
+  private:
+    CudaMemory memory_;
+    std::size_t size_;
+};
+
+}  // namespace ddprun
