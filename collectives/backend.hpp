@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "collectives/shared_buffer.hpp"
 #include "collectives/task.hpp"
 #include "collectives/work_state.hpp"
 
@@ -25,6 +26,10 @@ class Backend {
     // the part of split() which goes over this communicator: an all_gather of u8.
     virtual void run(const Task& task) = 0;
 
+    // Memory for a SharedBuffer, `bytes` on every rank; called by all ranks, in the order of their
+    // operations. private_memory() where nothing is shared.
+    virtual SharedMemory allocate(std::size_t bytes);
+
     // True for a backend whose buffers are the device's: it has start(), and multiplies for premul_sum
     // itself.
     virtual bool on_device() const noexcept { return false; }
@@ -35,5 +40,8 @@ class Backend {
     // True once the communicator has ended; its calls then only throw.
     virtual bool ended() const = 0;
 };
+
+// Zeros that only this process has. Throws CollectiveError, `system`.
+SharedMemory private_memory(std::size_t bytes);
 
 }  // namespace ddprun

@@ -129,7 +129,8 @@ std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
         return join_nccl(std::move(peers), *nccl, joining);
     }
     if (!segment) return tcp;
-    if (across->size() == 1) return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp));
+    if (across->size() == 1)
+        return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
     return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
 }
 

@@ -18,6 +18,7 @@ std::string_view name_of(Operation operation) noexcept {
         case Operation::scatter: return "scatter";
         case Operation::all_to_all: return "all_to_all";
         case Operation::split: return "split";
+        case Operation::allocate: return "allocate";
     }
     return "unknown";
 }

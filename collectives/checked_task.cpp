@@ -34,7 +34,8 @@ Shape shape_of(Operation operation) {
         case Operation::all_reduce:
         case Operation::broadcast:
         case Operation::join:
-        case Operation::split: break;
+        case Operation::split:
+        case Operation::allocate: break;
     }
     return {};
 }
@@ -69,7 +70,7 @@ class Checker {
     void require_operation() const {
         const Operation operation = request_.operation;
         if (is_known(operation) && operation != Operation::none && operation != Operation::join &&
-            operation != Operation::split)
+            operation != Operation::split && operation != Operation::allocate)
             return;
         refuse("not an operation: " + std::to_string(static_cast<int>(operation)));
     }

@@ -1,5 +1,7 @@
 #include "collectives/communicator.hpp"
 
+#include <limits>
+
 #include "collectives/bootstrap.hpp"
 #include "collectives/checked_task.hpp"
 #include "collectives/session.hpp"
@@ -100,6 +102,15 @@ Work AsyncOperations::submit(const OperationRequest& request) {
 
 int AsyncOperations::rank() const { return communicator_->rank(); }
 int AsyncOperations::world_size() const { return communicator_->world_size(); }
+
+SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
+    Session& own = session();
+    const Guard guard(own, Operation::allocate);
+    const std::size_t ranks = static_cast<std::size_t>(own.world_size);
+    if (count > std::numeric_limits<std::size_t>::max() / 16 / element / ranks)
+        refuse(Operation::allocate, "a count of " + std::to_string(count) + " is larger than any memory");
+    return own.executor->allocate(count * element);
+}
 
 std::optional<Communicator> Communicator::split(int color, int key) {
     const Guard guard(session(), Operation::split);

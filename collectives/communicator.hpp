@@ -38,6 +38,7 @@
 #include <string>
 
 #include "collectives/operations.hpp"
+#include "collectives/shared_buffer.hpp"
 #include "collectives/work.hpp"
 
 namespace ddprun {
@@ -123,6 +124,13 @@ class Communicator final : public Operations<Communicator, void> {
     // backends a stream is an invalid_argument.
     AsyncOperations async(void* stream = nullptr) { return {*this, stream}; }
 
+    // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
+    // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory.
+    template <Element T>
+    SharedBuffer<T> allocate(std::size_t count) {
+        return SharedBuffer<T>(allocate(count, sizeof(T)));
+    }
+
     // A new communicator for every colour, of the ranks that gave it, ordered by key, then by rank here; none
     // for a rank whose colour is negative. Called by all ranks; needs no store; takes over the options, and
     // goes by join_timeout for the connecting. The two do not depend on each other: each may end, fail or be
@@ -142,6 +150,7 @@ class Communicator final : public Operations<Communicator, void> {
 
   private:
     friend class AsyncOperations;
+    SharedMemory allocate(std::size_t count, std::size_t element);
     Session& session() const;
 
     std::unique_ptr<Session> session_;

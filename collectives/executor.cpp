@@ -19,12 +19,20 @@ Executor::~Executor() {
     if (thread_.joinable()) thread_.join();
 }
 
+void Executor::await_started() {
+    if (open_.load(std::memory_order_acquire) == 0) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) == 0; });
+}
+
 void Executor::run(const Task& task) {
-    if (open_.load(std::memory_order_acquire) > 0) {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) == 0; });
-    }
+    await_started();
     carry_out(task);
+}
+
+SharedMemory Executor::allocate(std::size_t bytes) {
+    await_started();
+    return backend_->allocate(bytes);
 }
 
 Work Executor::start(const Task& task) {

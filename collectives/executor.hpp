@@ -36,6 +36,8 @@ class Executor {
 
     // Returns when the task has been carried out. Throws what the backend throws.
     void run(const Task& task);
+    // The same, of memory.
+    SharedMemory allocate(std::size_t bytes);
     // Throws nothing of the operation itself: its Work does.
     Work start(const Task& task);
 
@@ -53,6 +55,7 @@ class Executor {
         std::shared_ptr<ThreadWorkState> state;
     };
 
+    void await_started();
     void carry_out(const Task& task);
     void serve();
 

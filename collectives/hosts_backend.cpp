@@ -28,7 +28,8 @@ bool is_by_hosts(Operation operation) {
         case Operation::gather:
         case Operation::scatter:
         case Operation::all_to_all:
-        case Operation::split: return false;
+        case Operation::split:
+        case Operation::allocate: return false;
     }
     return false;
 }

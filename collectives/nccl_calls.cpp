@@ -173,7 +173,8 @@ NcclResult enqueue(const NcclLaunch& on, const Task& task) {
         case Operation::none:
         case Operation::join:
         case Operation::barrier:
-        case Operation::split: break;
+        case Operation::split:
+        case Operation::allocate: break;
     }
     return meet(on);
 }

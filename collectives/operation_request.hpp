@@ -27,6 +27,7 @@ enum class Operation : std::uint8_t {
     scatter = 11,
     all_to_all = 12,
     split = 13,
+    allocate = 14,  // of bytes, as u8
 };
 
 struct OperationRequest {

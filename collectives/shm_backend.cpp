@@ -1,5 +1,7 @@
 #include "collectives/shm_backend.hpp"
 
+#include "collectives/shm_direct.hpp"
+#include "collectives/shm_probe.hpp"
 #include "collectives/shm_reduce.hpp"
 #include "rendezvous/check.hpp"
 
@@ -12,13 +14,17 @@ constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
 
 }  // namespace
 
-ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
+ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
+                       const PeerMesh::Operation& joining)
     : segment_(std::move(segment)),
       tcp_(std::move(tcp)),
       channel_(segment_, tcp_->mesh()),
       lifeline_(segment_, tcp_->mesh().rank(), {}, tcp_->mesh().lifeline()),
       rank_(channel_.rank()),
-      world_size_(channel_.world_size()) {}
+      world_size_(channel_.world_size()),
+      areas_(rank_) {
+    channel_.set_store_type(probe_store_type(channel_, joining));
+}
 
 void ShmBackend::offer(const void* in, std::size_t bytes) {
     copy_bytes(place(rank_, bytes), in, bytes);
@@ -37,11 +43,25 @@ std::size_t ShmBackend::largest_flat_reduction() const noexcept {
 
 void ShmBackend::all_reduce(const Task& task) {
     const std::size_t bytes = bytes_of(task);
-    if (bytes > largest_flat_reduction()) {
-        return pipeline(task).all_reduce(input_of(task), output_of(task), task.call.count);
-    }
+    if (bytes > largest_flat_reduction()) return all_reduce_large(task);
     exchange(task.in, bytes);
     reduce_places(task, bytes, 0);
+}
+
+void ShmBackend::all_reduce_large(const Task& task) {
+    const Call& call = task.call;
+    const ShmAreas::Place in = areas_.find(task.in, bytes_of(task));
+    const ShmAreas::Place out = areas_.find(task.out, bytes_of(task));
+    const bool asks = in.area && out.area;
+    if (asks) {
+        ShmDirect direct(channel_, in, out);
+        if (direct.agree()) {
+            ++direct_reductions_;
+            return direct.all_reduce(call.count, call.type, call.reduce);
+        }
+    }
+    ShmPipeline(channel_, call.type, call.reduce, asks)
+        .all_reduce(input_of(task), output_of(task), call.count);
 }
 
 void ShmBackend::reduce(const Task& task) {
@@ -135,6 +155,33 @@ void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t
     }
 }
 
+SharedMemory ShmBackend::allocate(std::size_t bytes) {
+    const Call call{Operation::allocate, DataType::u8, ReduceOp::sum, -1, bytes};
+    const std::size_t size = ShmArea::size_for(world_size_, bytes);
+    std::optional<ShmMapping> mapping;
+    if (rank_ == 0 && size > 0) mapping = ShmMapping::create(size);
+    {
+        const ShmTurn turn(channel_, tcp_->begin(call));
+        const ShmOffer own = mapping ? mapping->offer() : ShmOffer{};
+        exchange(&own, sizeof(own));
+        ShmOffer offer;
+        std::memcpy(&offer, place(0, sizeof(offer)), sizeof(offer));
+        if (rank_ != 0) mapping = ShmMapping::open(offer, size);
+    }
+    const ShmTurn turn(channel_, tcp_->begin(call));
+    const auto has_it = static_cast<std::byte>(mapping.has_value());
+    exchange(&has_it, 1);
+    for (int rank = 0; rank < world_size_; ++rank) {
+        if (*place(rank, 1) != std::byte{0}) continue;
+        areas_.skip();
+        return private_memory(bytes);
+    }
+    mapping->close_offer();
+    const auto area = std::make_shared<const ShmArea>(std::move(*mapping), world_size_, bytes);
+    areas_.add(area);
+    return {std::shared_ptr<std::byte>(area, area->part(rank_)), bytes};
+}
+
 void ShmBackend::run(const Task& task) {
     if (is_point_to_point(task.call.operation)) return tcp_->run(task);
     const ShmTurn turn(channel_, tcp_->begin(task.call));
@@ -151,6 +198,7 @@ void ShmBackend::run(const Task& task) {
         case Operation::barrier: return exchange(nullptr, 0);
         case Operation::none:
         case Operation::join:
+        case Operation::allocate:
         case Operation::send:
         case Operation::recv: check(false, "an operation of all ranks is one of the known ones here");
     }

@@ -6,6 +6,7 @@
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
 //   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
 //                  already above 8 KiB of all ranks
+//   all_reduce of buffers that allocate() made goes without stages from there on, see shm_direct.hpp
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run.
 //
@@ -17,6 +18,7 @@
 
 #include <memory>
 
+#include "collectives/shm_area.hpp"
 #include "collectives/shm_lifeline.hpp"
 #include "collectives/shm_pipeline.hpp"
 #include "collectives/tcp_backend.hpp"
@@ -26,11 +28,17 @@ namespace ddprun {
 class ShmBackend final : public Backend {
   public:
     // The segment is the one its ranks agreed on (shm_handover.hpp).
-    ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
+    // Takes part in the last of what the ranks do to join; throws as PeerMesh::wait does.
+    ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp, const PeerMesh::Operation& joining);
 
     void run(const Task& task) override;
+    SharedMemory allocate(std::size_t bytes) override;
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     bool ended() const override { return tcp_->ended(); }
+
+    // For tests: how many all_reduces went without stages; and other stores than the probe chose.
+    std::uint64_t direct_reductions() const noexcept { return direct_reductions_; }
+    void set_store_type(StoreType type) noexcept { channel_.set_store_type(type); }
 
   private:
     // The place of each rank's input in the announcement or the slots; which of them depends on `bytes`.
@@ -42,6 +50,7 @@ class ShmBackend final : public Backend {
     std::size_t largest_flat_reduction() const noexcept;
     ShmPipeline pipeline(const Task& task) { return {channel_, task.call.type, task.call.reduce}; }
     void all_reduce(const Task& task);
+    void all_reduce_large(const Task& task);
     void reduce(const Task& task);
     void reduce_scatter(const Task& task);
     void broadcast(const Task& task);
@@ -64,6 +73,8 @@ class ShmBackend final : public Backend {
     ShmLifeline lifeline_;
     int rank_;
     int world_size_;
+    ShmAreas areas_;
+    std::uint64_t direct_reductions_ = 0;
 };
 
 }  // namespace ddprun

@@ -15,6 +15,15 @@
 
 namespace ddprun {
 
+// What a rank says of its buffers, in the payload of an announcement: the areas they lie in (0: none), and
+// where in its part of them. See shm_area.hpp.
+struct ShmNote {
+    std::uint32_t in = 0;
+    std::uint32_t out = 0;
+    std::uint64_t in_offset = 0;
+    std::uint64_t out_offset = 0;
+};
+
 class ShmChannel {
   public:
     // Borrows both. The segment is shared by the ranks of this host; below, ranks are their places on it.
@@ -38,6 +47,14 @@ class ShmChannel {
     // announce(). Of others: to be read after await(). Both stay until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }
     std::byte* slot(int rank) const { return segment_.slot(rank, bank()); }
+    // The payload as a note: of every call that goes through stages or areas.
+    void write_note(const ShmNote& note) { std::memcpy(payload(rank_), &note, sizeof(note)); }
+    ShmNote note(int rank) const {
+        static_assert(sizeof(ShmNote) <= kShmInlinePayload);
+        ShmNote note;
+        std::memcpy(&note, payload(rank), sizeof(note));
+        return note;
+    }
     void announce();
     // Waits until `peer`, or everybody, has announced the open call. Throws `mismatch` if it is another one.
     void await(int peer) { await_stamp(peer, call_, fingerprint_); }

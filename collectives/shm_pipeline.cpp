@@ -7,19 +7,14 @@
 namespace ddprun {
 namespace {
 
-// Slices begin at multiples of it, so that no two ranks write one line.
-constexpr std::size_t kSliceUnit = kShmLine;
 constexpr int kEverybody = -1;
-
-std::size_t divided_up(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
-std::size_t line_up(std::size_t bytes) { return divided_up(bytes, kSliceUnit) * kSliceUnit; }
 
 }  // namespace
 
-ShmPipeline::ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op)
-    : channel_(channel), type_(type), op_(op) {}
+ShmPipeline::ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced)
+    : channel_(channel), type_(type), op_(op), announced_(announced) {}
 
-ShmPipeline::Piece ShmPipeline::Plan::round(std::uint64_t i) const {
+ShmPiece ShmPipeline::Plan::round(std::uint64_t i) const {
     const std::size_t begin = std::min(total, i * per_round);
     return {begin, std::min(per_round, total - begin)};
 }
@@ -30,12 +25,6 @@ ShmPipeline::Plan ShmPipeline::plan(std::size_t total, std::size_t most_per_roun
     return {total, std::min(line_up(divided_up(total, rounds)), most_per_round), rounds};
 }
 
-ShmPipeline::Piece ShmPipeline::slice(std::size_t size, int rank) const {
-    const std::size_t each = line_up(divided_up(size, static_cast<std::size_t>(channel_.world_size())));
-    const std::size_t begin = std::min(size, static_cast<std::size_t>(rank) * each);
-    return {begin, std::min(each, size - begin)};
-}
-
 std::size_t ShmPipeline::share() const {
     return channel_.stage_size() / static_cast<std::size_t>(channel_.world_size()) / kSliceUnit * kSliceUnit;
 }
@@ -44,15 +33,25 @@ template <class Stage>
 void ShmPipeline::stage_round(std::uint64_t i, Stage stage) {
     channel_.await_stage(channel_.first_round() + i);
     stage(i);
-    if (i > 0) channel_.set_staged(channel_.first_round() + i);
+    if (i > 0 || announced_) channel_.set_staged(channel_.first_round() + i);
+}
+
+void ShmPipeline::announce() {
+    channel_.write_note({});
+    channel_.announce();
+}
+
+template <class Stage>
+void ShmPipeline::begin(const Plan& plan, Stage stage) {
+    stage_round(0, stage);
+    if (!announced_) announce();
+    if (plan.rounds > 1) stage_round(1, stage);
+    if (!announced_) channel_.await_all();
 }
 
 template <class Stage, class Use>
 void ShmPipeline::run(const Plan& plan, Stage stage, Use use) {
-    stage_round(0, stage);
-    channel_.announce();
-    if (plan.rounds > 1) stage_round(1, stage);
-    channel_.await_all();
+    begin(plan, stage);
     for (std::uint64_t i = 0; i < plan.rounds; ++i) {
         if (i + 2 < plan.rounds) stage_round(i + 2, stage);
         use(i);
@@ -93,16 +92,16 @@ void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::siz
     const int rank = channel_.rank();
     const bool has_out = root == kEverybody || root == rank;
     const auto stage = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) {
-            const Piece theirs = slice(piece.size, other(j));
+            const ShmPiece theirs = shm_slice(piece.size, other(j), n);
             copy_shared(channel_.store_type(), own_stage(first + i) + theirs.begin,
                         in + piece.begin + theirs.begin, theirs.size);
         }
     };
     const auto reduce = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
-        const Piece mine = slice(piece.size, rank);
+        const ShmPiece piece = rounds.round(i);
+        const ShmPiece mine = shm_slice(piece.size, rank, n);
         const std::size_t place = piece.begin + mine.begin;
         for (int j = 1; j < n; ++j) await_staged(other(j), i);
         reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
@@ -116,17 +115,14 @@ void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::siz
         channel_.set_reduced_and_released(first + i);
     };
     const auto collect = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; has_out && j < n; ++j) {
-            const Piece theirs = slice(piece.size, other(j));
+            const ShmPiece theirs = shm_slice(piece.size, other(j), n);
             channel_.await_reduced(other(j), first + i);
             copy_bytes(out + piece.begin + theirs.begin, own_stage(first + i) + theirs.begin, theirs.size);
         }
     };
-    stage_round(0, stage);
-    channel_.announce();
-    if (rounds.rounds > 1) stage_round(1, stage);
-    channel_.await_all();
+    begin(rounds, stage);
     reduce(0);
     for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
         if (i + 2 < rounds.rounds) stage_round(i + 2, stage);
@@ -143,7 +139,7 @@ void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_
     const auto own = static_cast<std::size_t>(channel_.rank());
     const Plan rounds = plan(part, share());
     const auto stage = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) {
             const auto peer = static_cast<std::size_t>(other(j));
             copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
@@ -151,7 +147,7 @@ void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_
         }
     };
     run(rounds, stage, [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) await_staged(other(j), i);
         reduce_slice(first + i, {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
                      [](const std::byte*, std::size_t, std::size_t) {});
@@ -163,13 +159,13 @@ void ShmPipeline::all_gather(const std::byte* in, std::byte* out, std::size_t co
     const std::uint64_t first = channel_.first_round();
     const Plan rounds = plan(part, channel_.stage_size());
     const auto stage = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
         copy_bytes(out + static_cast<std::size_t>(channel_.rank()) * part + piece.begin, in + piece.begin,
                    piece.size);
     };
     run(rounds, stage, [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < channel_.world_size(); ++j) {
             await_staged(other(j), i);
             copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
@@ -184,7 +180,7 @@ void ShmPipeline::gather(const std::byte* in, std::byte* out, std::size_t count,
     const bool is_root = channel_.rank() == root;
     const Plan rounds = plan(part, channel_.stage_size());
     const auto stage = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         if (is_root) {
             copy_bytes(out + static_cast<std::size_t>(root) * part + piece.begin, in + piece.begin,
                        piece.size);
@@ -193,7 +189,7 @@ void ShmPipeline::gather(const std::byte* in, std::byte* out, std::size_t count,
         }
     };
     run(rounds, stage, [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; is_root && j < channel_.world_size(); ++j) {
             await_staged(other(j), i);
             copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
@@ -210,7 +206,7 @@ void ShmPipeline::scatter(const std::byte* in, std::byte* out, std::size_t count
     const Plan rounds = plan(part, share());
     const auto stage = [&](std::uint64_t i) {
         if (!is_root) return;
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < channel_.world_size(); ++j) {
             const auto peer = static_cast<std::size_t>(other(j));
             copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
@@ -220,7 +216,7 @@ void ShmPipeline::scatter(const std::byte* in, std::byte* out, std::size_t count
     };
     run(rounds, stage, [&](std::uint64_t i) {
         if (is_root) return;
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         await_staged(root, i);
         copy_bytes(out + piece.begin, channel_.stage(root, first + i) + own * share(), piece.size);
     });
@@ -233,7 +229,7 @@ void ShmPipeline::all_to_all(const std::byte* in, std::byte* out, std::size_t co
     const auto own = static_cast<std::size_t>(channel_.rank());
     const Plan rounds = plan(part, share());
     const auto stage = [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) {
             const auto peer = static_cast<std::size_t>(other(j));
             copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
@@ -242,7 +238,7 @@ void ShmPipeline::all_to_all(const std::byte* in, std::byte* out, std::size_t co
         copy_bytes(out + own * part + piece.begin, in + own * part + piece.begin, piece.size);
     };
     run(rounds, stage, [&](std::uint64_t i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < n; ++j) {
             await_staged(other(j), i);
             copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
@@ -256,18 +252,18 @@ void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
     const std::uint64_t first = channel_.first_round();
     const bool is_root = channel_.rank() == root;
     if (!is_root) {
-        channel_.announce();
+        announce();
         channel_.await(root);
     }
     for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
-        const Piece piece = rounds.round(i);
+        const ShmPiece piece = rounds.round(i);
         if (is_root) {
             // From here on it waits for the others, who must therefore be in the same call.
             if (i == kShmStages) channel_.await_all();
             stage_round(i, [&](std::uint64_t) {
                 copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
             });
-            if (i == 0) channel_.announce();
+            if (i == 0) announce();
         } else {
             await_staged(root, i);
             copy_bytes(data + piece.begin, channel_.stage(root, first + i), piece.size);

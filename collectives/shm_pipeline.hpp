@@ -10,17 +10,18 @@
 // the peer writes it while its cache holds it: that takes about half the time of a result in lines that
 // others have read, which must be taken from their caches first.
 //
-// The channel must have an open, not yet announced call. Counts are elements, not zero; in and out as in
-// Task, by the same names.
+// The channel must have an open, not yet announced call; or one that is announced with a note, and that all
+// others have announced. Counts are elements, not zero; in and out as in Task.
 #pragma once
 
 #include "collectives/shm_channel.hpp"
+#include "collectives/shm_slice.hpp"
 
 namespace ddprun {
 
 class ShmPipeline {
   public:
-    ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op);
+    ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced = false);
 
     void all_reduce(const std::byte* in, std::byte* out, std::size_t count);
     void reduce(const std::byte* in, std::byte* out, std::size_t count, int root);
@@ -32,21 +33,15 @@ class ShmPipeline {
     void broadcast(std::byte* data, std::size_t count, int root);
 
   private:
-    // Bytes of a round, and of a rank's slice of it.
-    struct Piece {
-        std::size_t begin = 0;
-        std::size_t size = 0;
-    };
     struct Plan {
         std::size_t total;      // bytes
         std::size_t per_round;  // a multiple of the line
         std::uint64_t rounds;
 
-        Piece round(std::uint64_t i) const;
+        ShmPiece round(std::uint64_t i) const;
     };
 
     static Plan plan(std::size_t total, std::size_t most_per_round);
-    Piece slice(std::size_t size, int rank) const;
     // The part of a stage for each rank, where a round has as much of every part.
     std::size_t share() const;
     int other(int i) const { return (channel_.rank() + i) % channel_.world_size(); }
@@ -57,9 +52,14 @@ class ShmPipeline {
     void run(const Plan& plan, Stage stage, Use use);
     template <class Stage>
     void stage_round(std::uint64_t i, Stage stage);
-    // The first round is staged before the call is announced, and needs no word of its own.
+    // The first two rounds, and the announcement.
+    template <class Stage>
+    void begin(const Plan& plan, Stage stage);
+    void announce();
+    // The first round is staged before the call is announced, and needs no word of its own; but not by a rank
+    // whose note says that it could have done without.
     void await_staged(int peer, std::uint64_t i) {
-        if (i > 0) channel_.await_staged(peer, channel_.first_round() + i);
+        if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
     // all_reduce and reduce: the results are for this rank, or for all, or `root`.
     void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
@@ -78,6 +78,7 @@ class ShmPipeline {
     ShmChannel& channel_;
     DataType type_;
     ReduceOp op_;
+    bool announced_;
 };
 
 }  // namespace ddprun

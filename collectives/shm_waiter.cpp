@@ -18,10 +18,11 @@ using Clock = PeerMesh::Clock;
 // Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth one.
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerLook = 64;
+constexpr int kLooksPerPause = 16;
 // Before a rank moves to another CPU again.
 constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
-constexpr int kYields = 100;
+constexpr int kYields = 50;
 // A sleep that no bell ends; nothing depends on it but the patience with a lost wake of a dying rank.
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
@@ -80,7 +81,10 @@ void ShmWaiter::look_at_news(const PeerMesh::Operation& operation) {
 
 void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
     for (int i = 0; spins_ && i < kPausesPerLook; ++i) {
-        if (condition.met()) return;
+        // A pause takes long enough to be felt by the smallest operations.
+        for (int look = 0; look < kLooksPerPause; ++look) {
+            if (condition.met()) return;
+        }
         pause();
     }
     settle();

@@ -136,7 +136,8 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);
         case Operation::recv: return transfer(mesh_, {peer, output_of(task), bytes_of(task)}, {}, operation);
         case Operation::none:
-        case Operation::join: break;
+        case Operation::join:
+        case Operation::allocate: break;
     }
     check(false, "a backend is given operations only");
 }

@@ -1,8 +1,9 @@
 """The collectives' figures: ddpbench's all_reduce beside Open MPI's and Gloo's, in turn, in one run. See
 bench_collectives.sh.
 
-A round runs each program once for all sizes; a figure is the median over the rounds of each program's median. The goals
-are for two cores that share a cache; a machine whose cores answer each other slowly changes them.
+A round runs each program once for all sizes; a figure is the median over the rounds of each program's median. "registered"
+is ours with buffers from Communicator::allocate(). The goals are for two cores that share a cache; a machine whose cores
+answer each other slowly changes them.
 """
 
 import argparse
@@ -40,6 +41,11 @@ def goal(peer, ranks, size):
     return None
 
 
+# More ranks than cores: the slowest of a hundred small calls against the one in the middle.
+TAIL_GOAL = 3
+TAIL_LARGEST = 8 * KIB
+
+
 def output_of(argv, **environment):
     try:
         run = subprocess.run(argv, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
@@ -58,16 +64,20 @@ class Bench:
         self.iterations = arguments.iterations
         self.folder = folder
         self.probes = []
+        self.tails = {}
 
     def ours(self, ranks, sizes):
         return self.ddpbench(ranks, sizes, [f"{self.bin}/ddpbench"])
 
-    def ddpbench(self, ranks, sizes, program, **environment):
+    def registered(self, ranks, sizes):
+        return self.ddpbench(ranks, sizes, [f"{self.bin}/ddpbench"], "-R", "1")
+
+    def ddpbench(self, ranks, sizes, program, *options, **environment):
         times = {}
         for size in sizes:
             path = os.path.join(self.folder, "rows.json")
             out = output_of([f"{self.bin}/ddprun", "--nproc-per-node", str(ranks), *program, "all_reduce", "-b", str(size), "-e",
-                             str(size), "-n", str(self.iterations), "-J", path, "-a", "0"], **environment)
+                             str(size), "-n", str(self.iterations), "-J", path, "-a", "0", *options], **environment)
             if out is None:
                 return None
             self.probes += [int(probe) for probe in re.findall(r"^# Round trip .*: (\d+) ns$", out, re.MULTILINE)]
@@ -75,7 +85,10 @@ class Bench:
                 result = json.load(file)
             if result["wrong"] != 0:
                 sys.exit("bench_collectives: ddpbench found wrong data")
-            times[size] = result["rows"][0]["in_place"]["time_us"]
+            row = result["rows"][0]["in_place"]
+            times[size] = row["time_us"]
+            if not options:
+                self.tails.setdefault((ranks, size), []).append(row["time_p99_us"] / row["time_us"])
         return times
 
     def peer(self, argv, sizes, **environment):
@@ -114,16 +127,23 @@ def size_text(size):
 
 
 def report(table, ranks, size, times, peers):
-    ours = median(times["ours"][size])
-    for number, peer in enumerate(peers):
+    ours, registered = median(times["ours"][size]), median(times["registered"][size])
+    named = f"{ranks} ranks, {size_text(size)}"
+    for peer in peers:
         theirs = median(times[peer][size]) if times[peer].get(size) else None
-        figure = f"{ranks} ranks, {size_text(size)}" if number == 0 else ""
         if theirs is None:
-            table.add(figure, f"{ours:.2f} us", f"{peer} did not end")
-            continue
-        wanted = goal(peer, ranks, size)
-        table.add(figure, f"{ours:.2f} us", f"{peer} {theirs:.2f} us", f"{theirs / ours:.2f} x faster",
-                  f">= {wanted:.2f}" if wanted else "", theirs / ours >= wanted if wanted else None)
+            table.add(named, f"{ours:.2f} us", f"{peer} did not end")
+        else:
+            wanted = goal(peer, ranks, size)
+            table.add(named, f"{ours:.2f} us", f"{peer} {theirs:.2f} us", f"{theirs / ours:.2f} x faster",
+                      f">= {wanted:.2f}" if wanted else "", theirs / ours >= wanted if wanted else None)
+            table.add("  registered", f"{registered:.2f} us", "", f"{theirs / registered:.2f} x faster")
+        named = ""
+
+
+def report_tail(table, ranks, size, tails):
+    tail = median(tails)
+    table.add(f"{ranks} ranks, {size_text(size)}, p99 / p50", f"{tail:.2f}", "", "", f"<= {TAIL_GOAL}", tail <= TAIL_GOAL)
 
 
 def plot(path, curves):
@@ -158,15 +178,18 @@ def main():
         bench = Bench(arguments, folder)
         peers = build_peers(folder)
         for ranks in arguments.ranks:
-            times = {name: {} for name in ("ours", *peers)}
+            times = {name: {} for name in ("ours", "registered", *peers)}
             for _ in range(arguments.rounds):
-                for name, run in (("ours", bench.ours), *((peer, getattr(bench, peer)) for peer in peers)):
+                for name in times:
+                    run = getattr(bench, name)
                     for size, time in (run(ranks, SIZES[ranks]) or {}).items():
                         times[name].setdefault(size, []).append(time)
-            if len(times["ours"]) < len(SIZES[ranks]):
+            if min(len(times["ours"]), len(times["registered"])) < len(SIZES[ranks]):
                 sys.exit("bench_collectives: ddpbench did not end")
             for size in SIZES[ranks]:
                 report(table, ranks, size, times, peers)
+                if ranks > 2 and size <= TAIL_LARGEST:
+                    report_tail(table, ranks, size, bench.tails[ranks, size])
             for name, found in times.items():
                 curves[f"{name}, {ranks} ranks"] = {size: median(values) for size, values in found.items()}
         print(f"round trip between two cores: {min(bench.probes)} to {max(bench.probes)} ns, median {median(bench.probes):.0f}")

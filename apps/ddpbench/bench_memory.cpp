@@ -21,12 +21,18 @@ std::shared_ptr<const CudaPrimaryContext> device_of(const Communicator& communic
     return std::make_shared<CudaPrimaryContext>(CudaDriver::open(settings->cuda_library), settings->device);
 }
 
-BenchMemory::BenchMemory(std::shared_ptr<const CudaPrimaryContext> device, std::size_t bytes)
-    : bytes_(bytes), host_(static_cast<std::byte*>(::operator new(bytes + 1, kAlignment))) {
+BenchMemory::BenchMemory(std::shared_ptr<const CudaPrimaryContext> device, std::size_t bytes,
+                         SharedBuffer<unsigned char> shared)
+    : bytes_(bytes),
+      shared_(std::move(shared)),
+      host_(shared_.size() > 0 ? reinterpret_cast<std::byte*>(shared_.data())
+                               : static_cast<std::byte*>(::operator new(bytes + 1, kAlignment))) {
     if (device) device_ = std::make_unique<CudaMemory>(std::move(device), bytes);
 }
 
-BenchMemory::~BenchMemory() { ::operator delete(host_, kAlignment); }
+BenchMemory::~BenchMemory() {
+    if (shared_.size() == 0) ::operator delete(host_, kAlignment);
+}
 
 std::size_t BenchMemory::offset_of(const void* place) const {
     return static_cast<std::size_t>(static_cast<const std::byte*>(place) - data());

@@ -17,8 +17,10 @@ std::shared_ptr<const CudaPrimaryContext> device_of(const Communicator& communic
 
 class BenchMemory {
   public:
-    // On the device if there is one. Throws CollectiveError or std::bad_alloc.
-    BenchMemory(std::shared_ptr<const CudaPrimaryContext> device, std::size_t bytes);
+    // On the device if there is one; `shared`, if it has bytes, is the host's. Throws CollectiveError or
+    // std::bad_alloc.
+    BenchMemory(std::shared_ptr<const CudaPrimaryContext> device, std::size_t bytes,
+                SharedBuffer<unsigned char> shared = {});
     BenchMemory(const BenchMemory&) = delete;
     BenchMemory& operator=(const BenchMemory&) = delete;
     ~BenchMemory();
@@ -35,6 +37,7 @@ class BenchMemory {
     std::size_t offset_of(const void* place) const;
 
     std::size_t bytes_;
+    SharedBuffer<unsigned char> shared_;
     std::byte* host_;
     std::unique_ptr<CudaMemory> device_;
 };

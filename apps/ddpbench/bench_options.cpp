@@ -146,6 +146,11 @@ void describe(CLI::App& app, BenchOptions& options, int& timeout) {
            "time of: 0 rank 0, 1 the mean of all ranks, 2 the fastest, 3 the slowest (1)")
         ->type_name("N");
     app.add_option_function<std::string>(
+           "-R,--local_register",
+           [&options](const std::string& text) { options.registered = whole_number("-R", text, 0, 1) == 1; },
+           "1: buffers are allocated from the communicator (0)")
+        ->type_name("N");
+    app.add_option_function<std::string>(
            "--backend",
            [&options](const std::string& text) {
                if (text != "cpu" && text != "nccl") refuse("--backend", text, "cpu or nccl");

@@ -29,6 +29,7 @@ struct BenchOptions {
     std::vector<DataType> types{DataType::f32};
     int root = 0;
     Averaging averaging = Averaging::mean;
+    bool registered = false;  // buffers from Communicator::allocate()
     BackendChoice backend = BackendChoice::automatic;
     bool statistics = false;
     bool overlap = false;   // instead of the table: see overlap.hpp

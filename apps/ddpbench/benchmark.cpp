@@ -28,8 +28,8 @@ class Bench {
           options_(options),
           operation_(*options.operation),
           device_(device_of(communicator)),
-          in_(device_, bytes),
-          out_(device_, bytes),
+          in_(device_, bytes, shared(bytes)),
+          out_(device_, bytes, shared(bytes)),
           numbers_(device_, kNumbers) {}
 
     std::optional<BenchRow> row(std::size_t wanted_bytes, DataType type, ReduceOp op) {
@@ -50,6 +50,11 @@ class Bench {
     }
 
   private:
+    SharedBuffer<unsigned char> shared(std::size_t bytes) {
+        return options_.registered ? communicator_.allocate<unsigned char>(bytes)
+                                   : SharedBuffer<unsigned char>();
+    }
+
     bool can_reduce(ReduceOp op, DataType type) const {
         return is_defined(op, type) && (!device_ || nccl_op(op).has_value());
     }

@@ -9,6 +9,7 @@
 
 #include "collectives/bootstrap.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/fold.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"
 
@@ -19,52 +20,6 @@ namespace {
 using Code = CollectiveErrorCode;
 
 constexpr std::size_t kStage = kShmLargestStage;
-
-// A hash, so that any rank can tell any other's input without being told.
-template <class T>
-T value_of(std::size_t salt, int rank, std::size_t i) {
-    std::uint64_t x = (salt * 1'000'003 + static_cast<std::uint64_t>(rank)) * 0x9e37'79b9'7f4a'7c15 + i;
-    x = (x ^ x >> 31) * 0xbf58'476d'1ce4'e5b9;
-    x ^= x >> 29;
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(x);
-    return static_cast<T>(static_cast<double>(x % 2'000'001) / 1000.0 - 999.9995);
-}
-
-template <class T>
-std::vector<T> input(std::size_t salt, int rank, std::size_t count) {
-    std::vector<T> data(count);
-    for (std::size_t i = 0; i < count; ++i) data[i] = value_of<T>(salt, rank, i);
-    return data;
-}
-
-template <class T>
-T apply(ReduceOp op, T a, T b) {
-    if (op == ReduceOp::min) return std::min(a, b);
-    if (op == ReduceOp::max) return std::max(a, b);
-    if constexpr (std::is_integral_v<T>) {
-        using U = std::make_unsigned_t<T>;
-        const auto product = static_cast<U>(a) * static_cast<U>(b);
-        return static_cast<T>(op == ReduceOp::prod ? product : static_cast<U>(a) + static_cast<U>(b));
-    } else {
-        return op == ReduceOp::prod ? a * b : a + b;
-    }
-}
-
-template <class T>
-std::vector<T> reduced(std::size_t salt, int n, std::size_t first, std::size_t count, ReduceOp op) {
-    std::vector<T> result(count);
-    for (std::size_t i = 0; i < count; ++i) {
-        T sum = value_of<T>(salt, 0, first + i);
-        for (int rank = 1; rank < n; ++rank) sum = apply(op, sum, value_of<T>(salt, rank, first + i));
-        result[i] = op == ReduceOp::avg ? static_cast<T>(sum / static_cast<T>(n)) : sum;
-    }
-    return result;
-}
-
-template <class T>
-bool same(std::span<const T> a, std::span<const T> b) {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
 
 template <class T>
 void check_reductions(Communicator& comm, std::size_t salt, std::size_t count, ReduceOp op) {
@@ -116,6 +71,57 @@ void check_movements(Communicator& comm, std::size_t salt, std::size_t count, in
     expect(same<T>(data, input<T>(salt, root, count)), "broadcast of " + what);
 }
 
+// Operations with a root, and all_to_all; out of place and in place.
+template <class T>
+void check_parts(Communicator& comm, std::size_t salt, std::size_t count, int root) {
+    const int n = comm.world_size();
+    const int rank = comm.rank();
+    const auto ranks = static_cast<std::size_t>(n);
+    const std::size_t first = count * static_cast<std::size_t>(rank);
+    const std::string what = std::to_string(count) + " on rank " + std::to_string(rank) + " of " +
+                             std::to_string(n) + ", root " + std::to_string(root);
+    const auto mine = input<T>(salt, rank, count);
+    std::vector<T> out(count);
+    comm.reduce(mine, std::span(out), ReduceOp::sum, root);
+    const auto sum = rank == root ? reduced<T>(salt, n, 0, count, ReduceOp::sum) : std::vector<T>(count);
+    expect(same<T>(out, sum), "reduce of " + what);
+    out = mine;
+    comm.reduce(std::span(out), ReduceOp::sum, root);
+    expect(same<T>(out, rank == root ? sum : mine), "reduce in place of " + what);
+
+    std::vector<T> gathered;
+    for (int peer = 0; peer < n; ++peer) {
+        const auto theirs = input<T>(salt, peer, count);
+        gathered.insert(gathered.end(), theirs.begin(), theirs.end());
+    }
+    std::vector<T> all(count * ranks);
+    comm.gather(mine, std::span(all), root);
+    expect(same<T>(all, rank == root ? gathered : std::vector<T>(all.size())), "gather of " + what);
+    std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(first));
+    comm.gather(std::span(all).subspan(first, count), std::span(all), root);
+    if (rank == root) expect(same<T>(all, gathered), "gather in place of " + what);
+
+    auto whole = input<T>(salt, rank, count * ranks);
+    const auto roots = input<T>(salt, root, count * ranks);
+    const auto part = std::span(roots).subspan(first, count);
+    comm.scatter(whole, std::span(out), root);
+    expect(same<T>(out, part), "scatter of " + what);
+    comm.scatter(whole, std::span(whole).subspan(first, count), root);
+    expect(same<T>(std::span<const T>(whole).subspan(first, count), part), "scatter in place of " + what);
+
+    whole = input<T>(salt, rank, count * ranks);
+    comm.all_to_all(whole, std::span(all));
+    comm.all_to_all(whole, std::span(whole));
+    for (int peer = 0; peer < n; ++peer) {
+        const auto theirs = input<T>(salt, peer, count * ranks);
+        const auto place = static_cast<std::size_t>(peer) * count;
+        const auto expected = std::span(theirs).subspan(first, count);
+        expect(same<T>(std::span<const T>(all).subspan(place, count), expected), "all_to_all of " + what);
+        expect(same<T>(std::span<const T>(whole).subspan(place, count), expected),
+               "all_to_all in place of " + what);
+    }
+}
+
 template <class T>
 std::vector<std::size_t> counts_around_thresholds(int n) {
     const auto ranks = static_cast<std::size_t>(n);
@@ -150,6 +156,7 @@ TEMPLATE_TEST_CASE("shared memory gives a fold's bits at every threshold", "[shm
                 }
                 ++salt;
                 check_movements<TestType>(comm, salt, count, static_cast<int>(salt) % n);
+                check_parts<TestType>(comm, salt, count, static_cast<int>(salt) % n);
             }
         });
     }
@@ -162,6 +169,7 @@ TEST_CASE("shared memory gives a fold's bits around and above a whole stage", "[
             for (const std::size_t bytes : {kStage - 4, kStage, kStage + 4, 4 * kStage + 20}) {
                 check_reductions<float>(comm, ++salt, bytes / 4, ReduceOp::sum);
                 check_movements<float>(comm, ++salt, bytes / 4, n - 1);
+                check_parts<float>(comm, ++salt, bytes / 4, 1);
             }
             check_reductions<std::int64_t>(comm, ++salt, 3 * kStage / 8 + 1, ReduceOp::max);
         });
@@ -191,6 +199,40 @@ TEST_CASE("any sequence of operations keeps every rank's data apart", "[shm]") {
                 }
             }
         });
+    }
+}
+
+TEST_CASE("both types of stores give the same bits", "[shm]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(3, [&](int rank) {
+        auto session = join(data, rank, 3, Transport::automatic);
+        auto& backend = dynamic_cast<ShmBackend&>(session->executor->backend());
+        Communicator comm(std::move(session));
+        for (std::size_t salt = 1; salt <= 12; ++salt) {
+            // Of each rank its own; both are to work side by side.
+            const bool past = (salt + static_cast<std::size_t>(rank)) % 2 == 0;
+            backend.set_store_type(past ? StoreType::non_temporal : StoreType::plain);
+            const std::size_t count = 10'000 * salt + salt;
+            check_reductions<float>(comm, salt, count, ReduceOp::sum);
+            check_movements<float>(comm, salt, count, static_cast<int>(salt) % 3);
+            check_parts<float>(comm, salt, count, static_cast<int>(salt) % 3);
+        }
+    });
+}
+
+TEST_CASE("copies past the caches copy every byte, and no other", "[shm]") {
+    for (const StoreType type : {StoreType::plain, StoreType::non_temporal}) {
+        for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kLeastNonTemporal - 1,
+                                       kLeastNonTemporal, kLeastNonTemporal + 63, std::size_t{10'001}}) {
+            for (const std::size_t offset : {0, 1, 15, 16, 63, 64}) {
+                const auto from = input<unsigned char>(size, 0, size + 3);
+                std::vector<unsigned char> to(size + 200, 0xee);
+                auto expected = to;
+                std::copy_n(from.begin() + 3, size, expected.begin() + static_cast<std::ptrdiff_t>(offset));
+                copy_shared(type, to.data() + offset, from.data() + 3, size);
+                REQUIRE(to == expected);
+            }
+        }
     }
 }
 

@@ -58,10 +58,11 @@ TEST_CASE("a rank killed in the middle of large all_reduces is named by every su
     INFO("seed " << seed);
     std::mt19937 random(seed);
     for (const int world_size : {2, 4, 8}) {
-        for (int round = 0; round < 12; ++round) {
+        for (int round = 0; round < 16; ++round) {
             const int victim = static_cast<int>(random() % static_cast<unsigned>(world_size));
             INFO("victim " << victim << " of " << world_size << ", round " << round);
-            RankProcesses ranks(world_size, {DDPRUN_COLLECTIVE_PROGRAM, "reduce-for-ever"});
+            const char* mode = round % 2 == 0 ? "reduce-for-ever" : "reduce-shared-for-ever";
+            RankProcesses ranks(world_size, {DDPRUN_COLLECTIVE_PROGRAM, mode});
             for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kGuard);
             REQUIRE(shares_memory(ranks, victim));
             let_time_pass(random);

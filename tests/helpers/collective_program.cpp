@@ -8,6 +8,7 @@
 //   mismatch RANK              RANK passes one element more than the others
 //   use-for-ever               all ranks loop over operations
 //   reduce-for-ever            all ranks loop over large all_reduces
+//   reduce-shared-for-ever     the same, of buffers from the communicator
 //
 // A CollectiveError is printed as "error CODE CULPRIT…: TEXT" and ends the program with code 3.
 #include <sys/time.h>
@@ -100,6 +101,13 @@ void reduce_for_ever(Communicator& comm) {
     while (true) comm.all_reduce(std::span(data), ReduceOp::max);
 }
 
+void reduce_shared_for_ever(Communicator& comm) {
+    const auto data = comm.allocate<float>(3'000'000);
+    comm.barrier();
+    say_ready();
+    while (true) comm.all_reduce(data.span(), ReduceOp::max);
+}
+
 // The default action of SIGALRM kills the process as SIGKILL does: nothing of ours runs.
 void die_within(unsigned seed) {
     std::mt19937 random(seed);
@@ -132,6 +140,8 @@ void run(const std::vector<std::string>& arguments) {
         comm.barrier();
         if (comm.rank() == argument(arguments, 1)) die_within(static_cast<unsigned>(argument(arguments, 2)));
         use_for_ever(comm);
+    } else if (mode == "reduce-shared-for-ever") {
+        reduce_shared_for_ever(comm);
     } else if (mode == "reduce-for-ever") {
         reduce_for_ever(comm);
     } else if (mode == "use-for-ever") {
