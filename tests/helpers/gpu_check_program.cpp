@@ -332,7 +332,9 @@ int main(int argc, char** argv) {
                     std::string(name_of(error.code())).c_str());
         for (const int rank : error.culprits()) std::printf(" %d", rank);
         std::printf(": %s\n", error.what());
-        return 3;
+        std::fflush(stdout);
+        // The device may be stuck: nothing waits for it, as exit() could.
+        std::_Exit(3);
     } catch (const std::exception& error) {
         std::printf("failed: %s\n", error.what());
         return 1;
