@@ -39,8 +39,10 @@ GradBuckets<T>::GradBuckets(Communicator& communicator, std::span<const std::siz
       options_(options),
       plan_(plan_for<T>(sizes, options)),
       turns_(plan_),
-      gradients_(plan_.elements()),
-      compressed_(options.compression == GradCompression::none ? 0 : plan_.elements()),
+      gradients_(communicator.allocate<T>(plan_.elements())),
+      compressed_(options.compression == GradCompression::none
+                      ? SharedBuffer<Float16>()
+                      : communicator.allocate<Float16>(plan_.elements())),
       works_(plan_.buckets.size()) {}
 
 template <class T>
@@ -62,7 +64,7 @@ std::span<T> GradBuckets<T>::gradient(std::size_t parameter) {
                          std::to_string(parameters()));
     }
     const std::size_t begin = plan_.offsets[parameter];
-    return std::span(gradients_).subspan(begin, plan_.offsets[parameter + 1] - begin);
+    return gradients_.span().subspan(begin, plan_.offsets[parameter + 1] - begin);
 }
 
 template <class T>
@@ -82,7 +84,7 @@ void GradBuckets<T>::start(std::size_t bucket) {
     if constexpr (std::is_same_v<T, float>) {
         if (options_.compression != GradCompression::none) {
             const DataType type = type_of(options_.compression);
-            std::uint16_t* small = compressed_.data() + range.offset;
+            Float16* small = compressed_.data() + range.offset;
             narrow(type, small, data, range.size);
             works_[bucket] = communicator_.async().all_reduce(small, small, range.size, type, op);
             return;

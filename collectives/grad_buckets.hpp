@@ -45,7 +45,8 @@ struct GradBucketsOptions {
 template <class T>
 class GradBuckets {
   public:
-    // Throws invalid_argument for a bucket size of 0, or compression of doubles.
+    // Throws invalid_argument for a bucket size of 0, or compression of doubles; and what
+    // Communicator::allocate() throws, from where the gradients' memory comes.
     GradBuckets(Communicator& communicator, std::span<const std::size_t> sizes,
                 const GradBucketsOptions& options = {});
     GradBuckets(const GradBuckets&) = delete;
@@ -56,7 +57,7 @@ class GradBuckets {
     // Where parameter i's gradient is: zeros at first, kept from step to step.
     std::span<T> gradient(std::size_t parameter);
     // All of them, one after the other in the order of the parameters.
-    std::span<T> gradients() { return gradients_; }
+    std::span<T> gradients() { return gradients_.span(); }
     std::size_t parameters() const noexcept { return plan_.parameters(); }
     std::size_t buckets() const noexcept { return plan_.buckets.size(); }
 
@@ -74,9 +75,9 @@ class GradBuckets {
     GradBucketsOptions options_;
     BucketPlan plan_;
     BucketTurns turns_;
-    std::vector<T> gradients_;
-    std::vector<std::uint16_t> compressed_;
-    std::vector<Work> works_;  // by bucket
+    SharedBuffer<T> gradients_;
+    SharedBuffer<Float16> compressed_;  // or bf16
+    std::vector<Work> works_;           // by bucket
 };
 
 extern template class GradBuckets<float>;
