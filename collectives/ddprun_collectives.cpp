@@ -21,6 +21,10 @@ struct ddprun_work {
     ddprun::Work work;
 };
 
+struct ddprun_buffer {
+    ddprun::SharedBuffer<unsigned char> memory;
+};
+
 namespace ddprun {
 namespace {
 
@@ -135,6 +139,15 @@ OperationRequest request_of(const ddprun_request& request) {
     return result;
 }
 
+BackendChoice backend_of(int backend) {
+    switch (backend) {
+        case DDPRUN_BACKEND_AUTOMATIC: return BackendChoice::automatic;
+        case DDPRUN_BACKEND_CPU: return BackendChoice::cpu;
+        case DDPRUN_BACKEND_NCCL: return BackendChoice::nccl;
+        default: refuse("unknown backend " + std::to_string(backend));
+    }
+}
+
 CommunicatorOptions options_of(const ddprun_options* options) {
     CommunicatorOptions result;
     if (options == nullptr) return result;
@@ -145,6 +158,9 @@ CommunicatorOptions options_of(const ddprun_options* options) {
     take(options->operation_timeout_ms, result.operation_timeout);
     take(options->join_timeout_ms, result.join_timeout);
     take(options->leave_timeout_ms, result.leave_timeout);
+    take(options->notice_after_ms, result.notice_after);
+    result.backend = backend_of(options->backend);
+    result.device = options->device;
     return result;
 }
 
@@ -243,12 +259,27 @@ int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, i
     return guarded([&] { checked(comm).recv(data, count, type_of(type), peer); });
 }
 
+int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer) {
+    return guarded([&] {
+        auto*& result = checked_result(buffer);
+        auto made = std::make_unique<ddprun_buffer>();
+        made->memory = checked(comm).allocate<unsigned char>(bytes);
+        result = made.release();
+    });
+}
+
+void* ddprun_buffer_data(const ddprun_buffer* buffer) {
+    return buffer == nullptr ? nullptr : buffer->memory.data();
+}
+
+void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
+
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
     return guarded([&] {
         auto*& result = checked_result(work);
         if (request == nullptr) refuse("the request is NULL");
         auto made = std::make_unique<ddprun_work>();
-        made->work = checked(comm).async().submit(request_of(*request));
+        made->work = checked(comm).async(request->stream).submit(request_of(*request));
         result = made.release();
     });
 }

@@ -23,6 +23,7 @@ extern "C" {
 
 typedef struct ddprun_communicator ddprun_communicator;
 typedef struct ddprun_work ddprun_work;
+typedef struct ddprun_buffer ddprun_buffer;
 
 // Codes. All but DDPRUN_INVALID_ARGUMENT end the communicator; see CollectiveErrorCode in error.hpp.
 enum {
@@ -89,21 +90,33 @@ typedef struct ddprun_request {
     void* out;  // of broadcast the data
     size_t count;
     double scalar;
+    void* stream;  // a cudaStream_t, with NCCL only; see Communicator::async()
 } ddprun_request;
 
 #define DDPRUN_REQUEST_INIT \
-    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0 }
+    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL }
 
-// Limits in milliseconds; 0 takes the default (5 minutes, 5 minutes, 10 seconds).
+// What carries out the operations; buffers are in host memory, or in the device's with NCCL.
+enum {
+    DDPRUN_BACKEND_AUTOMATIC = 0,  // as the environment variable DDPRUN_BACKEND says
+    DDPRUN_BACKEND_CPU = 1,
+    DDPRUN_BACKEND_NCCL = 2
+};
+
+// Limits in milliseconds; 0 takes the default (5 minutes, 5 minutes, 10 seconds, no notices). See
+// CommunicatorOptions.
 typedef struct ddprun_options {
     size_t size;  // sizeof(ddprun_options), so that a newer library knows which members the caller has
     int64_t operation_timeout_ms;
     int64_t join_timeout_ms;
     int64_t leave_timeout_ms;
+    int64_t notice_after_ms;
+    int backend;
+    int device;  // -1: as DDPRUN_DEVICE says
 } ddprun_options;
 
 #define DDPRUN_OPTIONS_INIT \
-    { sizeof(ddprun_options), 0, 0, 0 }
+    { sizeof(ddprun_options), 0, 0, 0, 0, DDPRUN_BACKEND_AUTOMATIC, -1 }
 
 // Make *comm, which the caller destroys; it becomes NULL on failure. `options` may be NULL: all defaults.
 int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm);
@@ -134,6 +147,14 @@ int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size
 int ddprun_barrier(ddprun_communicator* comm);
 int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer);
 int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer);
+// Memory that collectives use without copying it first; see Communicator::allocate(). Called by all ranks
+// with the same number of bytes. The caller releases *buffer, which becomes NULL on failure.
+int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer);
+// Aligned to a page; NULL for NULL, and for no bytes.
+void* ddprun_buffer_data(const ddprun_buffer* buffer);
+// NULL is allowed.
+void ddprun_buffer_release(ddprun_buffer* buffer);
+
 // Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
 // becomes NULL on failure.
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);

@@ -102,6 +102,24 @@ static void check_started(ddprun_communicator* comm) {
     REQUIRE(strstr(ddprun_last_error(), "sizeof(ddprun_request)") != NULL);
 }
 
+static void check_allocated(ddprun_communicator* comm) {
+    enum { kCount = 100000 };
+    const int n = ddprun_world_size(comm);
+    ddprun_buffer* buffer = NULL;
+    REQUIRE(ddprun_allocate(comm, kCount * sizeof(float), &buffer) == DDPRUN_OK);
+    float* data = ddprun_buffer_data(buffer);
+    REQUIRE(data != NULL);
+    for (int i = 0; i < kCount; ++i) data[i] = (float)ddprun_rank(comm);
+    REQUIRE(ddprun_all_reduce(comm, data, data, kCount, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_OK);
+    REQUIRE(data[kCount - 1] == (float)(n * (n - 1) / 2));
+    ddprun_buffer_release(buffer);
+    ddprun_buffer_release(NULL);
+    REQUIRE(ddprun_buffer_data(NULL) == NULL);
+    REQUIRE(ddprun_allocate(comm, 1, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_allocate(NULL, 1, &buffer) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(buffer == NULL);
+}
+
 static void check_wrong_arguments(ddprun_communicator* comm) {
     float data[2] = {0, 0};
     ddprun_communicator* none = comm;
@@ -116,6 +134,16 @@ static void check_wrong_arguments(ddprun_communicator* comm) {
     REQUIRE(ddprun_all_reduce(comm, data, data, 2, DDPRUN_F32, DDPRUN_BAND, 0) == DDPRUN_INVALID_ARGUMENT);
     REQUIRE(ddprun_broadcast(comm, data, 2, DDPRUN_F32, -1) == DDPRUN_INVALID_ARGUMENT);
     REQUIRE(ddprun_from_env(NULL, NULL) == DDPRUN_INVALID_ARGUMENT);
+    ddprun_request request = DDPRUN_REQUEST_INIT;
+    ddprun_work* work = NULL;
+    request.operation = DDPRUN_BARRIER;
+    request.stream = data;
+    REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_INVALID_ARGUMENT);
+    options.backend = 7;
+    REQUIRE(ddprun_from_env(&options, &none) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "unknown backend 7") != NULL);
+    options.backend = DDPRUN_BACKEND_AUTOMATIC;
+    none = comm;
     REQUIRE(ddprun_connect(NULL, 0, 1, NULL, &none) == DDPRUN_INVALID_ARGUMENT && none == NULL);
     REQUIRE(ddprun_connect("nowhere", 0, 1, NULL, &none) == DDPRUN_INVALID_ARGUMENT);
     options.operation_timeout_ms = -1;
@@ -173,6 +201,7 @@ int main(void) {
     check_reductions(comm);
     check_movements(comm);
     check_started(comm);
+    check_allocated(comm);
     check_wrong_arguments(comm);
     check_newer_options();
     check_split_and_abort(comm);
