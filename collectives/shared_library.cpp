@@ -1,8 +1,9 @@
 #include "collectives/shared_library.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 
+#include <array>
+#include <climits>
 #include <utility>
 
 #include "collectives/error.hpp"
@@ -15,9 +16,10 @@ namespace {
 }
 
 std::string path_of(void* handle, const std::string& name) {
-    const link_map* map = nullptr;
-    if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || *map->l_name == '\0') return name;
-    return map->l_name;
+    if (name.find('/') != std::string::npos) return name;
+    std::array<char, PATH_MAX> folder{};
+    if (::dlinfo(handle, RTLD_DI_ORIGIN, folder.data()) != 0) return name;
+    return std::string(folder.data()) + '/' + name;
 }
 
 }  // namespace
