@@ -91,7 +91,9 @@ TEST_CASE("settings of the host that cannot be are refused by name", "[hosts]") 
                                                          {"DDPRUN_NET", "203.0.113.0/24"},
                                                          {"DDPRUN_SOCKETS_PER_PEER", "9"}};
     for (const auto& [name, value] : wrong) {
-        const auto set = [&](int, Environment& environment) { environment[name] = value; };
+        const auto set = [&, name = name, value = value](int, Environment& environment) {
+            environment[name] = value;
+        };
         RankProcesses ranks(2, {DDPRUN_COLLECTIVE_PROGRAM, "check-all"}, set);
         for (int rank = 0; rank < 2; ++rank) require_output(ranks, rank, name + "='" + value + "'");
     }
