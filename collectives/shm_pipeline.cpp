@@ -132,6 +132,15 @@ void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::siz
     channel_.rounds_used(rounds.rounds);
 }
 
+void ShmPipeline::stage_parts(std::uint64_t round, const std::byte* in, std::size_t part,
+                              const ShmPiece& piece) {
+    for (int j = 1; j < channel_.world_size(); ++j) {
+        const auto peer = static_cast<std::size_t>(other(j));
+        copy_shared(channel_.store_type(), own_stage(round) + peer * share(), in + peer * part + piece.begin,
+                    piece.size);
+    }
+}
+
 void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_t count) {
     const std::size_t part = count * size_of(type_);
     const std::uint64_t first = channel_.first_round();
@@ -140,11 +149,7 @@ void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_
     const Plan rounds = plan(part, share());
     const auto stage = [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < n; ++j) {
-            const auto peer = static_cast<std::size_t>(other(j));
-            copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
-                        in + peer * part + piece.begin, piece.size);
-        }
+        stage_parts(first + i, in, part, piece);
     };
     run(rounds, stage, [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
@@ -207,11 +212,7 @@ void ShmPipeline::scatter(const std::byte* in, std::byte* out, std::size_t count
     const auto stage = [&](std::uint64_t i) {
         if (!is_root) return;
         const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < channel_.world_size(); ++j) {
-            const auto peer = static_cast<std::size_t>(other(j));
-            copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
-                        in + peer * part + piece.begin, piece.size);
-        }
+        stage_parts(first + i, in, part, piece);
         copy_bytes(out + piece.begin, in + own * part + piece.begin, piece.size);
     };
     run(rounds, stage, [&](std::uint64_t i) {
@@ -230,11 +231,7 @@ void ShmPipeline::all_to_all(const std::byte* in, std::byte* out, std::size_t co
     const Plan rounds = plan(part, share());
     const auto stage = [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < n; ++j) {
-            const auto peer = static_cast<std::size_t>(other(j));
-            copy_shared(channel_.store_type(), own_stage(first + i) + peer * share(),
-                        in + peer * part + piece.begin, piece.size);
-        }
+        stage_parts(first + i, in, part, piece);
         copy_bytes(out + own * part + piece.begin, in + own * part + piece.begin, piece.size);
     };
     run(rounds, stage, [&](std::uint64_t i) {

@@ -56,6 +56,8 @@ class ShmPipeline {
     template <class Stage>
     void begin(const Plan& plan, Stage stage);
     void announce();
+    // Of `in`, a part for each rank, the other ranks' pieces into this rank's stage, each at its share.
+    void stage_parts(std::uint64_t round, const std::byte* in, std::size_t part, const ShmPiece& piece);
     // The first round is staged before the call is announced, and needs no word of its own; but not by a rank
     // whose note says that it could have done without.
     void await_staged(int peer, std::uint64_t i) {
