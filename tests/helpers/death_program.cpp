@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
+#include "tests/support/rank_program.hpp"
 
 using namespace ddprun;
 
@@ -160,17 +161,4 @@ void run(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-    try {
-        run({argv + 1, argv + argc});
-        return 0;
-    } catch (const CollectiveError& error) {
-        std::printf("error %s", std::string(name_of(error.code())).c_str());
-        for (const int rank : error.culprits()) std::printf(" %d", rank);
-        std::printf(": %s\n", error.what());
-        return 3;
-    } catch (const std::exception& error) {
-        std::printf("failed: %s\n", error.what());
-        return 1;
-    }
-}
+int main(int argc, char** argv) { return run_rank_program(argc, argv, run); }
