@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 
