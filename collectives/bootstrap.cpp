@@ -111,22 +111,23 @@ bool is_lost(const boost::system::system_error& error) {
            error.code() == make_error_code(Errc::closed);
 }
 
-std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, Transport transport,
-                                 const std::optional<NcclSettings>& nccl,
-                                 const CommunicatorOptions& options) {
+// What carries out the operations of `session`, whose settings are there already.
+std::unique_ptr<Backend> connect(Communicator::Session& session, Membership membership, TcpListener listener,
+                                 const PeerMesh::Operation& joining, const Descent& descent) {
+    const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
-                                            options.operation_timeout);
+                                            options.operation_timeout, descent);
+    session.lifeline = &tcp->mesh().lifeline();
     tcp->mesh().give_notice_after(options.notice_after);
     const auto across = ranks_across_hosts(tcp->membership());
     std::optional<ShmSegment> segment;
     if (across && tcp->membership().local_world_size() > 1) {
-        segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+        segment = hand_over_segment(tcp->mesh(), session.transport == Transport::automatic, joining);
     }
-    if (nccl) {
+    if (session.nccl) {
         auto peers =
             std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
-        return join_nccl(std::move(peers), *nccl, joining);
+        return join_nccl(std::move(peers), *session.nccl, joining);
     }
     if (!segment) return tcp;
     if (across->size() == 1)
@@ -254,7 +255,7 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
                                                     Transport transport,
                                                     const std::optional<NcclSettings>& nccl,
                                                     const CommunicatorOptions& options,
-                                                    Clock::time_point deadline) {
+                                                    Clock::time_point deadline, const Descent& descent) {
     auto session = std::make_unique<Communicator::Session>();
     session->rank = membership.rank;
     session->world_size = membership.world_size();
@@ -268,8 +269,8 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     session->transport = transport;
     session->nccl = nccl;
     session->executor = std::make_unique<Executor>(
-        connect(std::move(membership), std::move(listener), joining, transport, nccl, options),
-        session->world_size);
+        connect(*session, std::move(membership), std::move(listener), joining, descent), session->world_size);
+    session->lifeline->settle();
     return session;
 }
 

@@ -24,6 +24,7 @@
 
 #include "collectives/event.hpp"
 #include "collectives/gate.hpp"
+#include "collectives/kin.hpp"
 #include "collectives/lifeline_frame.hpp"
 #include "collectives/lifeline_state.hpp"
 #include "collectives/membership.hpp"
@@ -51,7 +52,7 @@ class Witness {
 class Lifeline {
   public:
     // Starts the thread. `membership` is borrowed.
-    Lifeline(const Membership& membership, TcpListener listener);
+    Lifeline(const Membership& membership, TcpListener listener, const Descent& descent = {});
     // Closes all connections; without leave() the others take this rank for dead.
     ~Lifeline();
     Lifeline(const Lifeline&) = delete;
@@ -62,6 +63,12 @@ class Lifeline {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
+    // The communicator is made: from now on its kin hear of deaths in it. (Before, who leaves looks dead.)
+    void settle();
+    // Until then: the communicator it is split from, else null, and why that has ended, if it has.
+    Lifeline* elder() const noexcept { return elder_; }
+    std::optional<Verdict> verdict_of_elder() const;
+
     // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
     // has not.
     std::optional<TcpLink> take_data(int peer, int lane);
@@ -69,7 +76,8 @@ class Lifeline {
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.descriptor(); }
     void take_news();
-    // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
+    // Called besides, under this object's lock: must not block, nor call back; at once if somebody has left
+    // or the communicator ended before. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
     // Borrowed; nullptr: there is none any more.
     void set_witness(Witness* witness);
@@ -113,16 +121,24 @@ class Lifeline {
     std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
     void tell_witness();
+    // Lets the kin know of deaths.
+    void tell_kin();
+    // One of them, or the family from before, knows that this process is dead.
+    void mourn(int process);
     // Lets the witness know of a verdict that is new, then sends.
     void carry_out(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
     const int lanes_;
+    const std::shared_ptr<Kin> kin_;
+    const std::vector<int> ranks_in_elder_;
+    std::vector<int> processes_;  // by rank; see Kin
+    Lifeline* elder_;             // the operations' thread's alone
     Event news_;
     Event wake_thread_;
-    mutable std::mutex mutex_;  // guards everything below but the thread itself
-    Gate gate_;                 // the thread's alone
+    std::mutex& mutex_;  // the kin's; guards everything below but the thread itself
+    Gate gate_;          // the thread's alone
     LifelineState state_;
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
@@ -131,6 +147,8 @@ class Lifeline {
     std::function<void()> hook_;
     Witness* witness_ = nullptr;
     bool witness_knows_ = false;
+    bool settled_ = false;
+    bool kin_know_ = false;
     bool stopping_ = false;
     std::thread thread_;
 };
