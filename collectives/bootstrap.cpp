@@ -112,11 +112,11 @@ bool is_lost(const boost::system::system_error& error) {
 }
 
 std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, Transport transport,
+                                 const PeerMesh::Operation& joining, AgentWord* word, Transport transport,
                                  const std::optional<NcclSettings>& nccl,
                                  const CommunicatorOptions& options) {
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
-                                            options.operation_timeout);
+                                            options.operation_timeout, word);
     tcp->mesh().give_notice_after(options.notice_after);
     const auto across = ranks_across_hosts(tcp->membership());
     std::optional<ShmSegment> segment;
@@ -141,11 +141,12 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
     const std::string& host_id = place.host.host_id;
+    auto word = place.life ? AgentWord::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer};
+                      place.host.sockets_per_peer, word ? word->life() : 0};
     Membership membership = room.join->run(self, deadline);
-    auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
-                                options, deadline);
+    auto session = open_session(std::move(membership), std::move(listener), std::move(word), place.transport,
+                                place.nccl, options, deadline);
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -200,6 +201,11 @@ std::chrono::milliseconds read_notice(const Environment& environment) {
     fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
 }
 
+std::optional<LifeSeat> read_life_seat(const Environment& environment) {
+    const auto found = environment.find(kLifeVariable);
+    return found == environment.end() ? std::nullopt : parse_life_seat(found->second);
+}
+
 std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
                                                     const Place& place, const CommunicatorOptions& options) {
     require_valid(place, options);
@@ -251,7 +257,7 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
 }
 
 std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    Transport transport,
+                                                    std::shared_ptr<AgentWord> word, Transport transport,
                                                     const std::optional<NcclSettings>& nccl,
                                                     const CommunicatorOptions& options,
                                                     Clock::time_point deadline) {
@@ -267,9 +273,11 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
     session->transport = transport;
     session->nccl = nccl;
-    session->executor = std::make_unique<Executor>(
-        connect(std::move(membership), std::move(listener), joining, transport, nccl, options),
-        session->world_size);
+    session->word = std::move(word);
+    session->executor =
+        std::make_unique<Executor>(connect(std::move(membership), std::move(listener), joining,
+                                           session->word.get(), transport, nccl, options),
+                                   session->world_size);
     return session;
 }
 
@@ -308,7 +316,8 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       static_cast<std::uint32_t>(found.generation),
                       read_transport(environment),
                       read_host_settings(environment),
-                      read_nccl_settings(environment, options, found.local_rank)};
+                      read_nccl_settings(environment, options, found.local_rank),
+                      read_life_seat(environment)};
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,

@@ -47,9 +47,9 @@ int ranks_of_this_machine(const Membership& membership) {
 
 }  // namespace
 
-PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining)
+PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining, AgentWord* word)
     : membership_(std::move(membership)),
-      lifeline_(membership_, std::move(listener)),
+      lifeline_(membership_, std::move(listener), word),
       lanes_(membership_.lanes()),
       spins_(ranks_of_this_machine(membership_) <= cpus_of_this_machine()) {
     try {

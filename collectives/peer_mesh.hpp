@@ -49,8 +49,10 @@ class PeerMesh {
         TimeLimit limit;  // from which the deadline was made; for the message
     };
 
-    // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it.
-    PeerMesh(Membership membership, TcpListener listener, const Operation& joining);
+    // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it. `word` as
+    // for Lifeline.
+    PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+             AgentWord* word = nullptr);
 
     const Membership& membership() const noexcept { return membership_; }
     int rank() const noexcept { return membership_.rank; }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "collectives/agent_word.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/executor.hpp"
 #include "collectives/join.hpp"
@@ -47,6 +48,7 @@ struct Communicator::Session {
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     MeetingRoom room;
+    std::shared_ptr<AgentWord> word;  // shared with those that are split off; null: none
     std::unique_ptr<Executor> executor;
     std::atomic<bool> in_use{false};
 

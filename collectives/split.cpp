@@ -28,7 +28,7 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
     try {
         entry.nonce = random_nonce();
         listener.emplace(old.self.endpoint.host);
-        entry.member = {listener->endpoint(), old.self.host, old.self.sockets};
+        entry.member = {listener->endpoint(), old.self.host, old.self.sockets, old.self.life};
     } catch (const boost::system::system_error& error) {
         // The others are told why, instead of waiting for this rank.
         entry.problem = error.what();
@@ -126,8 +126,8 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
-        return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, old.options,
-                            PeerMesh::Clock::now() + old.options.join_timeout);
+        return open_session(std::move(membership), std::move(*listener), old.word, old.transport, old.nccl,
+                            old.options, PeerMesh::Clock::now() + old.options.join_timeout);
     } catch (const CollectiveError& error) {
         // While ranks connect, one that gives up looks dead to its neighbours. The old communicator knows who
         // is: then it has ended, and this throws.
