@@ -142,11 +142,12 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
     const std::string& host_id = place.host.host_id;
+    auto word = place.life ? AgentWord::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer};
+                      place.host.sockets_per_peer, word ? word->life() : 0};
     Membership membership = room.join->run(self, deadline);
     auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
-                                options, deadline);
+                                options, deadline, {.word = std::move(word)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -199,6 +200,11 @@ std::chrono::milliseconds read_notice(const Environment& environment) {
     if (error == std::errc() && end == text.data() + text.size() && seconds >= 0)
         return std::chrono::seconds(seconds);
     fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
+}
+
+std::optional<LifeSeat> read_life_seat(const Environment& environment) {
+    const auto found = environment.find(kLifeVariable);
+    return found == environment.end() ? std::nullopt : parse_life_seat(found->second);
 }
 
 std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
@@ -309,7 +315,8 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       static_cast<std::uint32_t>(found.generation),
                       read_transport(environment),
                       read_host_settings(environment),
-                      read_nccl_settings(environment, options, found.local_rank)};
+                      read_nccl_settings(environment, options, found.local_rank),
+                      read_life_seat(environment)};
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,

@@ -18,6 +18,7 @@
 
 namespace ddprun {
 
+class AgentWord;
 class Lifeline;
 
 // Processes are numbered by their ranks in the first communicator.
@@ -27,10 +28,11 @@ struct Kin {
     std::vector<int> dead;
 };
 
-// Whom a new communicator comes from; by default from none.
+// Whom a new communicator comes from (by default from none), and what it has from there.
 struct Descent {
-    Lifeline* elder = nullptr;  // borrowed until the new one is settled
-    std::vector<int> ranks;     // those in the elder, by rank in the new one
+    Lifeline* elder = nullptr;        // borrowed until the new one is settled
+    std::vector<int> ranks;           // those in the elder, by rank in the new one
+    std::shared_ptr<AgentWord> word;  // the elder's; of one that comes from none, its own; null: none
 };
 
 // What the end of the elder means for a communicator that is just being split off. Pure.

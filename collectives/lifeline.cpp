@@ -7,6 +7,7 @@
 #include "collectives/quiet_thread.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
+#include "rendezvous/short_turns.hpp"
 
 namespace ddprun {
 namespace {
@@ -21,6 +22,7 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Descent& descent)
     : membership_(membership),
+      word_(descent.word),
       lanes_(membership.lanes()),
       kin_(descent.elder != nullptr ? descent.elder->kin_ : std::make_shared<Kin>()),
       ranks_in_elder_(descent.ranks),
@@ -34,12 +36,14 @@ Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Des
         processes_.push_back(elder_ != nullptr ? elder_->processes_[ranks_in_elder_[place]] : rank);
     }
     thread_ = start_without_signals([this] { run(); });
+    if (word_ != nullptr) word_->add(*this);
     const std::lock_guard lock(mutex_);
     kin_->lifelines.push_back(this);
     for (const int process : kin_->dead) mourn(process);
 }
 
 Lifeline::~Lifeline() {
+    if (word_ != nullptr) word_->remove(*this);
     {
         const std::lock_guard lock(mutex_);
         std::erase(kin_->lifelines, this);
@@ -94,6 +98,10 @@ void Lifeline::set_witness(Witness* witness) {
     const std::lock_guard lock(mutex_);
     witness_ = witness;
     tell_witness();
+}
+
+void Lifeline::withdraw_word() {
+    if (word_ != nullptr) word_->withdraw();
 }
 
 void Lifeline::tell_news() const {
@@ -164,7 +172,20 @@ void Lifeline::leave() {
     carry_out(state_.leave());
 }
 
+void Lifeline::life_lost(std::uint64_t life) {
+    {
+        const std::lock_guard lock(mutex_);
+        lost_lives_.push_back(life);
+    }
+    wake_thread_.signal();
+}
+
+bool Lifeline::has_life(int rank, std::uint64_t life) const {
+    return rank != membership_.rank && life != 0 && membership_.member(rank).life == life;
+}
+
 void Lifeline::run() {
+    ask_for_short_turns();
     while (true) {
         std::vector<pollfd> polled = descriptors();
         const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(gate_.next_limit()));
@@ -176,6 +197,7 @@ void Lifeline::run() {
         }
         serve_gate();
         serve_neighbours();
+        serve_lost_lives();
     }
 }
 
@@ -239,12 +261,25 @@ void Lifeline::serve_neighbours() {
         lost.push_back(neighbour.link.peer());
         return true;
     });
-    for (const int peer : lost) {
-        const bool unexpected = !state_.left_after(peer);
-        const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(peer) : std::nullopt;
-        carry_out(cause ? state_.declare(*cause) : state_.lost(peer));
-    }
+    for (const int peer : lost) judge_loss(peer, kConnectionsClosed);
     if (!lost.empty()) tell_news();
+}
+
+void Lifeline::serve_lost_lives() {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint64_t life : std::exchange(lost_lives_, {})) {
+        for (int rank = 0; rank < membership_.world_size(); ++rank) {
+            if (!has_life(rank, life)) continue;
+            judge_loss(rank, kProcessEnded);
+            tell_news();
+        }
+    }
+}
+
+void Lifeline::judge_loss(int rank, std::string_view how) {
+    const bool unexpected = !state_.left_after(rank);
+    const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(rank) : std::nullopt;
+    carry_out(cause ? state_.declare(*cause) : state_.lost(rank, how));
 }
 
 bool Lifeline::read_from(Neighbour& neighbour) {
@@ -272,6 +307,7 @@ void Lifeline::tell_witness() {
 }
 
 void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
+    if (state_.verdict()) withdraw_word();
     tell_witness();
     for (const auto& sending : sendings) {
         for (Neighbour& neighbour : neighbours_) {

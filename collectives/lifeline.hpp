@@ -10,6 +10,10 @@
 // up and exits has told the culprit's name before its own connections close, and is never taken for the
 // culprit.
 //
+// It also hears by the agent's word of ranks whose process died (agent_word.hpp), which is sooner than by
+// their connections; what had arrived on these counts first. Once the communicator has ended, this rank
+// withdraws from the agent's word, since that would overtake the notice of why it gave up.
+//
 // All public members may be called from any thread; wait() and take_data() from the one that runs the
 // operations. Blocks all signals in its thread.
 #pragma once
@@ -19,9 +23,11 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "collectives/agent_word.hpp"
 #include "collectives/event.hpp"
 #include "collectives/gate.hpp"
 #include "collectives/kin.hpp"
@@ -49,7 +55,7 @@ class Witness {
     ~Witness() = default;
 };
 
-class Lifeline {
+class Lifeline : private AgentWord::Listener {
   public:
     // Starts the thread. `membership` is borrowed.
     Lifeline(const Membership& membership, TcpListener listener, const Descent& descent = {});
@@ -60,6 +66,7 @@ class Lifeline {
 
     // The connection that this rank dialled to its right neighbour.
     void add_neighbour(TcpLink link);
+    const std::shared_ptr<AgentWord>& word() const noexcept { return word_; }
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
@@ -81,6 +88,8 @@ class Lifeline {
     void on_news(std::function<void()> hook);
     // Borrowed; nullptr: there is none any more.
     void set_witness(Witness* witness);
+    // The agent shall not tell of this process's death any more. Does not wait for anybody.
+    void withdraw_word();
 
     // See LifelineState.
     void enter(const Call& call);
@@ -108,10 +117,16 @@ class Lifeline {
         int lane = 0;
     };
 
+    void life_lost(std::uint64_t life) override;
+    bool has_life(int rank, std::uint64_t life) const;
+
     void run();
     std::vector<pollfd> descriptors() const;
     void serve_gate();
     void serve_neighbours();
+    void serve_lost_lives();
+    // Ends the communicator unless the rank had left.
+    void judge_loss(int rank, std::string_view how);
     // False when the connection is over.
     bool read_from(Neighbour& neighbour);
     void admit(Gate::Visitor visitor);
@@ -125,11 +140,12 @@ class Lifeline {
     void tell_kin();
     // One of them, or the family from before, knows that this process is dead.
     void mourn(int process);
-    // Lets the witness know of a verdict that is new, then sends.
+    // Lets the witness know of a verdict that is new, and the agent, then sends.
     void carry_out(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
+    const std::shared_ptr<AgentWord> word_;  // null: no agent tells of deaths
     const int lanes_;
     const std::shared_ptr<Kin> kin_;
     const std::vector<int> ranks_in_elder_;
@@ -144,6 +160,7 @@ class Lifeline {
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
     std::vector<Arrived> arrived_data_;
+    std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::function<void()> hook_;
     Witness* witness_ = nullptr;
     bool witness_knows_ = false;

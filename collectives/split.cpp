@@ -30,7 +30,7 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
     try {
         entry.nonce = random_nonce();
         listener.emplace(old.self.endpoint.host);
-        entry.member = {listener->endpoint(), old.self.host, old.self.sockets};
+        entry.member = {listener->endpoint(), old.self.host, old.self.sockets, old.self.life};
     } catch (const boost::system::system_error& error) {
         // The others are told why, instead of waiting for this rank.
         entry.problem = error.what();
@@ -132,9 +132,9 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     const SplitEntry own = make_entry(old, color, key, listener);
     const std::vector<SplitEntry> entries = exchange(old, own);
     if (color < 0) return nullptr;
-    const Descent descent{old.lifeline, split_group(entries, old.rank)};
-    const std::vector<int>& group = descent.ranks;
+    const std::vector<int> group = split_group(entries, old.rank);
     if (group.size() == 1) return open_session_alone(old.nccl, old.options);
+    const Descent descent{old.lifeline, group, old.lifeline->word()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.generation = old.generation;
     const int own_rank = membership.rank;
