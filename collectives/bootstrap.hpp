@@ -75,12 +75,10 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
                                                     const CommunicatorOptions& options);
 
 // For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
-// the one it names for this rank, `word` may be null.
-std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    std::shared_ptr<AgentWord> word, Transport transport,
-                                                    const std::optional<NcclSettings>& nccl,
-                                                    const CommunicatorOptions& options,
-                                                    PeerMesh::Clock::time_point deadline);
+// the one it names for this rank, `descent` whom they come from.
+std::unique_ptr<Communicator::Session> open_session(
+    Membership membership, TcpListener listener, Transport transport, const std::optional<NcclSettings>& nccl,
+    const CommunicatorOptions& options, PeerMesh::Clock::time_point deadline, const Descent& descent = {});
 
 // One rank without peers.
 std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,

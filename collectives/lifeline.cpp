@@ -20,21 +20,33 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 }  // namespace
 
-Lifeline::Lifeline(const Membership& membership, TcpListener listener, AgentWord* word)
+Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Descent& descent)
     : membership_(membership),
-      word_(word),
       lanes_(membership.lanes()),
+      kin_(descent.elder != nullptr ? descent.elder->kin_ : std::make_shared<Kin>()),
+      ranks_in_elder_(descent.ranks),
+      elder_(descent.elder),
+      mutex_(kin_->mutex),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size()),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
+    for (int rank = 0; rank < membership.world_size(); ++rank) {
+        const auto place = static_cast<std::size_t>(rank);
+        processes_.push_back(elder_ != nullptr ? elder_->processes_[ranks_in_elder_[place]] : rank);
+    }
+    if (elder_ == nullptr) kin_->word = descent.word;
     thread_ = start_without_signals([this] { run(); });
-    if (word_ != nullptr) word_->add(*this);
+    if (kin_->word) kin_->word->add(*this);
+    const std::lock_guard lock(mutex_);
+    kin_->lifelines.push_back(this);
+    for (const int process : kin_->dead) mourn(process);
 }
 
 Lifeline::~Lifeline() {
-    if (word_ != nullptr) word_->remove(*this);
+    if (kin_->word) kin_->word->remove(*this);
     {
         const std::lock_guard lock(mutex_);
+        std::erase(kin_->lifelines, this);
         stopping_ = true;
     }
     wake_thread_.signal();
@@ -52,6 +64,19 @@ bool Lifeline::has_left_neighbour() const {
     return left_neighbour_came_;
 }
 
+void Lifeline::settle() {
+    const std::lock_guard lock(mutex_);
+    elder_ = nullptr;
+    settled_ = true;
+    tell_kin();
+}
+
+std::optional<Verdict> Lifeline::verdict_of_elder() const {
+    const auto verdict = elder_ != nullptr ? elder_->verdict() : std::nullopt;
+    if (!verdict) return std::nullopt;
+    return passed_on(*verdict, ranks_in_elder_);
+}
+
 std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
@@ -66,6 +91,7 @@ std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
 void Lifeline::on_news(std::function<void()> hook) {
     const std::lock_guard lock(mutex_);
     hook_ = std::move(hook);
+    if (hook_ && !state_.is_quiet()) hook_();
 }
 
 void Lifeline::set_witness(Witness* witness) {
@@ -75,7 +101,7 @@ void Lifeline::set_witness(Witness* witness) {
 }
 
 void Lifeline::withdraw_word() {
-    if (word_ != nullptr) word_->withdraw();
+    if (kin_->word) kin_->word->withdraw();
 }
 
 void Lifeline::tell_news() const {
@@ -288,6 +314,32 @@ void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
             if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);
         }
     }
+    tell_kin();
+}
+
+void Lifeline::tell_kin() {
+    const auto& verdict = state_.verdict();
+    if (!verdict || !settled_ || std::exchange(kin_know_, true)) return;
+    if (verdict->code != CollectiveErrorCode::peer_died) return;
+    for (const int culprit : verdict->culprits) {
+        const auto rank = static_cast<std::size_t>(culprit);
+        if (rank >= processes_.size()) continue;
+        kin_->dead.push_back(processes_[rank]);
+        for (Lifeline* other : kin_->lifelines) {
+            if (other != this) other->mourn(processes_[rank]);
+        }
+    }
+}
+
+void Lifeline::mourn(int process) {
+    const auto found = std::find(processes_.begin(), processes_.end(), process);
+    if (found == processes_.end() || state_.verdict()) return;
+    const int rank = static_cast<int>(found - processes_.begin());
+    carry_out(state_.declare(
+        {CollectiveErrorCode::peer_died,
+         {rank},
+         "rank " + std::to_string(rank) + " died: a communicator that has it, too, ended by that"}));
+    tell_news();
 }
 
 void Lifeline::send(Neighbour& neighbour, const Notice& notice) {

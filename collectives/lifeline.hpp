@@ -30,6 +30,7 @@
 #include "collectives/agent_word.hpp"
 #include "collectives/event.hpp"
 #include "collectives/gate.hpp"
+#include "collectives/kin.hpp"
 #include "collectives/lifeline_frame.hpp"
 #include "collectives/lifeline_state.hpp"
 #include "collectives/membership.hpp"
@@ -56,8 +57,8 @@ class Witness {
 
 class Lifeline : private AgentWord::Listener {
   public:
-    // Starts the thread. `membership` and `word` are borrowed; nullptr: no agent tells of deaths.
-    Lifeline(const Membership& membership, TcpListener listener, AgentWord* word = nullptr);
+    // Starts the thread. `membership` is borrowed.
+    Lifeline(const Membership& membership, TcpListener listener, const Descent& descent = {});
     // Closes all connections; without leave() the others take this rank for dead.
     ~Lifeline();
     Lifeline(const Lifeline&) = delete;
@@ -68,6 +69,12 @@ class Lifeline : private AgentWord::Listener {
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
+    // The communicator is made: from now on its kin hear of deaths in it. (Before, who leaves looks dead.)
+    void settle();
+    // Until then: the communicator it is split from, else null, and why that has ended, if it has.
+    Lifeline* elder() const noexcept { return elder_; }
+    std::optional<Verdict> verdict_of_elder() const;
+
     // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
     // has not.
     std::optional<TcpLink> take_data(int peer, int lane);
@@ -75,7 +82,8 @@ class Lifeline : private AgentWord::Listener {
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.descriptor(); }
     void take_news();
-    // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
+    // Called besides, under this object's lock: must not block, nor call back; at once if somebody has left
+    // or the communicator ended before. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
     // Borrowed; nullptr: there is none any more.
     void set_witness(Witness* witness);
@@ -127,17 +135,24 @@ class Lifeline : private AgentWord::Listener {
     std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
     void tell_witness();
-    // Lets the witness know of a verdict that is new, and the agent, then sends.
+    // Lets the kin know of deaths.
+    void tell_kin();
+    // One of them, or the family from before, knows that this process is dead.
+    void mourn(int process);
+    // Lets the agent and the witness know of a verdict that is new, then sends.
     void carry_out(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
-    AgentWord* const word_;
     const int lanes_;
+    const std::shared_ptr<Kin> kin_;
+    const std::vector<int> ranks_in_elder_;
+    std::vector<int> processes_;  // by rank; see Kin
+    Lifeline* elder_;             // the operations' thread's alone
     Event news_;
     Event wake_thread_;
-    mutable std::mutex mutex_;  // guards everything below but the thread itself
-    Gate gate_;                 // the thread's alone
+    std::mutex& mutex_;  // the kin's; guards everything below but the thread itself
+    Gate gate_;          // the thread's alone
     LifelineState state_;
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
@@ -147,6 +162,8 @@ class Lifeline : private AgentWord::Listener {
     std::function<void()> hook_;
     Witness* witness_ = nullptr;
     bool witness_knows_ = false;
+    bool settled_ = false;
+    bool kin_know_ = false;
     bool stopping_ = false;
     std::thread thread_;
 };

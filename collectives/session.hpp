@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "collectives/agent_word.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/executor.hpp"
 #include "collectives/join.hpp"
@@ -48,8 +47,8 @@ struct Communicator::Session {
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     MeetingRoom room;
-    std::shared_ptr<AgentWord> word;  // shared with those that are split off; null: none
     std::unique_ptr<Executor> executor;
+    Lifeline* lifeline = nullptr;  // the executor's; none when alone
     std::atomic<bool> in_use{false};
 
     Session();

@@ -23,10 +23,9 @@ inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 
 class TcpBackend final : public Backend {
   public:
-    // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank. `word`
-    // as for Lifeline.
+    // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank.
     TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
-               std::chrono::milliseconds operation_timeout, AgentWord* word = nullptr);
+               std::chrono::milliseconds operation_timeout, const Descent& descent = {});
     ~TcpBackend() override;
 
     void run(const Task& task) override;

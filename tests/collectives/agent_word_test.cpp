@@ -86,9 +86,9 @@ void stay(const std::shared_ptr<AgentWord>&) { ::pause(); }
 
 // Rank 1 of 4, whose members have the lives 100, 101, ….
 struct LiveRank {
-    explicit LiveRank(AgentWord* word = nullptr)
+    explicit LiveRank(std::shared_ptr<AgentWord> word)
         : membership{1, 0, 0, Nonce{7}, members(listener.endpoint())},
-          lifeline(membership, std::move(listener), word) {}
+          lifeline(membership, std::move(listener), Descent{nullptr, {}, std::move(word)}) {}
 
     static std::vector<Member> members(const Endpoint& endpoint) {
         std::vector<Member> all(4, {endpoint, "host"});
@@ -235,7 +235,7 @@ TEST_CASE("the word alone makes a rank dead, whether its neighbour or not", "[wo
         auto table = LifeTable::create();
         REQUIRE(table);
         const auto word = AgentWord::open(table->seat(kSlot));
-        LiveRank rank(word.get());
+        LiveRank rank(word);
         const TcpLink left = left_neighbour_of(rank);
         // Nobody's here, and this rank's own.
         table->announce(99);
@@ -254,7 +254,7 @@ TEST_CASE("who was lost between the making of the word and of the lifeline is fo
     table->announce(103);
     const auto word = AgentWord::open(table->seat(kSlot));
     table->announce(102);
-    LiveRank rank(word.get());
+    LiveRank rank(word);
     require_death(rank.await_verdict(), 2);
 }
 
@@ -264,14 +264,14 @@ TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
     REQUIRE(table);
     for (int repeat = 0; repeat < 20; ++repeat) {
         const auto word = AgentWord::open(table->seat(kSlot));
-        LiveRank rank(word.get());
+        LiveRank rank(word);
         TcpLink left = left_neighbour_of(rank);
         say(left, verdict);
         table->announce(103);
         REQUIRE(rank.await_verdict() == verdict);
     }
     const auto word = AgentWord::open(table->seat(kSlot));
-    LiveRank rank(word.get());
+    LiveRank rank(word);
     TcpLink left = left_neighbour_of(rank);
     say(left, LeftNotice{3, 0});
     table->announce(103);
@@ -290,7 +290,7 @@ TEST_CASE("a witness knows better than the agent", "[word]") {
     REQUIRE(table);
     const auto word = AgentWord::open(table->seat(kSlot));
     Knowing witness;
-    LiveRank rank(word.get());
+    LiveRank rank(word);
     rank.lifeline.set_witness(&witness);
     table->announce(103);
     REQUIRE(rank.await_verdict().code == CollectiveErrorCode::peer_left);
@@ -301,7 +301,7 @@ TEST_CASE("a rank whose communicator has ended is not reported any more", "[word
     auto table = LifeTable::create();
     REQUIRE(table);
     Holder gone(table->seat(kSlot), [](auto word) {
-        LiveRank rank(word.get());
+        LiveRank rank(word);
         rank.lifeline.declare({CollectiveErrorCode::aborted, {1}, "enough"});
         ::raise(SIGKILL);
     });
