@@ -142,12 +142,12 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
                                        process_identity());
     const std::string& host_id = place.host.host_id;
-    const Descent none{nullptr, {}, place.life ? AgentWord::open(*place.life) : nullptr};
+    auto word = place.life ? AgentWord::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer, none.word ? none.word->life() : 0};
+                      place.host.sockets_per_peer, word ? word->life() : 0};
     Membership membership = room.join->run(self, deadline);
     auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
-                                options, deadline, none);
+                                options, deadline, {.word = std::move(word)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);

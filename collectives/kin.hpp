@@ -14,11 +14,11 @@
 #include <span>
 #include <vector>
 
-#include "collectives/agent_word.hpp"
 #include "collectives/verdict.hpp"
 
 namespace ddprun {
 
+class AgentWord;
 class Lifeline;
 
 // Processes are numbered by their ranks in the first communicator.
@@ -26,14 +26,13 @@ struct Kin {
     std::mutex mutex;  // of all these lifelines
     std::vector<Lifeline*> lifelines;
     std::vector<int> dead;
-    std::shared_ptr<AgentWord> word;  // null: no agent tells of deaths
 };
 
-// Whom a new communicator comes from; by default from none.
+// Whom a new communicator comes from (by default from none), and what it has from there.
 struct Descent {
-    Lifeline* elder = nullptr;                  // borrowed until the new one is settled
-    std::vector<int> ranks;                     // those in the elder, by rank in the new one
-    std::shared_ptr<AgentWord> word = nullptr;  // for one that comes from none; the others have the elder's
+    Lifeline* elder = nullptr;        // borrowed until the new one is settled
+    std::vector<int> ranks;           // those in the elder, by rank in the new one
+    std::shared_ptr<AgentWord> word;  // the elder's; of one that comes from none, its own; null: none
 };
 
 // What the end of the elder means for a communicator that is just being split off. Pure.

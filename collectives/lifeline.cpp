@@ -22,6 +22,7 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Descent& descent)
     : membership_(membership),
+      word_(descent.word),
       lanes_(membership.lanes()),
       kin_(descent.elder != nullptr ? descent.elder->kin_ : std::make_shared<Kin>()),
       ranks_in_elder_(descent.ranks),
@@ -34,16 +35,15 @@ Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Des
         const auto place = static_cast<std::size_t>(rank);
         processes_.push_back(elder_ != nullptr ? elder_->processes_[ranks_in_elder_[place]] : rank);
     }
-    if (elder_ == nullptr) kin_->word = descent.word;
     thread_ = start_without_signals([this] { run(); });
-    if (kin_->word) kin_->word->add(*this);
+    if (word_ != nullptr) word_->add(*this);
     const std::lock_guard lock(mutex_);
     kin_->lifelines.push_back(this);
     for (const int process : kin_->dead) mourn(process);
 }
 
 Lifeline::~Lifeline() {
-    if (kin_->word) kin_->word->remove(*this);
+    if (word_ != nullptr) word_->remove(*this);
     {
         const std::lock_guard lock(mutex_);
         std::erase(kin_->lifelines, this);
@@ -101,7 +101,7 @@ void Lifeline::set_witness(Witness* witness) {
 }
 
 void Lifeline::withdraw_word() {
-    if (kin_->word) kin_->word->withdraw();
+    if (word_ != nullptr) word_->withdraw();
 }
 
 void Lifeline::tell_news() const {

@@ -66,6 +66,7 @@ class Lifeline : private AgentWord::Listener {
 
     // The connection that this rank dialled to its right neighbour.
     void add_neighbour(TcpLink link);
+    const std::shared_ptr<AgentWord>& word() const noexcept { return word_; }
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
 
@@ -139,11 +140,12 @@ class Lifeline : private AgentWord::Listener {
     void tell_kin();
     // One of them, or the family from before, knows that this process is dead.
     void mourn(int process);
-    // Lets the agent and the witness know of a verdict that is new, then sends.
+    // Lets the witness know of a verdict that is new, and the agent, then sends.
     void carry_out(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
+    const std::shared_ptr<AgentWord> word_;  // null: no agent tells of deaths
     const int lanes_;
     const std::shared_ptr<Kin> kin_;
     const std::vector<int> ranks_in_elder_;

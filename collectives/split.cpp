@@ -132,9 +132,9 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     const SplitEntry own = make_entry(old, color, key, listener);
     const std::vector<SplitEntry> entries = exchange(old, own);
     if (color < 0) return nullptr;
-    const Descent descent{old.lifeline, split_group(entries, old.rank)};
-    const std::vector<int>& group = descent.ranks;
+    const std::vector<int> group = split_group(entries, old.rank);
     if (group.size() == 1) return open_session_alone(old.nccl, old.options);
+    const Descent descent{old.lifeline, group, old.lifeline->word()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.generation = old.generation;
     const int own_rank = membership.rank;

@@ -86,9 +86,9 @@ void stay(const std::shared_ptr<AgentWord>&) { ::pause(); }
 
 // Rank 1 of 4, whose members have the lives 100, 101, ….
 struct LiveRank {
-    explicit LiveRank(std::shared_ptr<AgentWord> word)
+    explicit LiveRank(std::shared_ptr<AgentWord> word = nullptr)
         : membership{1, 0, 0, Nonce{7}, members(listener.endpoint())},
-          lifeline(membership, std::move(listener), Descent{nullptr, {}, std::move(word)}) {}
+          lifeline(membership, std::move(listener), {.word = std::move(word)}) {}
 
     static std::vector<Member> members(const Endpoint& endpoint) {
         std::vector<Member> all(4, {endpoint, "host"});
