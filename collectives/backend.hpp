@@ -2,15 +2,17 @@
 //
 // Driven by Communicator, which has checked every argument: known enumerators, ranks in range, aligned and
 // non-null pointers (where count > 0), buffers that overlap not at all or exactly as documented there. One
-// thread at a time, but abort() from any. Throws CollectiveError. The destructor leaves in order and never
-// throws.
+// thread at a time, but abort() and verdict() from any. Throws CollectiveError. The destructor leaves in
+// order and never throws.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collectives/shared_buffer.hpp"
 #include "collectives/task.hpp"
+#include "collectives/verdict.hpp"
 #include "collectives/work_state.hpp"
 
 namespace ddprun {
@@ -37,8 +39,9 @@ class Backend {
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
     virtual void abort(const std::string& reason) = 0;
-    // True once the communicator has ended; its calls then only throw.
-    virtual bool ended() const = 0;
+    // Why the communicator has ended, once it has; its calls then only throw. Any thread.
+    virtual std::optional<Verdict> verdict() const = 0;
+    bool ended() const { return verdict().has_value(); }
 };
 
 // Zeros that only this process has. Throws CollectiveError, `system`.

@@ -28,23 +28,6 @@ class Guard {
 
 }  // namespace
 
-void require_equal(const char* operation, std::size_t in, std::size_t out) {
-    if (in == out) return;
-    throw CollectiveError(CollectiveErrorCode::invalid_argument,
-                          std::string(operation) + ": input of " + std::to_string(in) +
-                              " elements, but output of " + std::to_string(out),
-                          {}, operation);
-}
-
-void require_world_multiple(const char* operation, int world_size, std::size_t whole, std::size_t part) {
-    const auto ranks = static_cast<std::size_t>(world_size);
-    if (whole / ranks == part && whole % ranks == 0) return;
-    throw CollectiveError(CollectiveErrorCode::invalid_argument,
-                          std::string(operation) + ": " + std::to_string(whole) + " elements are not " +
-                              std::to_string(ranks) + " ranks times " + std::to_string(part),
-                          {}, operation);
-}
-
 Communicator::Communicator(std::unique_ptr<Session> session) : session_(std::move(session)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
@@ -100,7 +83,24 @@ Work AsyncOperations::submit(const OperationRequest& request) {
     return own.executor->start(task);
 }
 
-int AsyncOperations::rank() const { return communicator_->rank(); }
+Status AttemptedOperations::submit(const OperationRequest& request) noexcept {
+    return Status::of([&] { communicator_->submit(request); });
+}
+
+int AttemptedOperations::world_size() const noexcept {
+    int size = 1;
+    // Its error comes back when the operation is submitted.
+    static_cast<void>(Status::of([&] { size = communicator_->world_size(); }));
+    return size;
+}
+
+Status Communicator::status() const noexcept {
+    return Status::of([&] {
+        const auto verdict = session().executor->verdict();
+        if (verdict) throw CollectiveError(verdict->code, verdict->text, verdict->culprits);
+    });
+}
+
 int AsyncOperations::world_size() const { return communicator_->world_size(); }
 
 SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {

@@ -15,13 +15,18 @@
 //   …                                                       // compute something else meanwhile
 //   work.wait();
 //
-// All operations of a communicator, of both forms, are carried out in the order in which they were asked for.
+// attempt() has them in a form that throws nothing:
+//
+//   if (const ddprun::Status done = comm.attempt().barrier(); !done.ok()) report(done.text(),
+//   done.culprits());
+//
+// All operations of a communicator, of all forms, are carried out in the order in which they were asked for.
 //
 // Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements.
 //
-// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() may
-// be called from any thread. Distinct communicators are independent. Each has one thread of its own, which
-// only watches for failures, and another from the first use of async() on; they block all signals.
+// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
+// status() may be called from any thread. Distinct communicators are independent. Each has one thread of its
+// own, which only watches for failures, and another from the first use of async() on; they block all signals.
 //
 // Buffers belong to the caller and must stay valid until the operation has ended. Counts are elements, not
 // bytes. A count of 0 is allowed everywhere and still synchronises as the operation does. Input and output
@@ -39,6 +44,7 @@
 
 #include "collectives/operations.hpp"
 #include "collectives/shared_buffer.hpp"
+#include "collectives/status.hpp"
 #include "collectives/work.hpp"
 
 namespace ddprun {
@@ -77,12 +83,25 @@ class AsyncOperations final : public Operations<AsyncOperations, Work> {
 
     // What the operations are made of. Throws invalid_argument for a wrong call; all else goes to the Work.
     Work submit(const OperationRequest& request);
-    int rank() const;
     int world_size() const;
 
   private:
     Communicator* communicator_;
     void* stream_;
+};
+
+// The operations of a communicator as ones that return how they ended; see Communicator::attempt().
+class AttemptedOperations final : public Operations<AttemptedOperations, Status> {
+  public:
+    explicit AttemptedOperations(Communicator& communicator) noexcept : communicator_(&communicator) {}
+
+    // What the operations are made of.
+    Status submit(const OperationRequest& request) noexcept;
+    // 1 where there is none, so that the operations can be asked for, and refused.
+    int world_size() const noexcept;
+
+  private:
+    Communicator* communicator_;
 };
 
 class Communicator final : public Operations<Communicator, void> {
@@ -123,6 +142,16 @@ class Communicator final : public Operations<Communicator, void> {
     // stream of the communicator's own, which keeps to CUDA's order with the default stream. With other
     // backends a stream is an invalid_argument.
     AsyncOperations async(void* stream = nullptr) { return {*this, stream}; }
+
+    // The same operations, as calls that return a Status when this rank's part is done, and never throw. The
+    // Status must be looked at: after any failure but invalid_argument the data is undefined. Valid as long
+    // as this object, at this place.
+    AttemptedOperations attempt() noexcept { return AttemptedOperations(*this); }
+
+    // How the communicator is: ok as long as operations can be asked for, else why it has ended. Never
+    // blocks; from any thread, but not during construction, move or destruction. What is ok may have ended a
+    // moment later.
+    Status status() const noexcept;
 
     // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
     // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory.

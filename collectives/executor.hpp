@@ -46,6 +46,7 @@ class Executor {
     // Of the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
     bool ended() const { return backend_->ended(); }
+    std::optional<Verdict> verdict() const { return backend_->verdict(); }
     // For tests.
     Backend& backend() { return *backend_; }
 

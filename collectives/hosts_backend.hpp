@@ -43,7 +43,7 @@ class HostsBackend final : public Backend {
 
     void run(const Task& task) override;
     void abort(const std::string& reason) override { tcp_->abort(reason); }
-    bool ended() const override { return tcp_->ended(); }
+    std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
   private:
     void dispatch(const Task& task, const PeerMesh::Operation& operation);

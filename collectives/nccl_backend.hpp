@@ -36,7 +36,7 @@ class NcclBackend final : public Backend {
     void run(const Task& task) override;
     std::shared_ptr<WorkState> start(const Task& task) override { return launch(task); }
     void abort(const std::string& reason) override;
-    bool ended() const override { return peers_->verdict().has_value(); }
+    std::optional<Verdict> verdict() const override { return peers_->verdict(); }
 
   private:
     std::shared_ptr<NcclWork> launch(const Task& task);

@@ -100,7 +100,6 @@ class PeerMesh {
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason);
-    bool ended() const { return verdict().has_value(); }
     // From any thread.
     std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
     Lifeline& lifeline() noexcept { return lifeline_; }

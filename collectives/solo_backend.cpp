@@ -23,9 +23,9 @@ void SoloBackend::abort(const std::string& reason) {
     if (!verdict_) verdict_ = abort_verdict(0, reason);
 }
 
-bool SoloBackend::ended() const {
+std::optional<Verdict> SoloBackend::verdict() const {
     const std::lock_guard lock(mutex_);
-    return verdict_.has_value();
+    return verdict_;
 }
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@ class SoloBackend final : public Backend {
     // There is no peer: Communicator refuses send and recv before they come here.
     void run(const Task& task) override;
     void abort(const std::string& reason) override;
-    bool ended() const override;
+    std::optional<Verdict> verdict() const override;
 
   private:
     std::uint64_t sequence_ = 0;

@@ -48,7 +48,9 @@ class HeldBackend final : public Backend {
         aborted_ = true;
         changed_.notify_all();
     }
-    bool ended() const override { return aborted_; }
+    std::optional<Verdict> verdict() const override {
+        return aborted_ ? std::optional(abort_verdict(0, "held")) : std::nullopt;
+    }
 
     void allow(std::size_t tasks) {
         const std::lock_guard lock(mutex_);
