@@ -156,9 +156,10 @@ class Checker {
 
 }  // namespace
 
-void refuse(Operation operation, const std::string& what) {
-    const std::string name(name_of(operation));
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
+void refuse(Operation operation, const std::string& what) { refuse(name_of(operation).data(), what); }
+
+void refuse(const char* name, const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, std::string(name) + ": " + what, {}, name);
 }
 
 Task checked_task(const OperationRequest& request, int rank, int world_size) {

@@ -10,19 +10,34 @@
 namespace ddprun {
 namespace {
 
-// Keeps a second thread out while a call runs.
+// Beyond this the clock could overflow.
+constexpr std::chrono::hours kLongestPatience{24 * 3650};
+
+constexpr const char* kFinalized = "this communicator has been finalized";
+
+// Keeps a second thread out while a call runs, and all calls after finalize().
 class Guard {
   public:
     Guard(Communicator::Session& session, Operation operation) : session_(session) {
-        if (session.in_use.exchange(true, std::memory_order_acquire)) {
-            refuse(operation, "another thread is in a call of this communicator");
-        }
+        if (const char* problem = enter()) refuse(operation, problem);
+    }
+    Guard(Communicator::Session& session, const char* name) : session_(session) {
+        if (const char* problem = enter()) refuse(name, problem);
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    ~Guard() { session_.in_use.store(false, std::memory_order_release); }
+    ~Guard() { leave(); }
 
   private:
+    const char* enter() {
+        if (session_.in_use.exchange(true, std::memory_order_acquire))
+            return "another thread is in a call of this communicator";
+        if (session_.executor) return nullptr;
+        leave();
+        return kFinalized;
+    }
+    void leave() { session_.in_use.store(false, std::memory_order_release); }
+
     Communicator::Session& session_;
 };
 
@@ -96,7 +111,10 @@ int AttemptedOperations::world_size() const noexcept {
 
 Status Communicator::status() const noexcept {
     return Status::of([&] {
-        const auto verdict = session().executor->verdict();
+        Session& own = session();
+        const std::lock_guard lock(own.end_mutex);
+        if (!own.executor) refuse("status", kFinalized);
+        const auto verdict = own.executor->verdict();
         if (verdict) throw CollectiveError(verdict->code, verdict->text, verdict->culprits);
     });
 }
@@ -119,6 +137,22 @@ std::optional<Communicator> Communicator::split(int color, int key) {
     return Communicator(std::move(made));
 }
 
-void Communicator::abort(const std::string& reason) { session().executor->abort(reason); }
+void Communicator::finalize() { finalize(session().options.leave_timeout); }
+
+void Communicator::finalize(std::chrono::milliseconds patience) {
+    const Guard guard(session(), "finalize");
+    if (patience.count() < 0 || patience > kLongestPatience) {
+        refuse("finalize",
+               "a deadline of " + std::to_string(patience.count()) + " ms is not between 0 and 10 years");
+    }
+    session().finalize(patience);
+}
+
+void Communicator::abort(const std::string& reason) {
+    Session& own = session();
+    const std::lock_guard lock(own.end_mutex);
+    if (!own.executor) refuse("abort", kFinalized);
+    own.executor->abort(reason);
+}
 
 }  // namespace ddprun

@@ -64,7 +64,7 @@ struct CommunicatorOptions {
     // Making the communicator: finding the store, waiting for all ranks, connecting.
     std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
     // How long rank 0 waits in its destructor for the others to leave, where it hosts the store (mpirun,
-    // srun, tcp://).
+    // srun, tcp://); and finalize() of every rank, unless it is told otherwise.
     std::chrono::milliseconds leave_timeout = std::chrono::seconds(10);
     // Once an operation has taken this long, one of the waiting ranks writes a line about the ranks that have
     // not come to its standard error. 0: nothing is ever written.
@@ -119,7 +119,7 @@ class Communicator final : public Operations<Communicator, void> {
     Communicator(Communicator&&) noexcept;
     Communicator& operator=(Communicator&&) noexcept;
     // Leaves in order; the others see this rank as left, not dead. Waits for operations that were started,
-    // and as leave_timeout says.
+    // and as leave_timeout says; for nothing after finalize().
     ~Communicator();
 
     int rank() const;
@@ -167,6 +167,17 @@ class Communicator final : public Operations<Communicator, void> {
     // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
     // could not take part by their ranks here; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
+
+    // Leaves in order, after the operations that were started, and waits until all other ranks have come to
+    // their finalize() or destructor; `patience` at most, options().leave_timeout where none is given; 0 does
+    // not wait. Called by all ranks. So nobody goes on, and perhaps ends its process, while others still
+    // work. Throws timed_out naming the ranks that have not come; or what the communicator has ended with,
+    // also while this rank waits; `aborted` if operations that were started have not ended within `patience`,
+    // which ends them on all ranks. Whatever it throws but invalid_argument, this rank has left: what was its
+    // communicator's is freed, every later call is an invalid_argument, but those that only ask for the rank,
+    // the world and the options, and the destructor does nothing more. With NCCL, freeing can take 5 s more.
+    void finalize();
+    void finalize(std::chrono::milliseconds patience);
 
     // Ends the communicator on all ranks: their running and later calls fail with code `aborted`, this rank
     // as the culprit, and `reason` in the text. From any thread, but not during construction, move or

@@ -193,6 +193,20 @@ int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communica
     });
 }
 
+int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms) {
+    return guarded([&] {
+        Communicator& own = checked(comm);
+        timeout_ms < 0 ? own.finalize() : own.finalize(std::chrono::milliseconds(timeout_ms));
+    });
+}
+
+int ddprun_status(const ddprun_communicator* comm) {
+    return guarded([&] {
+        if (comm == nullptr) refuse("the communicator is NULL");
+        comm->communicator.status().throw_if_failed();
+    });
+}
+
 void ddprun_destroy(ddprun_communicator* comm) { delete comm; }
 
 int ddprun_rank(const ddprun_communicator* comm) { return comm == nullptr ? -1 : comm->communicator.rank(); }

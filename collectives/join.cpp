@@ -6,38 +6,17 @@
 #include <cerrno>
 
 #include "collectives/error.hpp"
+#include "collectives/rank_list.hpp"
 #include "rendezvous/error.hpp"
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxRanksInText = 16;
 constexpr char kNoTable = '!';
 
 std::chrono::milliseconds rest_until(Join::Clock::time_point deadline) {
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Join::Clock::now());
     return std::max(rest, std::chrono::milliseconds(0));
-}
-
-std::string list(const std::vector<int>& ranks) {
-    std::string text;
-    for (std::size_t i = 0; i < ranks.size() && i < kMaxRanksInText; ++i) {
-        if (i > 0) text += ", ";
-        text += std::to_string(ranks[i]);
-    }
-    if (ranks.size() > kMaxRanksInText)
-        text += " and " + std::to_string(ranks.size() - kMaxRanksInText) + " more";
-    return text;
-}
-
-std::vector<int> parse_list(std::string_view text) {
-    std::vector<int> ranks;
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t comma = std::min(text.find(',', at), text.size());
-        ranks.push_back(std::stoi(std::string(text.substr(at, comma - at))));
-        at = comma + 1;
-    }
-    return ranks;
 }
 
 bool is_timeout(const boost::system::system_error& error) {
@@ -113,7 +92,9 @@ Membership Join::read_table(Clock::time_point deadline) {
     }
     if (!table.empty() && table.front() == kNoTable) {
         say_gone();
-        fail_missing(parse_list(std::string_view(table).substr(1)), false);
+        const auto missing = decode_ranks(std::string_view(table).substr(1));
+        if (!missing) fail(Errc::malformed, "what the store has under " + table_key() + " is no table");
+        fail_missing(*missing, false);
     }
     if (auto membership = parse_table(table, world_size_)) return *membership;
     throw CollectiveError(CollectiveErrorCode::mismatch,
@@ -132,12 +113,7 @@ std::vector<int> Join::missing_ranks() {
 
 void Join::fail_missing(const std::vector<int>& missing, bool publish) {
     if (publish) {
-        std::string reason(1, kNoTable);
-        for (const int rank : missing) {
-            if (reason.size() > 1) reason += ',';
-            reason += std::to_string(rank);
-        }
-        store_.set(table_key(), reason);
+        store_.set(table_key(), kNoTable + encode_ranks(missing));
         std::vector<int> present;
         for (int i = 1; i < world_size_; ++i) {
             if (std::find(missing.begin(), missing.end(), i) == missing.end()) present.push_back(i);
@@ -148,7 +124,7 @@ void Join::fail_missing(const std::vector<int>& missing, bool publish) {
     const std::vector<int> culprits = missing.empty() ? std::vector<int>{0} : missing;
     throw CollectiveError(CollectiveErrorCode::timed_out,
                           "join: of " + std::to_string(world_size_) + " ranks these have not come in time " +
-                              "(CommunicatorOptions::join_timeout): " + list(culprits),
+                              "(CommunicatorOptions::join_timeout): " + list_of_ranks(culprits),
                           culprits, "join");
 }
 

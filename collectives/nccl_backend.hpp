@@ -35,6 +35,7 @@ class NcclBackend final : public Backend {
     bool on_device() const noexcept override { return true; }
     void run(const Task& task) override;
     std::shared_ptr<WorkState> start(const Task& task) override { return launch(task); }
+    std::vector<int> leave(NcclWatch::Clock::time_point limit) override;
     void abort(const std::string& reason) override;
     std::optional<Verdict> verdict() const override { return peers_->verdict(); }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/call.hpp"
 #include "collectives/lateness.hpp"
@@ -105,6 +106,9 @@ class PeerMesh {
     Lifeline& lifeline() noexcept { return lifeline_; }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }
+    // The same, and waits until all others have said goodbye, `limit` at most. Returns the ranks that have
+    // not, ascending. Throws if the communicator has ended, or does meanwhile.
+    std::vector<int> leave_together(Clock::time_point limit);
 
   private:
     void connect_ring(const Operation& joining);

@@ -1,11 +1,13 @@
 // Session: all that a Communicator owns, in the order in which it must end.
 //
-// Made by bootstrap; used by Communicator's thread, but for executor->abort().
+// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "collectives/communicator.hpp"
 #include "collectives/executor.hpp"
@@ -29,6 +31,10 @@ struct MeetingRoom {
     MeetingRoom(MeetingRoom&&) noexcept;
     MeetingRoom& operator=(MeetingRoom&&) noexcept;
     ~MeetingRoom();
+
+    // Tells the others that this rank needs the store no more; who hosts it waits until all have said so,
+    // `patience` at most. Then lets go of it.
+    void leave(std::chrono::milliseconds patience);
 };
 
 // Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
@@ -47,13 +53,20 @@ struct Communicator::Session {
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     MeetingRoom room;
-    std::unique_ptr<Executor> executor;
+    std::unique_ptr<Executor> executor;  // null once finalized
+    std::mutex end_mutex;                // guards its end against abort() and status(), on any thread
     std::atomic<bool> in_use{false};
 
     Session();
     // Leaves in order: first the ranks, then the store; waits, options.leave_timeout at most, for those who
     // still need a store that lives here.
     ~Session();
+
+    // See Communicator::finalize(). Throws CollectiveError; there is no executor afterwards.
+    void finalize(std::chrono::milliseconds patience);
+
+  private:
+    void end_executor();
 };
 
 }  // namespace ddprun

@@ -33,6 +33,7 @@ class ShmBackend final : public Backend {
 
     void run(const Task& task) override;
     SharedMemory allocate(std::size_t bytes) override;
+    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return tcp_->leave(limit); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 

@@ -29,6 +29,7 @@ class TcpBackend final : public Backend {
     ~TcpBackend() override;
 
     void run(const Task& task) override;
+    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return mesh_.leave_together(limit); }
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
 

@@ -24,6 +24,11 @@ inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
                            std::string(name_of(call.operation)), call.sequence);
 }
 
+// The same for what is no operation, and begins with `prefix`.
+inline CollectiveError error_of(const Verdict& verdict, const std::string& prefix) {
+    return CollectiveError(verdict.code, prefix + ": " + verdict.text, verdict.culprits, prefix);
+}
+
 // That two ranks called different things at the same place in the order of their calls.
 inline Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs) {
     return {CollectiveErrorCode::mismatch,

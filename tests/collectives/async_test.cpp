@@ -43,6 +43,7 @@ class HeldBackend final : public Backend {
         if (aborted_) throw CollectiveError(Code::aborted, "held");
         if (task.call.count == kFailing) throw CollectiveError(Code::timed_out, "failing");
     }
+    std::vector<int> leave(std::chrono::steady_clock::time_point) override { return {}; }
     void abort(const std::string&) override {
         const std::lock_guard lock(mutex_);
         aborted_ = true;

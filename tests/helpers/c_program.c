@@ -186,9 +186,25 @@ static void check_split_and_abort(ddprun_communicator* comm) {
         REQUIRE(code == DDPRUN_ABORTED);
         REQUIRE(strstr(ddprun_last_error(), "enough") != NULL);
         REQUIRE(ddprun_last_error_culprits(culprits, 2) == 1 && culprits[0] == 0 && culprits[1] == -1);
+        REQUIRE(ddprun_status(part) == DDPRUN_ABORTED);
+        REQUIRE(ddprun_finalize(part, 0) == DDPRUN_ABORTED);
     }
     ddprun_destroy(part);
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+}
+
+static void check_finalize(ddprun_communicator* comm) {
+    const int rank = ddprun_rank(comm);
+    REQUIRE(ddprun_finalize(NULL, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_status(NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_finalize(comm, INT64_MAX) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_status(comm) == DDPRUN_OK);
+    REQUIRE(ddprun_finalize(comm, rank == 0 ? -1 : 60 * 1000) == DDPRUN_OK);
+    REQUIRE(ddprun_finalize(comm, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_status(comm) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "has been finalized") != NULL);
+    REQUIRE(ddprun_rank(comm) == rank);
 }
 
 int main(void) {
@@ -205,6 +221,7 @@ int main(void) {
     check_wrong_arguments(comm);
     check_newer_options();
     check_split_and_abort(comm);
+    check_finalize(comm);
     printf("rank %d of %d: ok\n", ddprun_rank(comm), ddprun_world_size(comm));
     ddprun_destroy(comm);
     return 0;
