@@ -5,6 +5,7 @@
 #include "collectives/bootstrap.hpp"
 #include "collectives/checked_task.hpp"
 #include "collectives/session.hpp"
+#include "collectives/shrink.hpp"
 #include "collectives/split.hpp"
 
 namespace ddprun {
@@ -135,6 +136,11 @@ std::optional<Communicator> Communicator::split(int color, int key) {
     auto made = open_split_session(session(), color, key);
     if (!made) return std::nullopt;
     return Communicator(std::move(made));
+}
+
+Communicator Communicator::shrink(const std::vector<int>& excluded) {
+    const Guard guard(session(), "shrink");
+    return Communicator(open_shrunk_session(session(), excluded));
 }
 
 void Communicator::finalize() { finalize(session().options.leave_timeout); }

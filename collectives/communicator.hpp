@@ -41,6 +41,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/operations.hpp"
 #include "collectives/shared_buffer.hpp"
@@ -167,6 +168,26 @@ class Communicator final : public Operations<Communicator, void> {
     // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
     // could not take part by their ranks here; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
+
+    // A new communicator of the ranks that are not excluded, in their order here; for going on after a
+    // failure, when this one has ended:
+    //
+    //   } catch (const ddprun::CollectiveError& error) {
+    //       if (error.code() != ddprun::CollectiveErrorCode::peer_died) throw;
+    //       comm = comm.shrink(error.culprits());
+    //   }
+    //
+    // Called by all ranks that go on, with the same `excluded`: any ranks of this communicator but the
+    // caller, also none; those may be dead. Works as well while this communicator does, and then leaves it
+    // alone. The ranks meet in the store they met in at first; so the launcher, or where rank 0 hosts the
+    // store (mpirun, srun, tcp://) a communicator of its process that was made there or comes from that one,
+    // must still live. Takes over the options; finding each other and connecting take join_timeout at most.
+    // Ranks that were excluded, or are of another restart, cannot join.
+    //
+    // Throws by the ranks' numbers here: timed_out naming those that have not come, mismatch naming two that
+    // exclude different ranks, system where the store is gone; all ranks may then try again. An error whose
+    // operation() is "join" ended only the new communicator, and names its culprits by their ranks there.
+    Communicator shrink(const std::vector<int>& excluded);
 
     // Leaves in order, after the operations that were started, and waits until all other ranks have come to
     // their finalize() or destructor; `patience` at most, options().leave_timeout where none is given; 0 does

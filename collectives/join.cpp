@@ -91,7 +91,7 @@ Membership Join::read_table(Clock::time_point deadline) {
         fail_missing(missing_ranks(), false);
     }
     if (!table.empty() && table.front() == kNoTable) {
-        say_gone();
+        farewell().say_gone();
         const auto missing = decode_ranks(std::string_view(table).substr(1));
         if (!missing) fail(Errc::malformed, "what the store has under " + table_key() + " is no table");
         fail_missing(*missing, false);
@@ -118,7 +118,7 @@ void Join::fail_missing(const std::vector<int>& missing, bool publish) {
         for (int i = 1; i < world_size_; ++i) {
             if (std::find(missing.begin(), missing.end(), i) == missing.end()) present.push_back(i);
         }
-        wait_gone(present, kFarewellPatience);
+        farewell().wait_for(present, kFarewellPatience);
     }
     // Without a missing rank it was rank 0 that has not finished the table.
     const std::vector<int> culprits = missing.empty() ? std::vector<int>{0} : missing;
@@ -128,27 +128,8 @@ void Join::fail_missing(const std::vector<int>& missing, bool publish) {
                           culprits, "join");
 }
 
-void Join::say_gone() { store_.set(key("gone", rank_), "1"); }
-
-bool Join::wait_for_others_gone(std::chrono::milliseconds patience) {
-    std::vector<int> others;
-    for (int i = 0; i < world_size_; ++i) {
-        if (i != rank_) others.push_back(i);
-    }
-    return wait_gone(others, patience);
-}
-
-bool Join::wait_gone(const std::vector<int>& ranks, std::chrono::milliseconds patience) {
-    std::vector<std::string> keys;
-    for (const int rank : ranks) keys.push_back(key("gone", rank));
-    if (keys.empty()) return true;
-    try {
-        store_.wait(keys, patience);
-    } catch (const boost::system::system_error& error) {
-        if (!is_timeout(error)) throw;
-        return false;
-    }
-    return true;
+Farewell Join::farewell() const {
+    return {store_, prefix_ + std::to_string(instance_) + '/', rank_, world_size_};
 }
 
 std::string Join::own_key(std::string_view name) const {

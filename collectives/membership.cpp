@@ -60,13 +60,18 @@ int Membership::lanes() const {
     return fewest->sockets;
 }
 
-std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {
+std::string hex_of(const Nonce& nonce) {
     constexpr char kDigits[] = "0123456789abcdef";
     std::string text;
     for (const std::uint8_t byte : nonce) {
         text += kDigits[byte >> 4];
         text += kDigits[byte & 15];
     }
+    return text;
+}
+
+std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {
+    std::string text = hex_of(nonce);
     for (const Member& member : members) text += '\n' + to_string(member);
     return text;
 }

@@ -15,15 +15,27 @@ MeetingRoom::MeetingRoom(MeetingRoom&&) noexcept = default;
 MeetingRoom& MeetingRoom::operator=(MeetingRoom&&) noexcept = default;
 MeetingRoom::~MeetingRoom() = default;
 
+MeetingRoom MeetingRoom::later() const {
+    MeetingRoom room;
+    room.host = host;
+    room.reopen = reopen;
+    return room;
+}
+
+MeetingRoom MeetingRoom::another(std::chrono::milliseconds patience) const {
+    MeetingRoom room = later();
+    room.store = reopen(patience);
+    return room;
+}
+
 void MeetingRoom::leave(std::chrono::milliseconds patience) {
-    if (!join) return;
     try {
-        join->say_gone();
-        if (host) join->wait_for_others_gone(patience);
+        if (farewell) farewell->say_gone();
+        if (farewell && host) farewell->wait_for_others(patience);
     } catch (const boost::system::system_error&) {
         // The store is gone before us; then nobody waits for this goodbye either.
     }
-    join.reset();
+    farewell.reset();
     store.reset();
     host.reset();
 }

@@ -6,12 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 
 #include "collectives/communicator.hpp"
 #include "collectives/executor.hpp"
-#include "collectives/join.hpp"
+#include "collectives/farewell.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/nccl_join.hpp"
 #include "rendezvous/store.hpp"
@@ -23,14 +24,22 @@ class StoreHost;
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
 // store this process may host goes last.
 struct MeetingRoom {
-    std::unique_ptr<StoreHost> host;  // only on rank 0, and only where no launcher hosts
+    // Only on rank 0, and only where no launcher hosts; shared with the communicators made from this one.
+    std::shared_ptr<StoreHost> host;
     std::shared_ptr<Store> store;
-    std::unique_ptr<Join> join;
+    std::unique_ptr<Farewell> farewell;
+    // Another connection to the same store; takes that long at most, and throws as stores do.
+    std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 
     MeetingRoom();
     MeetingRoom(MeetingRoom&&) noexcept;
     MeetingRoom& operator=(MeetingRoom&&) noexcept;
     ~MeetingRoom();
+
+    // For a communicator made from this one; the same place, with a connection of its own.
+    MeetingRoom another(std::chrono::milliseconds patience) const;
+    // The same without a connection, as long as nobody needs one.
+    MeetingRoom later() const;
 
     // Tells the others that this rank needs the store no more; who hosts it waits until all have said so,
     // `patience` at most. Then lets go of it.
@@ -52,6 +61,8 @@ struct Communicator::Session {
     std::optional<NcclSettings> nccl;
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
+    Nonce nonce{};
+    int shrinks = 0;  // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     std::mutex end_mutex;                // guards its end against abort() and status(), on any thread

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/bootstrap.hpp"
+#include "collectives/join.hpp"
 #include "rendezvous/error.hpp"
 
 namespace ddprun {
@@ -126,8 +127,10 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
-        return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, old.options,
-                            PeerMesh::Clock::now() + old.options.join_timeout);
+        auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
+                                 old.options, PeerMesh::Clock::now() + old.options.join_timeout);
+        made->room = old.room.later();
+        return made;
     } catch (const CollectiveError& error) {
         // While ranks connect, one that gives up looks dead to its neighbours. The old communicator knows who
         // is: then it has ended, and this throws.

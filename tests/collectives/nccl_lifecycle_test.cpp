@@ -49,3 +49,24 @@ TEST_CASE("finalize aborts what does not end on a device") {
         expect_error(Code::aborted, {0}, [&] { work.wait(); });
     });
 }
+
+TEST_CASE("survivors of an ended communicator go on with an NCCL communicator of their own") {
+    const StandIn standin;
+    run_communicators(3, [](Communicator& comm) {
+        DeviceVector<int> data(std::vector<int>(10, 1));
+        comm.all_reduce(data.span(), ReduceOp::max);
+        if (comm.rank() == 1) {
+            comm.barrier();
+            const Communicator ending = std::move(comm);
+            return;
+        }
+        const auto error = expect_error(Code::peer_left, {1}, [&] {
+            while (true) comm.barrier();
+        });
+        comm = comm.shrink(error.culprits());
+        expect(comm.backend() == BackendChoice::nccl, "the same backend");
+        comm.all_reduce(data.span(), ReduceOp::sum);
+        expect(data.host().back() == 2, "of two ranks");
+        comm.finalize(kGuard);
+    });
+}
