@@ -27,14 +27,19 @@ std::shared_ptr<AgentWord> AgentWord::open(const LifeSeat& seat) {
     auto table = LifeTable::open(seat);
     if (!table) return nullptr;
     try {
-        return std::shared_ptr<AgentWord>(new AgentWord(std::move(*table), seat.slot));
+        return std::shared_ptr<AgentWord>(new AgentWord(std::move(*table), seat));
     } catch (const std::system_error&) {
         return nullptr;
     }
 }
 
-AgentWord::AgentWord(LifeTable table, int slot)
-    : table_(std::move(table)), slot_(slot), first_(table_.lost_count()), told_(first_) {
+std::shared_ptr<AgentWord> AgentWord::of_successor(const std::shared_ptr<AgentWord>& word) {
+    if (!word || word->holds_.load()) return word;
+    return open(word->seat_);
+}
+
+AgentWord::AgentWord(LifeTable table, const LifeSeat& seat)
+    : table_(std::move(table)), seat_(seat), first_(table_.lost_count()), told_(first_) {
     thread_ = start_without_signals([this, life = random_life()] { run(life); });
     come_.wait();
 }

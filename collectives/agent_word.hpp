@@ -43,6 +43,9 @@ class AgentWord {
 
     // Null where the table cannot be opened, or there can be no thread.
     static std::shared_ptr<AgentWord> open(const LifeSeat& seat);
+    // For a communicator that takes the place of one with this word: the same, or another if it has been
+    // withdrawn. Null for null.
+    static std::shared_ptr<AgentWord> of_successor(const std::shared_ptr<AgentWord>& word);
     // Leaves in order: the agent does not take this process's end for a death any more.
     ~AgentWord();
     AgentWord(const AgentWord&) = delete;
@@ -60,14 +63,15 @@ class AgentWord {
     void withdraw();
 
   private:
-    AgentWord(LifeTable table, int slot);
+    AgentWord(LifeTable table, const LifeSeat& seat);
 
     void run(std::uint64_t life);
     void listen();
     void tell_new_losses();
 
     LifeTable table_;
-    const int slot_;
+    const LifeSeat seat_;
+    const int slot_ = seat_.slot;
     const std::uint32_t first_;  // losses before are not this object's business
     std::uint64_t life_ = 0;
     std::atomic<bool> holds_{false};

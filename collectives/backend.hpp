@@ -2,15 +2,19 @@
 //
 // Driven by Communicator, which has checked every argument: known enumerators, ranks in range, aligned and
 // non-null pointers (where count > 0), buffers that overlap not at all or exactly as documented there. One
-// thread at a time, but abort() from any. Throws CollectiveError. The destructor leaves in order and never
-// throws.
+// thread at a time, but abort() and verdict() from any. Throws CollectiveError. The destructor leaves in
+// order and never throws.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/shared_buffer.hpp"
 #include "collectives/task.hpp"
+#include "collectives/verdict.hpp"
 #include "collectives/work_state.hpp"
 
 namespace ddprun {
@@ -36,10 +40,20 @@ class Backend {
     // Like run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
+    // Says goodbye, and waits until all other ranks have done so, `limit` at most. Returns the ranks that
+    // have not, ascending. Throws if the communicator has ended, or does meanwhile. Only abort(), verdict()
+    // and the destructor come after it.
+    virtual std::vector<int> leave(std::chrono::steady_clock::time_point limit) = 0;
+
     virtual void abort(const std::string& reason) = 0;
-    // True once the communicator has ended; its calls then only throw.
-    virtual bool ended() const = 0;
+    // Why the communicator has ended, once it has; its calls then only throw. Any thread.
+    virtual std::optional<Verdict> verdict() const = 0;
+    bool ended() const { return verdict().has_value(); }
 };
+
+// Why leave() aborts where operations that were started have not ended by its limit.
+inline constexpr const char* kStartedNotEnded =
+    "finalize: operations that were started have not ended within its deadline";
 
 // Zeros that only this process has. Throws CollectiveError, `system`.
 SharedMemory private_memory(std::size_t bytes);

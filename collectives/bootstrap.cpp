@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "collectives/hosts_backend.hpp"
+#include "collectives/join.hpp"
 #include "collectives/shm_backend.hpp"
 #include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
@@ -77,13 +78,16 @@ std::string listen_address(const TcpMeeting& meeting) {
 MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time_point deadline) {
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     MeetingRoom room;
+    room.reopen = [endpoint = meeting.endpoint](std::chrono::milliseconds patience) {
+        return std::make_shared<TcpStore>(endpoint, patience);
+    };
     if (!meeting.rank_0_hosts || place.rank != 0) {
         room.store = std::make_shared<TcpStore>(meeting.endpoint, rest);
         return room;
     }
     try {
         const bool local = is_loopback(meeting.endpoint.host) || meeting.endpoint.host == "localhost";
-        room.host = std::make_unique<StoreHost>(local ? ListenScope::loopback : ListenScope::any,
+        room.host = std::make_shared<StoreHost>(local ? ListenScope::loopback : ListenScope::any,
                                                 meeting.endpoint.port);
     } catch (const boost::system::system_error& taken) {
         if (taken.code() != make_error_code(Errc::address_in_use)) throw;
@@ -139,13 +143,13 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
                                                const Place& place, const CommunicatorOptions& options,
                                                Clock::time_point deadline) {
     TcpListener listener(address);
-    room.join = std::make_unique<Join>(*room.store, place.rank, place.world_size, place.generation,
-                                       process_identity());
+    Join join(*room.store, place.rank, place.world_size, place.generation, process_identity());
     const std::string& host_id = place.host.host_id;
     auto word = place.life ? AgentWord::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
                       place.host.sockets_per_peer, word ? word->life() : 0};
-    Membership membership = room.join->run(self, deadline);
+    Membership membership = join.run(self, deadline);
+    room.farewell = std::make_unique<Farewell>(join.farewell());
     auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
                                 options, deadline, {.word = std::move(word)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
@@ -212,6 +216,7 @@ std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store
     require_valid(place, options);
     MeetingRoom room;
     room.store = std::move(store);
+    room.reopen = [store = room.store](std::chrono::milliseconds) { return store; };
     try {
         return join_in(std::move(room), address, place, options, Clock::now() + options.join_timeout);
     } catch (const boost::system::system_error& error) {
@@ -234,7 +239,10 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
         try {
             if (const auto* file = std::get_if<FileMeeting>(&meeting)) {
                 MeetingRoom room;
-                room.store = std::make_shared<FileStore>(file->path);
+                room.reopen = [path = file->path](std::chrono::milliseconds) {
+                    return std::make_shared<FileStore>(path);
+                };
+                room.store = room.reopen({});
                 const std::string address = listen_address(place.host, default_source_address());
                 return join_in(std::move(room), address, place, options, deadline);
             }
@@ -270,6 +278,7 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     session->options = options;
     session->self = membership.member(membership.rank);
     session->generation = membership.generation;
+    session->nonce = membership.nonce;
     const PeerMesh::Operation joining{
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
     session->transport = transport;

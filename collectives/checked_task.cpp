@@ -57,6 +57,7 @@ class Checker {
         const bool one_buffer = request_.operation == Operation::broadcast;
         if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in);
         if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out);
+        if (in && out) require_sizes();
         if (in && out) require_apart();
     }
 
@@ -112,6 +113,26 @@ class Checker {
         }
     }
 
+    void require_sizes() const {
+        if (!request_.sizes) return;
+        const auto [in, out] = *request_.sizes;
+        if (shape_.whole_in == shape_.whole_out) {
+            if (in != out) {
+                refuse("input of " + std::to_string(in) + " elements, but output of " + std::to_string(out));
+            }
+            if (shape_.whole_out) require_whole(out);
+        } else {
+            require_whole(shape_.whole_in ? in : out);
+        }
+    }
+
+    void require_whole(std::size_t elements) const {
+        const auto ranks = static_cast<std::size_t>(world_size_);
+        if (elements / ranks == request_.count && elements % ranks == 0) return;
+        refuse(std::to_string(elements) + " elements are not " + std::to_string(world_size_) +
+               " ranks times " + std::to_string(request_.count));
+    }
+
     // Buffers of one size may be the same; of two sizes the small one may be this rank's part of the other.
     void require_apart() const {
         const std::size_t part = request_.count * size_of(request_.type);
@@ -135,9 +156,10 @@ class Checker {
 
 }  // namespace
 
-void refuse(Operation operation, const std::string& what) {
-    const std::string name(name_of(operation));
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
+void refuse(Operation operation, const std::string& what) { refuse(name_of(operation).data(), what); }
+
+void refuse(const char* name, const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, std::string(name) + ": " + what, {}, name);
 }
 
 Task checked_task(const OperationRequest& request, int rank, int world_size) {

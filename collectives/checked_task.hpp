@@ -10,6 +10,8 @@ namespace ddprun {
 
 // Throws CollectiveError, invalid_argument, about an operation of this rank.
 [[noreturn]] void refuse(Operation operation, const std::string& what);
+// The same about a call that is no operation.
+[[noreturn]] void refuse(const char* name, const std::string& what);
 
 // Throws invalid_argument unless the enumerators are known and fit each other, the ranks are of this
 // communicator, and pointers of buffers that count are aligned, not null where they have elements, and

@@ -5,45 +5,44 @@
 #include "collectives/bootstrap.hpp"
 #include "collectives/checked_task.hpp"
 #include "collectives/session.hpp"
+#include "collectives/shrink.hpp"
 #include "collectives/split.hpp"
 
 namespace ddprun {
 namespace {
 
-// Keeps a second thread out while a call runs.
+// Beyond this the clock could overflow.
+constexpr std::chrono::hours kLongestPatience{24 * 3650};
+
+constexpr const char* kFinalized = "this communicator has been finalized";
+
+// Keeps a second thread out while a call runs, and all calls after finalize().
 class Guard {
   public:
     Guard(Communicator::Session& session, Operation operation) : session_(session) {
-        if (session.in_use.exchange(true, std::memory_order_acquire)) {
-            refuse(operation, "another thread is in a call of this communicator");
-        }
+        if (const char* problem = enter()) refuse(operation, problem);
+    }
+    Guard(Communicator::Session& session, const char* name) : session_(session) {
+        if (const char* problem = enter()) refuse(name, problem);
     }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    ~Guard() { session_.in_use.store(false, std::memory_order_release); }
+    ~Guard() { leave(); }
 
   private:
+    const char* enter() {
+        if (session_.in_use.exchange(true, std::memory_order_acquire))
+            return "another thread is in a call of this communicator";
+        if (session_.executor) return nullptr;
+        leave();
+        return kFinalized;
+    }
+    void leave() { session_.in_use.store(false, std::memory_order_release); }
+
     Communicator::Session& session_;
 };
 
 }  // namespace
-
-void require_equal(const char* operation, std::size_t in, std::size_t out) {
-    if (in == out) return;
-    throw CollectiveError(CollectiveErrorCode::invalid_argument,
-                          std::string(operation) + ": input of " + std::to_string(in) +
-                              " elements, but output of " + std::to_string(out),
-                          {}, operation);
-}
-
-void require_world_multiple(const char* operation, int world_size, std::size_t whole, std::size_t part) {
-    const auto ranks = static_cast<std::size_t>(world_size);
-    if (whole / ranks == part && whole % ranks == 0) return;
-    throw CollectiveError(CollectiveErrorCode::invalid_argument,
-                          std::string(operation) + ": " + std::to_string(whole) + " elements are not " +
-                              std::to_string(ranks) + " ranks times " + std::to_string(part),
-                          {}, operation);
-}
 
 Communicator::Communicator(std::unique_ptr<Session> session) : session_(std::move(session)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -101,7 +100,27 @@ Work AsyncOperations::submit(const OperationRequest& request) {
     return own.executor->start(task);
 }
 
-int AsyncOperations::rank() const { return communicator_->rank(); }
+Status AttemptedOperations::submit(const OperationRequest& request) noexcept {
+    return Status::of([&] { communicator_->submit(request); });
+}
+
+int AttemptedOperations::world_size() const noexcept {
+    int size = 1;
+    // Its error comes back when the operation is submitted.
+    static_cast<void>(Status::of([&] { size = communicator_->world_size(); }));
+    return size;
+}
+
+Status Communicator::status() const noexcept {
+    return Status::of([&] {
+        Session& own = session();
+        const std::lock_guard lock(own.end_mutex);
+        if (!own.executor) refuse("status", kFinalized);
+        const auto verdict = own.executor->verdict();
+        if (verdict) throw CollectiveError(verdict->code, verdict->text, verdict->culprits);
+    });
+}
+
 int AsyncOperations::world_size() const { return communicator_->world_size(); }
 
 SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
@@ -120,6 +139,27 @@ std::optional<Communicator> Communicator::split(int color, int key) {
     return Communicator(std::move(made));
 }
 
-void Communicator::abort(const std::string& reason) { session().executor->abort(reason); }
+Communicator Communicator::shrink(const std::vector<int>& excluded) {
+    const Guard guard(session(), "shrink");
+    return Communicator(open_shrunk_session(session(), excluded));
+}
+
+void Communicator::finalize() { finalize(session().options.leave_timeout); }
+
+void Communicator::finalize(std::chrono::milliseconds patience) {
+    const Guard guard(session(), "finalize");
+    if (patience.count() < 0 || patience > kLongestPatience) {
+        refuse("finalize",
+               "a deadline of " + std::to_string(patience.count()) + " ms is not between 0 and 10 years");
+    }
+    session().finalize(patience);
+}
+
+void Communicator::abort(const std::string& reason) {
+    Session& own = session();
+    const std::lock_guard lock(own.end_mutex);
+    if (!own.executor) refuse("abort", kFinalized);
+    own.executor->abort(reason);
+}
 
 }  // namespace ddprun

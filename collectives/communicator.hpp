@@ -15,14 +15,19 @@
 //   …                                                       // compute something else meanwhile
 //   work.wait();
 //
-// All operations of a communicator, of both forms, are carried out in the order in which they were asked for.
+// attempt() has them in a form that throws nothing:
+//
+//   if (const ddprun::Status done = comm.attempt().barrier(); !done.ok()) report(done.text(),
+//   done.culprits());
+//
+// All operations of a communicator, of all forms, are carried out in the order in which they were asked for.
 //
 // Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements.
 //
-// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() may
-// be called from any thread. Distinct communicators are independent, but that a death ends all
-// of one family (made by split) that the dead rank is in. Each has one thread of its own, which
-// only watches for failures, and another from the first use of async() on; they block all signals.
+// Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
+// status() may be called from any thread. Distinct communicators are independent, but that a death ends all
+// of one family (made by split) that the dead rank is in. Each has one thread of its own, which only watches
+// for failures, and another from the first use of async() on; they block all signals.
 //
 // Buffers belong to the caller and must stay valid until the operation has ended. Counts are elements, not
 // bytes. A count of 0 is allowed everywhere and still synchronises as the operation does. Input and output
@@ -37,9 +42,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/operations.hpp"
 #include "collectives/shared_buffer.hpp"
+#include "collectives/status.hpp"
 #include "collectives/work.hpp"
 
 namespace ddprun {
@@ -59,7 +66,7 @@ struct CommunicatorOptions {
     // Making the communicator: finding the store, waiting for all ranks, connecting.
     std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
     // How long rank 0 waits in its destructor for the others to leave, where it hosts the store (mpirun,
-    // srun, tcp://).
+    // srun, tcp://); and finalize() of every rank, unless it is told otherwise.
     std::chrono::milliseconds leave_timeout = std::chrono::seconds(10);
     // Once an operation has taken this long, one of the waiting ranks writes a line about the ranks that have
     // not come to its standard error. 0: nothing is ever written.
@@ -78,12 +85,25 @@ class AsyncOperations final : public Operations<AsyncOperations, Work> {
 
     // What the operations are made of. Throws invalid_argument for a wrong call; all else goes to the Work.
     Work submit(const OperationRequest& request);
-    int rank() const;
     int world_size() const;
 
   private:
     Communicator* communicator_;
     void* stream_;
+};
+
+// The operations of a communicator as ones that return how they ended; see Communicator::attempt().
+class AttemptedOperations final : public Operations<AttemptedOperations, Status> {
+  public:
+    explicit AttemptedOperations(Communicator& communicator) noexcept : communicator_(&communicator) {}
+
+    // What the operations are made of.
+    Status submit(const OperationRequest& request) noexcept;
+    // 1 where there is none, so that the operations can be asked for, and refused.
+    int world_size() const noexcept;
+
+  private:
+    Communicator* communicator_;
 };
 
 class Communicator final : public Operations<Communicator, void> {
@@ -101,7 +121,7 @@ class Communicator final : public Operations<Communicator, void> {
     Communicator(Communicator&&) noexcept;
     Communicator& operator=(Communicator&&) noexcept;
     // Leaves in order; the others see this rank as left, not dead. Waits for operations that were started,
-    // and as leave_timeout says.
+    // and as leave_timeout says; for nothing after finalize().
     ~Communicator();
 
     int rank() const;
@@ -125,6 +145,16 @@ class Communicator final : public Operations<Communicator, void> {
     // backends a stream is an invalid_argument.
     AsyncOperations async(void* stream = nullptr) { return {*this, stream}; }
 
+    // The same operations, as calls that return a Status when this rank's part is done, and never throw. The
+    // Status must be looked at: after any failure but invalid_argument the data is undefined. Valid as long
+    // as this object, at this place.
+    AttemptedOperations attempt() noexcept { return AttemptedOperations(*this); }
+
+    // How the communicator is: ok as long as operations can be asked for, else why it has ended. Never
+    // blocks; from any thread, but not during construction, move or destruction. What is ok may have ended a
+    // moment later.
+    Status status() const noexcept;
+
     // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
     // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory.
     template <Element T>
@@ -139,6 +169,37 @@ class Communicator final : public Operations<Communicator, void> {
     // "join" ended only the new communicator, and names its culprits by their ranks there, or those that
     // could not take part by their ranks here; the text says which.
     std::optional<Communicator> split(int color, int key = 0);
+
+    // A new communicator of the ranks that are not excluded, in their order here; for going on after a
+    // failure, when this one has ended:
+    //
+    //   } catch (const ddprun::CollectiveError& error) {
+    //       if (error.code() != ddprun::CollectiveErrorCode::peer_died) throw;
+    //       comm = comm.shrink(error.culprits());
+    //   }
+    //
+    // Called by all ranks that go on, with the same `excluded`: any ranks of this communicator but the
+    // caller, also none; those may be dead. Works as well while this communicator does, and then leaves it
+    // alone. The ranks meet in the store they met in at first; so the launcher, or where rank 0 hosts the
+    // store (mpirun, srun, tcp://) a communicator of its process that was made there or comes from that one,
+    // must still live. Takes over the options; finding each other and connecting take join_timeout at most.
+    // Ranks that were excluded, or are of another restart, cannot join.
+    //
+    // Throws by the ranks' numbers here: timed_out naming those that have not come, mismatch naming two that
+    // exclude different ranks, system where the store is gone; all ranks may then try again. An error whose
+    // operation() is "join" ended only the new communicator, and names its culprits by their ranks there.
+    Communicator shrink(const std::vector<int>& excluded);
+
+    // Leaves in order, after the operations that were started, and waits until all other ranks have come to
+    // their finalize() or destructor; `patience` at most, options().leave_timeout where none is given; 0 does
+    // not wait. Called by all ranks. So nobody goes on, and perhaps ends its process, while others still
+    // work. Throws timed_out naming the ranks that have not come; or what the communicator has ended with,
+    // also while this rank waits; `aborted` if operations that were started have not ended within `patience`,
+    // which ends them on all ranks. Whatever it throws but invalid_argument, this rank has left: what was its
+    // communicator's is freed, every later call is an invalid_argument, but those that only ask for the rank,
+    // the world and the options, and the destructor does nothing more. With NCCL, freeing can take 5 s more.
+    void finalize();
+    void finalize(std::chrono::milliseconds patience);
 
     // Ends the communicator on all ranks: their running and later calls fail with code `aborted`, this rank
     // as the culprit, and `reason` in the text. From any thread, but not during construction, move or

@@ -193,6 +193,33 @@ int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communica
     });
 }
 
+int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest) {
+    return guarded([&] {
+        auto*& result = checked_result(rest);
+        Communicator& own = checked(comm);
+        if (excluded == nullptr && count > 0) refuse("the excluded ranks are NULL");
+        if (count > static_cast<std::size_t>(own.world_size()))
+            refuse("more ranks are excluded than there are");
+        const std::vector<int> ranks =
+            count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>();
+        result = new ddprun_communicator{own.shrink(ranks)};
+    });
+}
+
+int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms) {
+    return guarded([&] {
+        Communicator& own = checked(comm);
+        timeout_ms < 0 ? own.finalize() : own.finalize(std::chrono::milliseconds(timeout_ms));
+    });
+}
+
+int ddprun_status(const ddprun_communicator* comm) {
+    return guarded([&] {
+        if (comm == nullptr) refuse("the communicator is NULL");
+        comm->communicator.status().throw_if_failed();
+    });
+}
+
 void ddprun_destroy(ddprun_communicator* comm) { delete comm; }
 
 int ddprun_rank(const ddprun_communicator* comm) { return comm == nullptr ? -1 : comm->communicator.rank(); }

@@ -124,6 +124,15 @@ int ddprun_connect(const char* url, int rank, int world_size, const ddprun_optio
                    ddprun_communicator** comm);
 // *part becomes NULL for a negative colour, too, which is a success.
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part);
+// A communicator of the ranks that are not among the `count` excluded ones; see Communicator::shrink(). For
+// going on after a failure, with those whom ddprun_last_error_culprits() names. *comm stays, to be destroyed.
+int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest);
+// Leaves in order and waits, timeout_ms at most, until all other ranks do; below 0 takes leave_timeout_ms.
+// See Communicator::finalize(). The caller still destroys *comm; all else is refused.
+int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms);
+// DDPRUN_OK as long as operations can be asked for, else the code the communicator has ended with, or
+// DDPRUN_INVALID_ARGUMENT after ddprun_finalize. From any thread; never blocks.
+int ddprun_status(const ddprun_communicator* comm);
 // Leaves in order. NULL is allowed. Not while another thread is in a call.
 void ddprun_destroy(ddprun_communicator* comm);
 

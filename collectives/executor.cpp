@@ -25,6 +25,18 @@ void Executor::await_started() {
     changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) == 0; });
 }
 
+std::vector<int> Executor::leave(std::chrono::steady_clock::time_point limit) {
+    {
+        std::unique_lock lock(mutex_);
+        const auto none_open = [&] { return open_.load(std::memory_order_acquire) == 0; };
+        if (!changed_.wait_until(lock, limit, none_open)) {
+            backend_->abort(kStartedNotEnded);
+            throw error_of(*backend_->verdict(), "finalize");
+        }
+    }
+    return backend_->leave(limit);
+}
+
 void Executor::run(const Task& task) {
     await_started();
     carry_out(task);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -41,11 +42,16 @@ class Executor {
     // Throws nothing of the operation itself: its Work does.
     Work start(const Task& task);
 
+    // Waits for what was started, then lets the backend leave, `limit` at most; see Backend::leave(). Aborts
+    // if what was started has not ended then.
+    std::vector<int> leave(std::chrono::steady_clock::time_point limit);
+
     bool on_device() const noexcept { return backend_->on_device(); }
 
     // Of the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
     bool ended() const { return backend_->ended(); }
+    std::optional<Verdict> verdict() const { return backend_->verdict(); }
     // For tests.
     Backend& backend() { return *backend_; }
 

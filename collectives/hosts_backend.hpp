@@ -42,8 +42,9 @@ class HostsBackend final : public Backend {
     HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
 
     void run(const Task& task) override;
+    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return tcp_->leave(limit); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
-    bool ended() const override { return tcp_->ended(); }
+    std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
   private:
     void dispatch(const Task& task, const PeerMesh::Operation& operation);

@@ -6,38 +6,17 @@
 #include <cerrno>
 
 #include "collectives/error.hpp"
+#include "collectives/rank_list.hpp"
 #include "rendezvous/error.hpp"
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxRanksInText = 16;
 constexpr char kNoTable = '!';
 
 std::chrono::milliseconds rest_until(Join::Clock::time_point deadline) {
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Join::Clock::now());
     return std::max(rest, std::chrono::milliseconds(0));
-}
-
-std::string list(const std::vector<int>& ranks) {
-    std::string text;
-    for (std::size_t i = 0; i < ranks.size() && i < kMaxRanksInText; ++i) {
-        if (i > 0) text += ", ";
-        text += std::to_string(ranks[i]);
-    }
-    if (ranks.size() > kMaxRanksInText)
-        text += " and " + std::to_string(ranks.size() - kMaxRanksInText) + " more";
-    return text;
-}
-
-std::vector<int> parse_list(std::string_view text) {
-    std::vector<int> ranks;
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t comma = std::min(text.find(',', at), text.size());
-        ranks.push_back(std::stoi(std::string(text.substr(at, comma - at))));
-        at = comma + 1;
-    }
-    return ranks;
 }
 
 bool is_timeout(const boost::system::system_error& error) {
@@ -112,8 +91,10 @@ Membership Join::read_table(Clock::time_point deadline) {
         fail_missing(missing_ranks(), false);
     }
     if (!table.empty() && table.front() == kNoTable) {
-        say_gone();
-        fail_missing(parse_list(std::string_view(table).substr(1)), false);
+        farewell().say_gone();
+        const auto missing = decode_ranks(std::string_view(table).substr(1));
+        if (!missing) fail(Errc::malformed, "what the store has under " + table_key() + " is no table");
+        fail_missing(*missing, false);
     }
     if (auto membership = parse_table(table, world_size_)) return *membership;
     throw CollectiveError(CollectiveErrorCode::mismatch,
@@ -132,47 +113,23 @@ std::vector<int> Join::missing_ranks() {
 
 void Join::fail_missing(const std::vector<int>& missing, bool publish) {
     if (publish) {
-        std::string reason(1, kNoTable);
-        for (const int rank : missing) {
-            if (reason.size() > 1) reason += ',';
-            reason += std::to_string(rank);
-        }
-        store_.set(table_key(), reason);
+        store_.set(table_key(), kNoTable + encode_ranks(missing));
         std::vector<int> present;
         for (int i = 1; i < world_size_; ++i) {
             if (std::find(missing.begin(), missing.end(), i) == missing.end()) present.push_back(i);
         }
-        wait_gone(present, kFarewellPatience);
+        farewell().wait_for(present, kFarewellPatience);
     }
     // Without a missing rank it was rank 0 that has not finished the table.
     const std::vector<int> culprits = missing.empty() ? std::vector<int>{0} : missing;
     throw CollectiveError(CollectiveErrorCode::timed_out,
                           "join: of " + std::to_string(world_size_) + " ranks these have not come in time " +
-                              "(CommunicatorOptions::join_timeout): " + list(culprits),
+                              "(CommunicatorOptions::join_timeout): " + list_of_ranks(culprits),
                           culprits, "join");
 }
 
-void Join::say_gone() { store_.set(key("gone", rank_), "1"); }
-
-bool Join::wait_for_others_gone(std::chrono::milliseconds patience) {
-    std::vector<int> others;
-    for (int i = 0; i < world_size_; ++i) {
-        if (i != rank_) others.push_back(i);
-    }
-    return wait_gone(others, patience);
-}
-
-bool Join::wait_gone(const std::vector<int>& ranks, std::chrono::milliseconds patience) {
-    std::vector<std::string> keys;
-    for (const int rank : ranks) keys.push_back(key("gone", rank));
-    if (keys.empty()) return true;
-    try {
-        store_.wait(keys, patience);
-    } catch (const boost::system::system_error& error) {
-        if (!is_timeout(error)) throw;
-        return false;
-    }
-    return true;
+Farewell Join::farewell() const {
+    return {store_, prefix_ + std::to_string(instance_) + '/', rank_, world_size_};
 }
 
 std::string Join::own_key(std::string_view name) const {

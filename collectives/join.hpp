@@ -5,7 +5,7 @@
 //   instance/<rank>       how many communicators this rank has begun; the n-th of every rank belong together
 //   <n>/member/<rank>     where the rank listens (membership.hpp)
 //   <n>/table             rank 0's list of all members, or `!` and why there will be none
-//   <n>/gone/<rank>       the rank needs the store no more
+//   <n>/gone/<rank>       see Farewell
 // So a communicator costs each rank a handful of requests, whatever the number of ranks.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 
+#include "collectives/farewell.hpp"
 #include "collectives/membership.hpp"
 #include "rendezvous/store.hpp"
 
@@ -35,10 +36,8 @@ class Join {
     // missing ranks as culprits, or system; lets the store's own errors through.
     Membership run(const Member& self, Clock::time_point deadline);
 
-    // Tells whoever hosts the store that this rank needs it no more. After run().
-    void say_gone();
-    // Waits until all others have said so; `patience` at most. False when they have not.
-    bool wait_for_others_gone(std::chrono::milliseconds patience);
+    // After run().
+    Farewell farewell() const;
 
   private:
     void claim_rank();
@@ -49,7 +48,6 @@ class Join {
     Membership read_table(Clock::time_point deadline);
     std::vector<int> missing_ranks();
     [[noreturn]] void fail_missing(const std::vector<int>& missing, bool publish);
-    bool wait_gone(const std::vector<int>& ranks, std::chrono::milliseconds patience);
 
     Store& store_;
     int rank_;

@@ -25,7 +25,7 @@ constexpr char kDigits[] = "0123456789abcdef";
 
 // Two digits for each byte, the highest first.
 template <class Bytes>
-std::string hex_of(const Bytes& bytes) {
+std::string hex_text(const Bytes& bytes) {
     std::string text;
     for (const std::uint8_t byte : bytes) {
         text += kDigits[byte >> 4];
@@ -63,7 +63,7 @@ std::uint64_t life_of(const LifeBytes& bytes) {
 
 std::string to_string(const Member& member) {
     return to_string(member.endpoint) + ' ' + member.host + ' ' + std::to_string(member.sockets) + ' ' +
-           hex_of(bytes_of(member.life));
+           hex_text(bytes_of(member.life));
 }
 
 std::optional<Member> parse_member(std::string_view text) {
@@ -96,6 +96,8 @@ int Membership::lanes() const {
                          [](const Member& a, const Member& b) { return a.sockets < b.sockets; });
     return fewest->sockets;
 }
+
+std::string hex_of(const Nonce& nonce) { return hex_text(nonce); }
 
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {
     std::string text = hex_of(nonce);

@@ -33,7 +33,7 @@ NcclBackend::NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std:
 }
 
 NcclBackend::~NcclBackend() {
-    watch_.drain();
+    watch_.drain(NcclWatch::Clock::time_point::max());
     // The others need not wait for a rank that waits for them here.
     peers_->leave();
     if (!ended()) comm_->finish(NcclWatch::Clock::now() + kNcclFinishLimit, [this] { return ended(); });
@@ -44,6 +44,13 @@ NcclBackend::~NcclBackend() {
     // Kernels may run for ever, and freeing would wait for them.
     token_.leak();
     for (CudaMemory& copy : copies_) copy.leak();
+}
+
+std::vector<int> NcclBackend::leave(NcclWatch::Clock::time_point limit) {
+    if (!watch_.drain(limit)) {
+        throw error_of(peers_->declare(abort_verdict(peers_->rank(), kStartedNotEnded)), "finalize");
+    }
+    return peers_->leave_together(limit);
 }
 
 void NcclBackend::abort(const std::string& reason) { peers_->declare(abort_verdict(peers_->rank(), reason)); }

@@ -35,8 +35,9 @@ class NcclBackend final : public Backend {
     bool on_device() const noexcept override { return true; }
     void run(const Task& task) override;
     std::shared_ptr<WorkState> start(const Task& task) override { return launch(task); }
+    std::vector<int> leave(NcclWatch::Clock::time_point limit) override;
     void abort(const std::string& reason) override;
-    bool ended() const override { return peers_->verdict().has_value(); }
+    std::optional<Verdict> verdict() const override { return peers_->verdict(); }
 
   private:
     std::shared_ptr<NcclWork> launch(const Task& task);

@@ -55,6 +55,15 @@ void NcclPeers::leave() {
     if (tcp_) tcp_->mesh().leave();
 }
 
+std::vector<int> NcclPeers::leave_together(Clock::time_point limit) {
+    if (tcp_) {
+        const std::lock_guard lock(turn_);
+        return tcp_->mesh().leave_together(limit);
+    }
+    if (const auto ended = verdict()) throw error_of(*ended, "finalize");
+    return {};
+}
+
 template <class Body>
 bool NcclPeers::ask(const Call& call, Body body) {
     const std::unique_lock lock(turn_, std::try_to_lock);

@@ -46,6 +46,8 @@ class NcclPeers {
 
     // Says goodbye: this rank makes no more calls.
     void leave();
+    // See PeerMesh::leave_together().
+    std::vector<int> leave_together(Clock::time_point limit);
 
     // Three questions about a call in progress; each ends the communicator if the answer is bad, so that
     // verdict() says why. They may take kInquiryPatience. False if the mesh is in use, so that the question

@@ -75,8 +75,11 @@ void NcclWatch::failed(const std::string& text) {
     wake_.signal();
 }
 
-void NcclWatch::drain() {
-    while (const auto work = oldest()) work->wait_until(Clock::time_point::max());
+bool NcclWatch::drain(Clock::time_point limit) {
+    while (const auto work = oldest()) {
+        if (!work->wait_until(limit)) return false;
+    }
+    return true;
 }
 
 CollectiveError NcclWatch::completed(const CollectiveError& error) const {

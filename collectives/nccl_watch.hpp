@@ -51,8 +51,9 @@ class NcclWatch {
     // NCCL refused, or failed in, a call; CUDA did, which `text` tells.
     void failed(NcclResult result);
     void failed(const std::string& text);
-    // Returns when nothing is in progress any more; by the operations' own deadlines at the latest.
-    void drain();
+    // Returns when nothing is in progress any more, by the operations' own deadlines at the latest; false if
+    // that is later than `limit`.
+    bool drain(Clock::time_point limit);
 
     // Ends the thread. NCCL is aborted unless it has ended before, and whatever is still in progress fails.
     // False if NCCL does not let itself be aborted.

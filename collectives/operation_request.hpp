@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "collectives/types.hpp"
 
@@ -30,6 +31,12 @@ enum class Operation : std::uint8_t {
     allocate = 14,  // of bytes, as u8
 };
 
+// Of the buffers of a typed form, in elements.
+struct BufferSizes {
+    std::size_t in = 0;
+    std::size_t out = 0;
+};
+
 struct OperationRequest {
     Operation operation = Operation::none;
     const void* in = nullptr;
@@ -40,6 +47,8 @@ struct OperationRequest {
     DataType type = DataType::f32;
     Reduction reduction = ReduceOp::sum;  // of all_reduce, reduce_scatter and reduce
     int peer = -1;                        // the root, where there is one; the other rank of send and recv
+    // Where both buffers count on this rank, they must be as `count` says. Nothing: the caller vouches.
+    std::optional<BufferSizes> sizes = std::nullopt;
 };
 
 }  // namespace ddprun

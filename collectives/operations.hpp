@@ -1,22 +1,18 @@
 // Operations: everything that ranks do together, in the forms in which programs ask for it. Public; standard
 // library only.
 //
-// Self says when it is done: Communicator returns nothing, when this rank's part is done; AsyncOperations
-// returns a Work at once. Buffers, counts, in-place use and errors: see communicator.hpp.
+// Self says when it is done, and how a program learns of errors: Communicator returns nothing, when this
+// rank's part is done, and throws; AttemptedOperations returns a Status then; AsyncOperations returns a Work
+// at once. Buffers, counts, in-place use and errors: see communicator.hpp.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <type_traits>
 
-#include "collectives/error.hpp"
 #include "collectives/operation_request.hpp"
 
 namespace ddprun {
-
-// Throw invalid_argument unless the sizes, in elements, fit; for the typed forms below.
-void require_equal(const char* operation, std::size_t in, std::size_t out);
-void require_world_multiple(const char* operation, int world_size, std::size_t whole, std::size_t part);
 
 template <class Self, class Result>
 class Operations {
@@ -33,8 +29,8 @@ class Operations {
     // The same from `in` to `out`, of equal sizes.
     template <Element T, std::size_t N>
     Result all_reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op) {
-        require_equal("all_reduce", in.size(), out.size());
-        return all_reduce(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+        return self().submit({Operation::all_reduce, in.data(), out.data(), out.size(), data_type_of<T>(), op,
+                              -1, sizes(in, out)});
     }
 
     // data of every rank becomes the root's.
@@ -47,8 +43,8 @@ class Operations {
     // this rank's part of `out`.
     template <Element T, std::size_t N>
     Result all_gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
-        require_world_multiple("all_gather", self().world_size(), out.size(), in.size());
-        return all_gather(in.data(), out.data(), in.size(), data_type_of<T>());
+        return self().submit({Operation::all_gather, in.data(), out.data(), in.size(), data_type_of<T>(),
+                              ReduceOp::sum, -1, sizes(in, out)});
     }
 
     // `in`, world_size() times as long as `out`, is reduced over all ranks; out becomes this rank's part of
@@ -56,8 +52,8 @@ class Operations {
     template <Element T, std::size_t N>
     Result reduce_scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out,
                           const Reduction& op) {
-        require_world_multiple("reduce_scatter", self().world_size(), in.size(), out.size());
-        return reduce_scatter(in.data(), out.data(), out.size(), data_type_of<T>(), op);
+        return self().submit({Operation::reduce_scatter, in.data(), out.data(), out.size(), data_type_of<T>(),
+                              op, -1, sizes(in, out)});
     }
 
     // out of the root becomes the reduction over all ranks' `in`, of equal sizes; the other ranks' `out` is
@@ -65,8 +61,8 @@ class Operations {
     template <Element T, std::size_t N>
     Result reduce(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, const Reduction& op,
                   int root) {
-        if (self().rank() == root) require_equal("reduce", in.size(), out.size());
-        return reduce(in.data(), out.data(), in.size(), data_type_of<T>(), op, root);
+        return self().submit({Operation::reduce, in.data(), out.data(), in.size(), data_type_of<T>(), op,
+                              root, sizes(in, out)});
     }
 
     // The same in place; the other ranks' data stays as it is.
@@ -79,18 +75,16 @@ class Operations {
     // ranks' `out` is ignored. In place when the root's `in` is its part of `out`.
     template <Element T, std::size_t N>
     Result gather(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
-        if (self().rank() == root)
-            require_world_multiple("gather", self().world_size(), out.size(), in.size());
-        return gather(in.data(), out.data(), in.size(), data_type_of<T>(), root);
+        return self().submit({Operation::gather, in.data(), out.data(), in.size(), data_type_of<T>(),
+                              ReduceOp::sum, root, sizes(in, out)});
     }
 
     // out of rank r becomes the r-th part of the root's `in`, which is world_size() times as long; the other
     // ranks' `in` is ignored. In place when the root's `out` is its part of `in`.
     template <Element T, std::size_t N>
     Result scatter(std::span<const std::type_identity_t<T>> in, std::span<T, N> out, int root) {
-        if (self().rank() == root)
-            require_world_multiple("scatter", self().world_size(), in.size(), out.size());
-        return scatter(in.data(), out.data(), out.size(), data_type_of<T>(), root);
+        return self().submit({Operation::scatter, in.data(), out.data(), out.size(), data_type_of<T>(),
+                              ReduceOp::sum, root, sizes(in, out)});
     }
 
     // Both of equal size, with a part for each rank: part s of rank r's `in` becomes part r of rank s's
@@ -98,9 +92,8 @@ class Operations {
     template <Element T, std::size_t N>
     Result all_to_all(std::span<const std::type_identity_t<T>> in, std::span<T, N> out) {
         const std::size_t part = out.size() / static_cast<std::size_t>(self().world_size());
-        require_equal("all_to_all", in.size(), out.size());
-        require_world_multiple("all_to_all", self().world_size(), out.size(), part);
-        return all_to_all(in.data(), out.data(), part, data_type_of<T>());
+        return self().submit({Operation::all_to_all, in.data(), out.data(), part, data_type_of<T>(),
+                              ReduceOp::sum, -1, sizes(in, out)});
     }
 
     // Returns when all ranks have called it.
@@ -160,6 +153,10 @@ class Operations {
     Operations& operator=(const Operations&) = default;
 
   private:
+    template <class In, class Out>
+    static BufferSizes sizes(const In& in, const Out& out) noexcept {
+        return {in.size(), out.size()};
+    }
     Self& self() { return static_cast<Self&>(*this); }
 };
 

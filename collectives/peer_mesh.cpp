@@ -272,6 +272,20 @@ void PeerMesh::fail_late(int awaited, const Operation& operation) {
     fail(judge_lateness(lifeline_.progress(), operation.call, rank(), awaited, operation.limit), operation);
 }
 
+std::vector<int> PeerMesh::leave_together(Clock::time_point limit) {
+    lifeline_.leave();
+    while (true) {
+        const bool in_time = Clock::now() < limit;
+        if (const auto verdict = lifeline_.verdict()) throw error_of(*verdict, "finalize");
+        std::vector<int> missing;
+        for (int peer = 0; peer < world_size(); ++peer) {
+            if (peer != rank() && !lifeline_.left_after(peer)) missing.push_back(peer);
+        }
+        if (missing.empty() || !in_time) return missing;
+        wait_for_news(limit);
+    }
+}
+
 void PeerMesh::abort(const std::string& reason) { lifeline_.declare(abort_verdict(rank(), reason)); }
 
 }  // namespace ddprun

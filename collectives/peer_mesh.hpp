@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/call.hpp"
 #include "collectives/lateness.hpp"
@@ -104,12 +105,14 @@ class PeerMesh {
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
     void abort(const std::string& reason);
-    bool ended() const { return verdict().has_value(); }
     // From any thread.
     std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
     Lifeline& lifeline() noexcept { return lifeline_; }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }
+    // The same, and waits until all others have said goodbye, `limit` at most. Returns the ranks that have
+    // not, ascending. Throws if the communicator has ended, or does meanwhile.
+    std::vector<int> leave_together(Clock::time_point limit);
 
   private:
     void connect_ring(const Operation& joining);

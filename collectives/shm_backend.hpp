@@ -33,8 +33,9 @@ class ShmBackend final : public Backend {
 
     void run(const Task& task) override;
     SharedMemory allocate(std::size_t bytes) override;
+    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return tcp_->leave(limit); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
-    bool ended() const override { return tcp_->ended(); }
+    std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
     // For tests: how many all_reduces went without stages; and other stores than the probe chose.
     std::uint64_t direct_reductions() const noexcept { return direct_reductions_; }

@@ -18,14 +18,19 @@ void SoloBackend::run(const Task& task) {
     if (bytes > 0 && task.out != task.in) std::memcpy(task.out, task.in, bytes);
 }
 
+std::vector<int> SoloBackend::leave(std::chrono::steady_clock::time_point) {
+    if (const auto ended = verdict()) throw error_of(*ended, "finalize");
+    return {};
+}
+
 void SoloBackend::abort(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (!verdict_) verdict_ = abort_verdict(0, reason);
 }
 
-bool SoloBackend::ended() const {
+std::optional<Verdict> SoloBackend::verdict() const {
     const std::lock_guard lock(mutex_);
-    return verdict_.has_value();
+    return verdict_;
 }
 
 }  // namespace ddprun

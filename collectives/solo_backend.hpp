@@ -14,8 +14,9 @@ class SoloBackend final : public Backend {
   public:
     // There is no peer: Communicator refuses send and recv before they come here.
     void run(const Task& task) override;
+    std::vector<int> leave(std::chrono::steady_clock::time_point limit) override;
     void abort(const std::string& reason) override;
-    bool ended() const override;
+    std::optional<Verdict> verdict() const override;
 
   private:
     std::uint64_t sequence_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/bootstrap.hpp"
+#include "collectives/join.hpp"
 #include "rendezvous/error.hpp"
 
 namespace ddprun {
@@ -139,8 +140,10 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
-        return open_session(std::move(membership), std::move(*listener), old.transport, old.nccl, old.options,
-                            PeerMesh::Clock::now() + old.options.join_timeout, descent);
+        auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
+                                 old.options, PeerMesh::Clock::now() + old.options.join_timeout, descent);
+        made->room = old.room.later();
+        return made;
     } catch (const CollectiveError& error) {
         // The dead, and a rank that only the old one has (no culprit then), end the old one, too; that says
         // who it was, and a rank that left the old one before it heard would look like the cause.

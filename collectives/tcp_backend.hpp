@@ -29,8 +29,9 @@ class TcpBackend final : public Backend {
     ~TcpBackend() override;
 
     void run(const Task& task) override;
+    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return mesh_.leave_together(limit); }
     void abort(const std::string& reason) override { mesh_.abort(reason); }
-    bool ended() const override { return mesh_.ended(); }
+    std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
 
     // For a backend on top that carries out some calls by itself: counts and enters the next call, as run()
     // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock

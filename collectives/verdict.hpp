@@ -25,6 +25,11 @@ inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
                            std::string(name_of(call.operation)), call.sequence);
 }
 
+// The same for what is no operation, and begins with `prefix`.
+inline CollectiveError error_of(const Verdict& verdict, const std::string& prefix) {
+    return CollectiveError(verdict.code, prefix + ": " + verdict.text, verdict.culprits, prefix);
+}
+
 // How the death of a rank shows.
 inline constexpr std::string_view kConnectionsClosed = "its connections closed without a goodbye";
 inline constexpr std::string_view kProcessEnded = "its process ended without a goodbye";

@@ -43,12 +43,15 @@ class HeldBackend final : public Backend {
         if (aborted_) throw CollectiveError(Code::aborted, "held");
         if (task.call.count == kFailing) throw CollectiveError(Code::timed_out, "failing");
     }
+    std::vector<int> leave(std::chrono::steady_clock::time_point) override { return {}; }
     void abort(const std::string&) override {
         const std::lock_guard lock(mutex_);
         aborted_ = true;
         changed_.notify_all();
     }
-    bool ended() const override { return aborted_; }
+    std::optional<Verdict> verdict() const override {
+        return aborted_ ? std::optional(abort_verdict(0, "held")) : std::nullopt;
+    }
 
     void allow(std::size_t tasks) {
         const std::lock_guard lock(mutex_);

@@ -171,6 +171,17 @@ static void check_newer_options(void) {
     REQUIRE(ddprun_connect("file:///unused", 0, 1, &newer.known, &alone) == DDPRUN_INVALID_ARGUMENT);
 }
 
+// Not before all have joined.
+static void abort_by_first(ddprun_communicator* comm, const char* reason) {
+    int code = ddprun_barrier(comm);
+    if (ddprun_rank(comm) == 0) {
+        REQUIRE(code == DDPRUN_OK);
+        REQUIRE(ddprun_abort(comm, reason) == DDPRUN_OK);
+    }
+    while (code == DDPRUN_OK) code = ddprun_barrier(comm);
+    REQUIRE(code == DDPRUN_ABORTED);
+}
+
 static void check_split_and_abort(ddprun_communicator* comm) {
     const int rank = ddprun_rank(comm);
     const int n = ddprun_world_size(comm);
@@ -180,15 +191,57 @@ static void check_split_and_abort(ddprun_communicator* comm) {
     REQUIRE((part == NULL) == (rank == 0));
     if (part != NULL) {
         REQUIRE(ddprun_world_size(part) == n - 1 && ddprun_rank(part) == n - 1 - rank);
-        if (ddprun_rank(part) == 0) REQUIRE(ddprun_abort(part, "enough") == DDPRUN_OK);
-        int code = DDPRUN_OK;
-        while (code == DDPRUN_OK) code = ddprun_barrier(part);
-        REQUIRE(code == DDPRUN_ABORTED);
+        abort_by_first(part, "enough");
         REQUIRE(strstr(ddprun_last_error(), "enough") != NULL);
         REQUIRE(ddprun_last_error_culprits(culprits, 2) == 1 && culprits[0] == 0 && culprits[1] == -1);
+        REQUIRE(ddprun_status(part) == DDPRUN_ABORTED);
+        REQUIRE(ddprun_finalize(part, 0) == DDPRUN_ABORTED);
     }
     ddprun_destroy(part);
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+}
+
+// Without the last rank, and then, when that has ended, all that are left once more.
+static void check_shrink(ddprun_communicator* comm) {
+    const int rank = ddprun_rank(comm);
+    const int n = ddprun_world_size(comm);
+    const int last = n - 1;
+    const int wrong = n;
+    ddprun_communicator* rest = comm;
+    REQUIRE(ddprun_shrink(NULL, NULL, 0, &rest) == DDPRUN_INVALID_ARGUMENT && rest == NULL);
+    REQUIRE(ddprun_shrink(comm, NULL, 0, NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_shrink(comm, NULL, 1, &rest) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_shrink(comm, &rank, 1, &rest) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_shrink(comm, &wrong, 1, &rest) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_shrink(comm, &rank, (size_t)n + 1, &rest) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1 && rank != last) {
+        REQUIRE(ddprun_shrink(comm, &last, 1, &rest) == DDPRUN_OK);
+        REQUIRE(ddprun_world_size(rest) == n - 1 && ddprun_rank(rest) == rank);
+        abort_by_first(rest, "once more");
+        ddprun_communicator* again = NULL;
+        REQUIRE(ddprun_shrink(rest, NULL, 0, &again) == DDPRUN_OK);
+        ddprun_destroy(rest);
+        int32_t one = 1;
+        REQUIRE(ddprun_all_reduce(again, &one, &one, 1, DDPRUN_I32, DDPRUN_SUM, 0) == DDPRUN_OK);
+        REQUIRE(one == n - 1);
+        REQUIRE(ddprun_finalize(again, 60 * 1000) == DDPRUN_OK);
+        ddprun_destroy(again);
+    }
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
+}
+
+static void check_finalize(ddprun_communicator* comm) {
+    const int rank = ddprun_rank(comm);
+    REQUIRE(ddprun_finalize(NULL, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_status(NULL) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_finalize(comm, INT64_MAX) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_status(comm) == DDPRUN_OK);
+    REQUIRE(ddprun_finalize(comm, rank == 0 ? -1 : 60 * 1000) == DDPRUN_OK);
+    REQUIRE(ddprun_finalize(comm, 0) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_barrier(comm) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_status(comm) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "has been finalized") != NULL);
+    REQUIRE(ddprun_rank(comm) == rank);
 }
 
 int main(void) {
@@ -205,6 +258,8 @@ int main(void) {
     check_wrong_arguments(comm);
     check_newer_options();
     check_split_and_abort(comm);
+    check_shrink(comm);
+    check_finalize(comm);
     printf("rank %d of %d: ok\n", ddprun_rank(comm), ddprun_world_size(comm));
     ddprun_destroy(comm);
     return 0;
