@@ -40,7 +40,8 @@ HostsBackend::HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
     : segment_(std::move(segment)),
       tcp_(std::move(tcp)),
       channel_(segment_, mesh()),
-      lifeline_(segment_, channel_.rank(), ranks_of_host(tcp_->membership()).ranks, mesh().lifeline()),
+      lifeline_(segment_, channel_.rank(), ranks_of_host(tcp_->membership()).ranks, mesh().lifeline(),
+                &channel_.waiting()),
       across_(mesh(), *ranks_across_hosts(tcp_->membership())),
       ranks_by_host_(ranks_by_host(tcp_->membership())),
       slices_(static_cast<std::size_t>(channel_.world_size())) {}

@@ -1,6 +1,7 @@
 #include "collectives/nccl_comm.hpp"
 
 #include <future>
+#include <system_error>
 #include <thread>
 
 #include "collectives/quiet_thread.hpp"
@@ -46,16 +47,22 @@ bool NcclComm::abort() {
     abort_tried_ = true;
     auto promise = std::make_shared<std::promise<void>>();
     auto done = promise->get_future();
-    std::thread thread = start_without_signals([core = core_, promise] {
-        const std::lock_guard lock(core->mutex);
-        if (core->handle != nullptr) {
-            const CudaScope scope(*core->context);
-            core->library->abort(core->handle);
-            core->handle = nullptr;
-        }
-        core->gone = true;
-        promise->set_value();
-    });
+    std::thread thread;
+    try {
+        thread = start_without_signals([core = core_, promise] {
+            const std::lock_guard lock(core->mutex);
+            if (core->handle != nullptr) {
+                const CudaScope scope(*core->context);
+                core->library->abort(core->handle);
+                core->handle = nullptr;
+            }
+            core->gone = true;
+            promise->set_value();
+        });
+    } catch (const std::system_error&) {
+        // No thread can be had: as if NCCL did not return.
+        return false;
+    }
     if (done.wait_for(kNcclAbortLimit) == std::future_status::ready) {
         thread.join();
     } else {

@@ -117,7 +117,10 @@ std::optional<NcclWatch::Clock::time_point> NcclWatch::look() {
     const auto work = oldest();
     if (!work) return hearsay;
     judge(*work);
-    const auto next = std::min(work->deadline(), Clock::now() + kNcclWatchPeriod);
+    // A deadline that has passed was judged, unless the mesh was in use: then again after a while.
+    const auto now = Clock::now();
+    auto next = now + kNcclWatchPeriod;
+    if (work->deadline() > now) next = std::min(next, work->deadline());
     return hearsay ? std::min(next, *hearsay) : next;
 }
 

@@ -198,6 +198,10 @@ void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
     }
     const auto answer = decode_hello_answer(bytes);
     if (answer == HelloAnswer::welcome) return;
+    // Each communicator of a rank has a port of its own, so the rank's is closed, and somebody else got it.
+    const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
+                          answer == HelloAnswer::other_job;
+    if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
     const std::string at = to_string(membership_.member(link.peer()).endpoint);
     if (!answer) {
         fail({CollectiveErrorCode::system,

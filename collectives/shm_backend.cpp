@@ -19,7 +19,7 @@ ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
     : segment_(std::move(segment)),
       tcp_(std::move(tcp)),
       channel_(segment_, tcp_->mesh()),
-      lifeline_(segment_, tcp_->mesh().rank(), {}, tcp_->mesh().lifeline()),
+      lifeline_(segment_, tcp_->mesh().rank(), {}, tcp_->mesh().lifeline(), &channel_.waiting()),
       rank_(channel_.rank()),
       world_size_(channel_.world_size()),
       areas_(rank_) {

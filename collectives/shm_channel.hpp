@@ -35,6 +35,8 @@ class ShmChannel {
     std::size_t slot_payload() const noexcept { return segment_.layout().slot_payload(); }
     // True if the ranks cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return waiter_.is_crowded(); }
+    // See ShmWaiter.
+    const std::atomic<int>& waiting() const noexcept { return waiter_.waiting(); }
     // How this rank writes what others read next. See shm_copy.hpp.
     StoreType store_type() const noexcept { return store_type_; }
     void set_store_type(StoreType type) noexcept { store_type_ = type; }

@@ -1,9 +1,11 @@
 #include "collectives/shm_lifeline.hpp"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -22,8 +24,24 @@ using Word = std::atomic<std::uint32_t>;
 static_assert(kShmTestament == kMaxNoticePayload + 4, "a testament is an encoded notice");
 static_assert((kShmReleased & ~FUTEX_TID_MASK) == 0, "a released word looks like a held one to the kernel");
 
+// How long a thread that was told of the end may take to look.
+constexpr std::chrono::microseconds kHaste{100};
+constexpr int kHasteTries = 20;
+
 bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
 bool is_released(std::uint32_t value) { return (value & FUTEX_TID_MASK) == kShmReleased; }
+
+// Moves another thread of this process to the CPU of the calling one, without binding it there.
+void bring_here(int thread) {
+    const int here = ::sched_getcpu();
+    cpu_set_t all;
+    if (here < 0 || ::sched_getaffinity(thread, sizeof(all), &all) != 0 || !CPU_ISSET(here, &all)) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(here, &one);
+    if (::sched_setaffinity(thread, sizeof(one), &one) == 0)
+        static_cast<void>(::sched_setaffinity(thread, sizeof(all), &all));
+}
 
 Verdict exit_of(int rank) {
     return {CollectiveErrorCode::peer_left,
@@ -33,11 +51,13 @@ Verdict exit_of(int rank) {
 
 }  // namespace
 
-ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline)
+ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
+                         const std::atomic<int>* waiting)
     : segment_(segment),
       place_(place),
       ranks_(std::move(ranks)),
       lifeline_(lifeline),
+      waiting_(waiting),
       life_(segment.life(place)),
       exit_mark_([this] { mark_exit(); }),
       watched_(place) {
@@ -77,6 +97,7 @@ void ShmLifeline::run() {
 
 void ShmLifeline::watch() {
     int place = next(place_);
+    bool hastened = false;
     while (true) {
         watched_.store(place);
         if (place != place_) {
@@ -93,6 +114,10 @@ void ShmLifeline::watch() {
         if (stopping_.load()) return;
         const auto end = word_of_end();
         if (end && !lifeline_.verdict()) lifeline_.declare(*end);
+        if (!hastened && lifeline_.verdict()) {
+            hastened = true;
+            hasten();
+        }
         sleep_on(place);
     }
 }
@@ -106,6 +131,15 @@ void ShmLifeline::sleep_on(int place) {
     if (stopping_.load()) return;
     if (segment_.end().first.load() != 0 && !lifeline_.verdict()) return;
     futex_wait(word, value);
+}
+
+void ShmLifeline::hasten() const {
+    for (int i = 0; waiting_ != nullptr && i < kHasteTries; ++i) {
+        if (waiting_->load() == 0 || stopping_.load()) return;
+        // No event tells that a thread waits for a CPU. The system wakes this one where there is a free one.
+        std::this_thread::sleep_for(kHaste);
+        if (const int thread = waiting_->load(); thread != 0) bring_here(thread);
+    }
 }
 
 void ShmLifeline::rouse(int place) {

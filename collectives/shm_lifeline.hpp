@@ -35,8 +35,10 @@ namespace ddprun {
 class ShmLifeline final : private Witness {
   public:
     // Of the rank with number `place` in the segment. `ranks` are the ranks of all places; empty where they
-    // are the same. Borrows segment and lifeline, and is the lifeline's witness until its end.
-    ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline);
+    // are the same. Borrows all, and is the lifeline's witness until its end. `waiting` may be null; else it
+    // is the thread that waits in a call (0: none), which is helped to a CPU when the communicator has ended.
+    ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
+                const std::atomic<int>* waiting = nullptr);
     // Leaves the ring in order.
     ~ShmLifeline();
 
@@ -56,6 +58,10 @@ class ShmLifeline final : private Witness {
     // Ends the sleep of whoever sleeps on that place's word.
     void rouse(int place);
     void release();
+    // Sees to it that the waiting thread of this rank gets to hear of the end: it may be queued for the CPU
+    // on which the kernel frees the dead one's memory, until the next tick of the clock (4 ms), while others
+    // idle.
+    void hasten() const;
     // Why the communicator ended, if any rank of the host has said so.
     std::optional<Verdict> word_of_end() const;
     std::optional<Verdict> testament_of(int place) const;
@@ -66,6 +72,7 @@ class ShmLifeline final : private Witness {
     int place_;
     std::vector<int> ranks_;
     Lifeline& lifeline_;
+    const std::atomic<int>* waiting_;
     ShmLife& life_;
     ExitMark exit_mark_;
     std::latch come_{1};

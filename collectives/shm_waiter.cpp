@@ -34,6 +34,20 @@ void pause() {
 #endif
 }
 
+// Says in `place`, during its life, that `value` is there.
+class Marked {
+  public:
+    Marked(std::atomic<int>& place, int value) : place_(place) {
+        place_.store(value, std::memory_order_relaxed);
+    }
+    ~Marked() { place_.store(0, std::memory_order_relaxed); }
+    Marked(const Marked&) = delete;
+    Marked& operator=(const Marked&) = delete;
+
+  private:
+    std::atomic<int>& place_;
+};
+
 // The CPUs on which at least one of the ranks may run.
 int cpus_of_all(const ShmSegment& segment) {
     std::array<std::uint64_t, kShmCpuWords> all{};
@@ -88,6 +102,12 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
         pause();
     }
     settle();
+    thread_local const int thread = ::gettid();
+    const Marked marked(waiting_, thread);
+    wait_longer(peer, condition, operation);
+}
+
+void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
     if (operation.deadline == Clock::time_point::max())
         operation.deadline = Clock::now() + operation.limit.length;
     if (spins_) {

@@ -41,6 +41,9 @@ class ShmWaiter {
     // True if the ranks of the segment cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return crowded_; }
 
+    // The thread that waits at the moment; 0: none. From any thread.
+    const std::atomic<int>& waiting() const noexcept { return waiting_; }
+
     // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
     // operation's deadline from its limit when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
@@ -68,6 +71,7 @@ class ShmWaiter {
     // Moves this rank away if it and the peer have been put on one CPU though there are enough of them: they
     // would take turns until the system notices, which takes it longer than many programs run.
     void leave_cpu_of(int peer);
+    void wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
     void wait_for_bell(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
     // Throws if news have come that end the operation.
@@ -84,6 +88,7 @@ class ShmWaiter {
     bool owes_ring_ = false;
     PeerMesh::Clock::time_point last_move_;
     std::atomic<std::uint32_t> news_{0};
+    std::atomic<int> waiting_{0};
     std::uint32_t news_seen_ = 0;
 };
 

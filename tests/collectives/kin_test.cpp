@@ -25,7 +25,7 @@ struct LoneRank {
     explicit LoneRank(int rank, int world_size, const Descent& descent = {})
         : membership{rank, 0, 1, Nonce{7},
                      std::vector<Member>(static_cast<std::size_t>(world_size), {closed_port(), "host", 1})},
-          lifeline(membership, TcpListener("127.0.0.1"), descent) {}
+          lifeline(membership, std::move(listener), descent) {}
 
     void declare(Code code, int culprit) { lifeline.declare({code, {culprit}, "it ended"}); }
     bool ended_by(Code code, int culprit) const {
@@ -34,21 +34,23 @@ struct LoneRank {
     }
 
     Membership membership;
+    TcpListener listener{"127.0.0.1"};
+    Endpoint endpoint = listener.endpoint();
     Lifeline lifeline;
 };
 
-// What the ranks 1, 0 and 2 of an elder come to when they join and the second does not listen.
-CollectiveError failure_to_join(Lifeline& elder) {
+// What the first of three ranks comes to that join, where the second is expected at `second`. They are the
+// ranks 1, 0 and 2 of the elder, if there is one.
+CollectiveError failure_to_join(Lifeline* elder, const Endpoint& second = closed_port()) {
     TcpListener listener("127.0.0.1");
     const Endpoint own = listener.endpoint();
-    const Endpoint nobody = closed_port();
     const Membership membership{
-        0, 0, 1, Nonce{8}, {{own, "host", 1}, {nobody, "host", 1}, {nobody, "host", 1}}};
+        0, 0, 1, Nonce{7}, {{own, "host", 1}, {second, "host", 1}, {closed_port(), "host", 1}}};
     const std::chrono::seconds limit{60};
     try {
         const PeerMesh mesh(membership, std::move(listener),
                             {{Operation::join}, PeerMesh::Clock::now() + limit, {limit, "join_timeout"}},
-                            {&elder, {1, 0, 2}});
+                            {elder, {1, 0, 2}});
     } catch (const CollectiveError& error) {
         return error;
     }
@@ -117,23 +119,30 @@ TEST_CASE("a rank gone while others join is not called dead if the elder ended",
     LoneRank whole(1, 4);
     SECTION("before") {
         whole.declare(Code::peer_died, 2);
-        const auto error = failure_to_join(whole.lifeline);
+        const auto error = failure_to_join(&whole.lifeline);
         REQUIRE(error.code() == Code::peer_died);
         REQUIRE(error.culprits() == std::vector<int>{2});
     }
     SECTION("meanwhile, because of a rank that the new one has not") {
         std::jthread other([&] { whole.declare(Code::mismatch, 3); });
-        const auto error = failure_to_join(whole.lifeline);
+        const auto error = failure_to_join(&whole.lifeline);
         other.join();
         REQUIRE(error.code() == Code::mismatch);
         REQUIRE(error.culprits().empty());
     }
     SECTION("but it is if that did not") {
-        const auto error = failure_to_join(whole.lifeline);
+        const auto error = failure_to_join(&whole.lifeline);
         REQUIRE(error.code() == Code::peer_died);
         REQUIRE(error.culprits() == std::vector<int>{1});
         REQUIRE_FALSE(whole.lifeline.verdict());
     }
+}
+
+TEST_CASE("a rank at whose port another one listens is gone", "[kin]") {
+    const LoneRank another(2, 3);
+    const auto error = failure_to_join(nullptr, another.endpoint);
+    REQUIRE(error.code() == Code::peer_died);
+    REQUIRE(error.culprits() == std::vector<int>{1});
 }
 
 TEST_CASE("a rank that gives up while it joins stays until its left neighbour has heard why", "[kin]") {
