@@ -296,6 +296,8 @@ void live(std::uint64_t life) {
 }
 
 void wait_for_death() {
+    const char* rank = std::getenv("RANK");
+    live(static_cast<std::uint64_t>(to_number(rank == nullptr ? "0" : rank)) + 1000);
     const auto table = own_table();
     const int slot = own_seat().slot;
     while (true) {
@@ -402,7 +404,6 @@ void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
     } else if (mode == "live") {
         live(static_cast<std::uint64_t>(to_number(take(arguments, at))));
     } else if (mode == "wait-for-death") {
-        live(static_cast<std::uint64_t>(to_number(std::getenv("RANK"))) + 1000);
         wait_for_death();
     } else if (mode == "hold") {
         hold_memory(to_number(take(arguments, at)));

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "rendezvous/futex.hpp"
 #include "rendezvous/life_table.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -67,7 +68,7 @@ TEST_CASE("what is lost elsewhere is announced to the workers, but for a life wi
     REQUIRE(table);
     CHECK(table->lost_count() == 0);
     watched.watch->announce(99);
-    CHECK(worker.wait() == ExitStatus(Exited{3}));
+    CHECK(shell_code(worker.wait()) == 3);
     CHECK(table->lost(0) == 99);
 }
 
