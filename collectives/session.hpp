@@ -48,6 +48,7 @@ struct Communicator::Session {
     std::uint32_t generation = 0;
     MeetingRoom room;
     std::unique_ptr<Executor> executor;
+    Lifeline* lifeline = nullptr;  // the executor's; none when alone
     std::atomic<bool> in_use{false};
 
     Session();

@@ -25,12 +25,6 @@ static_assert((kShmReleased & ~FUTEX_TID_MASK) == 0, "a released word looks like
 bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
 bool is_released(std::uint32_t value) { return (value & FUTEX_TID_MASK) == kShmReleased; }
 
-Verdict death_of(int rank) {
-    return {CollectiveErrorCode::peer_died,
-            {rank},
-            "rank " + std::to_string(rank) + " died: its process ended without a goodbye"};
-}
-
 Verdict exit_of(int rank) {
     return {CollectiveErrorCode::peer_left,
             {rank},
@@ -45,7 +39,7 @@ ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> 
       ranks_(std::move(ranks)),
       lifeline_(lifeline),
       life_(segment.life(place)),
-      exit_mark_(life_.exited),
+      exit_mark_([this] { mark_exit(); }),
       watched_(place) {
     try {
         thread_ = start_without_signals([this] { run(); });
@@ -89,7 +83,7 @@ void ShmLifeline::watch() {
             const std::uint32_t value = segment_.life(place).word.load();
             if (is_dead(value)) {
                 const int rank = rank_of(place);
-                lifeline_.declare(cause_of_loss(rank).value_or(death_of(rank)));
+                lifeline_.declare(cause_of_loss(rank).value_or(death_verdict(rank, kProcessEnded)));
             }
             if (is_dead(value) || is_released(value)) {
                 place = next(place);
@@ -123,6 +117,12 @@ void ShmLifeline::rouse(int place) {
 void ShmLifeline::release() {
     life_.word.store(kShmReleased);
     futex_wake_all(life_.word);
+}
+
+void ShmLifeline::mark_exit() {
+    life_.exited.store(1);
+    // It would say that the process died; those of this host know better, and tell.
+    lifeline_.withdraw_word();
 }
 
 void ShmLifeline::ended(const Verdict& verdict) {

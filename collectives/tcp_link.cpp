@@ -130,6 +130,10 @@ std::size_t TcpLink::write_some(std::span<iovec> parts) {
 TcpListener::TcpListener(const std::string& address) {
     const SocketAddress wanted = numeric_address(address, 0);
     fd_ = open_socket(wanted.storage.ss_family, SOCK_STREAM);
+    // Else each port of which a connection has ended is taken for a minute: programs that split again and
+    // again would run out of ports.
+    const int on = 1;
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (::bind(fd_.get(), wanted.get(), wanted.length) != 0 || ::listen(fd_.get(), SOMAXCONN) != 0) {
         fail_errno(errno, "cannot listen on " + address + " for other ranks");
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/call.hpp"
@@ -22,6 +23,16 @@ struct Verdict {
 inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
     return CollectiveError(verdict.code, describe(call) + ": " + verdict.text, verdict.culprits,
                            std::string(name_of(call.operation)), call.sequence);
+}
+
+// How the death of a rank shows.
+inline constexpr std::string_view kConnectionsClosed = "its connections closed without a goodbye";
+inline constexpr std::string_view kProcessEnded = "its process ended without a goodbye";
+
+inline Verdict death_verdict(int rank, std::string_view how) {
+    return {CollectiveErrorCode::peer_died,
+            {rank},
+            "rank " + std::to_string(rank) + " died: " + std::string(how)};
 }
 
 // That two ranks called different things at the same place in the order of their calls.
