@@ -1,22 +1,20 @@
 #include "launcher/agent.hpp"
 
 #include <signal.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <climits>
 #include <optional>
 
 #include "launcher/agent_machine.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/failure_report.hpp"
 #include "launcher/guardian.hpp"
+#include "launcher/job_identity.hpp"
 #include "launcher/join_status.hpp"
 #include "launcher/output_pump.hpp"
 #include "launcher/result_file.hpp"
@@ -31,30 +29,6 @@ namespace ddprun {
 
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
-
-namespace {
-
-std::string host_name() {
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-    return name.data();
-}
-
-// Different for every launch, also for two with the same --rdzv-id at the same time.
-std::string make_job_id(const std::string& run_id) {
-    std::array<unsigned char, 16> random{};
-    check(::getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size()),
-          "getrandom failed");
-    static constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string id = run_id + "-";
-    for (unsigned char byte : random) {
-        id += kDigits[byte >> 4];
-        id += kDigits[byte & 15];
-    }
-    return id;
-}
-
-}  // namespace
 
 class Agent::Impl {
   public:
@@ -182,6 +156,8 @@ class Agent::Impl {
             handle(AgentEvent::round_ready);
         } else if (const auto* notice = std::get_if<NoticeSignal>(&message)) {
             if (workers_) workers_->signal_all(notice->signal);
+        } else if (const auto* dying = std::get_if<PeerDying>(&message)) {
+            if (workers_ && dying->round == round_.round) workers_->peer_died(dying->life);
         } else if (const auto* stop = std::get_if<Stop>(&message)) {
             cause_ = stop->cause;
             handle(AgentEvent::stop_ordered);
@@ -282,6 +258,7 @@ class Agent::Impl {
         workers_.emplace(context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
                          RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
                                      .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
+                                     .on_dying = [this](const WorkerDying& dying) { client_->send(dying); },
                                      .on_word = [this](const std::string& text) { explain(text); }});
         explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
@@ -299,13 +276,13 @@ class Agent::Impl {
     }
 
     void report_gone() {
-        const auto& failure = workers_->failure();
-        if (failure) own_failure_ = failure;
+        const Failure* failure = workers_->failure();
+        if (failure != nullptr) own_failure_ = *failure;
         client_->send(WorkersGone{.round = round_.round,
                                   .all_zero = workers_->all_zero(),
                                   .progressed = workers_->progressed(),
-                                  .failed = failure.has_value(),
-                                  .failure = failure.value_or(Failure{})});
+                                  .failed = failure != nullptr,
+                                  .failure = failure != nullptr ? *failure : Failure{}});
         limit_finish({});
     }
 
@@ -394,7 +371,8 @@ class Agent::Impl {
         facts.survivors = survivors;
         console_.say(failure_report(facts));
         if (options_.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return;
-        const bool ours = workers_ && workers_->failure() && workers_->failure()->rank == cause.rank;
+        const bool ours =
+            workers_ && workers_->failure() != nullptr && workers_->failure()->rank == cause.rank;
         const std::string trouble =
             write_root_cause(options_.own_error_file, cause, ours ? workers_->error_file_text() : "");
         if (!trouble.empty()) console_.say(trouble);

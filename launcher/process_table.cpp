@@ -22,6 +22,7 @@ constexpr std::size_t kMaxLine = 2048;
 // In the words of /proc/<pid>/stat behind the command: the state is number 0.
 constexpr int kParentWord = 1;
 constexpr int kGroupWord = 2;
+constexpr int kFlagsWord = 6;
 constexpr int kStartTimeWord = 19;
 
 std::string read_line(const std::filesystem::path& path) {
@@ -73,6 +74,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view line) {
         const std::string_view text = take_word(rest);
         const bool understood = word == kParentWord      ? parse(text, process.parent)
                                 : word == kGroupWord     ? parse(text, process.process_group)
+                                : word == kFlagsWord     ? parse(text, process.flags)
                                 : word == kStartTimeWord ? parse(text, process.start_time)
                                                          : true;
         if (!understood) return std::nullopt;

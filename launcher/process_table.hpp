@@ -23,6 +23,7 @@ struct ProcessStat {
     char state = '?';     // R running, S sleeping, D in an uninterruptible wait, T stopped, Z ended, …
     pid_t parent = 0;
     pid_t process_group = 0;
+    std::uint32_t flags = 0;       // of its main thread: PF_…, include/linux/sched.h
     std::uint64_t start_time = 0;  // ticks since boot; with the pid it names one process for good
 
     // It waits only for its parent to look.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "launcher/ending_process.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/failure_hint.hpp"
 #include "launcher/job_cgroup.hpp"
@@ -49,6 +50,8 @@ void RoundWorkers::start() {
     pump_.begin_round(
         {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
     if (has_tty_rank() && ::isatty(STDIN_FILENO) != 0) relay_.emplace(executor_, STDIN_FILENO);
+    watch_ =
+        LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
     // The workers' ends of the streams; closed here once the workers have them.
     std::vector<WorkerStreams> streams;
     std::vector<WorkerSpec> specs;
@@ -61,12 +64,27 @@ void RoundWorkers::start() {
     auto refused = group_.start_all(specs);
     tell_start();
     if (relay_) relay_->start();
-    if (!refused) return;
+    if (!refused) {
+        if (watch_) watch_->start();
+        return;
+    }
     all_zero_ = false;
+    settled_ = true;  // the others have been killed
     Failure failure = failure_of(refused->rank, refused->local_rank, 0);
     failure.exit_code = refused->failure.exit_code;
     failure.message = refused->failure.text;
-    fail(std::move(failure));
+    failures_.add(failure);
+    fail(failure);
+}
+
+void RoundWorkers::stop(int signal) {
+    settle();
+    group_.stop(signal, options_.shutdown_timeout);
+}
+
+void RoundWorkers::kill_now() {
+    settle();
+    group_.kill_now();
 }
 
 WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) const {
@@ -89,6 +107,7 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
     identity.restart_count = place_.restart_count;
     identity.max_restarts = place_.max_restarts;
     identity.restart_reason = place_.restart_reason;
+    if (watch_) identity.life = watch_->seat(local_rank);
 
     Environment environment = options_.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
@@ -131,6 +150,38 @@ bool RoundWorkers::has_tty_rank() const {
     return local_rank >= 0 && local_rank < static_cast<int>(options_.workers.size());
 }
 
+void RoundWorkers::look_for_deaths() {
+    if (!watch_) return;
+    auto deaths = watch_->take();
+    if (deaths.empty()) return;
+    const auto running = group_.running_workers();
+    const auto worker_of = [&](const LifeWatch::Death& death) {
+        return std::find_if(running.begin(), running.end(), [&](const WorkerStatus& worker) {
+            return worker.local_rank == death.local_rank;
+        });
+    };
+    // How the others ended is known, so they are no suspects; perhaps they ended because of these.
+    std::stable_partition(deaths.begin(), deaths.end(),
+                          [&](const auto& death) { return worker_of(death) != running.end(); });
+    for (const LifeWatch::Death& death : deaths) {
+        watch_->announce(death.life);
+        if (settled_) continue;
+        const auto worker = worker_of(death);
+        const bool itself = worker != running.end() && is_ending(worker->pid);
+        const int rank = place_.base_rank + death.local_rank;
+        if (itself) failures_.suspect(rank);
+        if (itself || death.life != 0)
+            events_.on_dying({.round = place_.round, .rank = rank, .life = death.life, .itself = itself});
+    }
+}
+
+// Last look at who ended by itself.
+void RoundWorkers::settle() {
+    if (settled_) return;
+    look_for_deaths();
+    settled_ = true;
+}
+
 void RoundWorkers::ended(const WorkerEnd& end) {
     const bool zero = succeeded(end.status);
     all_zero_ = all_zero_ && zero;
@@ -141,47 +192,52 @@ void RoundWorkers::ended(const WorkerEnd& end) {
         record.core_dumped = signaled->core_dumped;
     }
     record.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(end.wall_time).count();
-    record.manner = end.stopped_by_us ? RankEnd::Manner::stopped
-                    : zero            ? RankEnd::Manner::succeeded
-                                      : RankEnd::Manner::failed;
+    const bool stopped = end.stopped_by_us && !failures_.is_suspect(end.rank);
+    record.manner = stopped ? RankEnd::Manner::stopped
+                    : zero  ? RankEnd::Manner::succeeded
+                            : RankEnd::Manner::failed;
     ends_.push_back(record);
     events_.on_word("rank " + std::to_string(end.rank) + ", pid " + std::to_string(end.pid) + ": " +
                     to_string(end.status) + " after " + std::to_string(record.wall_ms) + " ms" +
-                    (end.stopped_by_us ? ", stopped by ddprun" : ""));
-    if (record.manner != RankEnd::Manner::failed || failure_) return;
+                    (stopped ? ", stopped by ddprun" : ""));
+    if (record.manner != RankEnd::Manner::failed) return;
 
     Failure failure = failure_of(end.rank, end.local_rank, end.pid);
     failure.exit_code = record.exit_code;
     failure.signal = record.signal;
     failure.core_dumped = record.core_dumped;
-    fail(std::move(failure));
-    gather_evidence();
+    const bool first = failures_.first() == nullptr;
+    NodeFailures::Record* kept = failures_.add(failure);
+    if (kept == nullptr) return;
+    if (first) fail(failure);
+    gather_evidence(*kept);
 }
 
-void RoundWorkers::fail(Failure failure) {
-    failure_ = std::move(failure);
-    events_.on_failure(*failure_);
+void RoundWorkers::fail(const Failure& failure) {
+    settle();
+    events_.on_failure(failure);
 }
 
 // What the worker has left behind: its error file, its last words, the kernel's counters.
-void RoundWorkers::gather_evidence() {
-    if (failure_->signal == SIGKILL) {
+void RoundWorkers::gather_evidence(NodeFailures::Record& record) {
+    Failure& failure = record.failure;
+    if (failure.signal == SIGKILL) {
         OomSources sources = oom_sources();
-        sources.worker_cgroup = runner_.worker_cgroup(failure_->local_rank);
+        OomCounters before = oom_before_;
+        sources.worker_cgroup = runner_.worker_cgroup(failure.local_rank);
         // Made for this worker, its cgroup counts from zero.
-        if (!sources.worker_cgroup.empty()) oom_before_.worker_kills = 0;
-        failure_->hint = explain_kill(oom_before_, read_oom_counters(sources));
+        if (!sources.worker_cgroup.empty()) before.worker_kills = 0;
+        failure.hint = explain_kill(before, read_oom_counters(sources));
     }
-    const std::string& path = error_files_.at(static_cast<std::size_t>(failure_->local_rank));
+    const std::string& path = error_files_.at(static_cast<std::size_t>(failure.local_rank));
     if (auto error = path.empty() ? std::nullopt : read_error_file(path)) {
-        failure_->error_message = error->message;
-        failure_->traceback = error->traceback;
-        error_file_text_ = error->file;
+        failure.error_message = error->message;
+        failure.traceback = error->traceback;
+        record.error_file_text = error->file;
     }
     ++open_steps_;
-    pump_.last_lines(failure_->local_rank, [self = self_](std::vector<std::string> lines) {
+    pump_.last_lines(failure.local_rank, [self = self_, &failure](std::vector<std::string> lines) {
         if (*self == nullptr) return;
-        Failure& failure = *(*self)->failure_;
         failure.last_lines = std::move(lines);
         if (failure.hint.empty()) failure.hint = failure_hint(failure);
         (*self)->step_done();
@@ -190,6 +246,7 @@ void RoundWorkers::gather_evidence() {
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
+    watch_.reset();
     if (relay_) relay_->finish();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
@@ -202,6 +259,16 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
 
 void RoundWorkers::step_done() {
     if (--open_steps_ == 0) events_.on_gone(unkillable_);
+}
+
+const Failure* RoundWorkers::failure() const {
+    const auto* record = failures_.first();
+    return record == nullptr ? nullptr : &record->failure;
+}
+
+std::string RoundWorkers::error_file_text() const {
+    const auto* record = failures_.first();
+    return record == nullptr ? std::string() : record->error_file_text;
 }
 
 Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {

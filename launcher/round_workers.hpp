@@ -14,6 +14,8 @@
 
 #include "launcher/kill_cause.hpp"
 #include "launcher/launch_options.hpp"
+#include "launcher/life_watch.hpp"
+#include "launcher/node_failures.hpp"
 #include "launcher/output_pump.hpp"
 #include "launcher/terminal_relay.hpp"
 #include "launcher/worker_group.hpp"
@@ -29,6 +31,8 @@ struct RoundEvents {
     std::function<void(const Failure&)> on_failure;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
+    // A worker ends, as is seen long before its end is known. Not after on_failure, stop() or kill_now().
+    std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
     // What happens, in words, for who wants to follow it.
     std::function<void(const std::string&)> on_word = [](const std::string&) {};
 };
@@ -44,8 +48,13 @@ class RoundWorkers {
     void start();
 
     void signal_all(int signal) { group_.signal_all(signal); }
-    void stop(int signal) { group_.stop(signal, options_.shutdown_timeout); }
-    void kill_now() { group_.kill_now(); }
+    void stop(int signal);
+    void kill_now();
+
+    // A life was lost on another node.
+    void peer_died(std::uint64_t life) {
+        if (watch_) watch_->announce(life);
+    }
 
     // The launcher's terminal has another size (SIGWINCH).
     void window_changed() {
@@ -60,19 +69,22 @@ class RoundWorkers {
     const std::vector<RankEnd>& ends() const { return ends_; }
     // All of them, by local rank.
     std::vector<WorkerStatus> status() const;
-    // The first failure of this node; when on_gone comes, with what could be found out about it.
-    const std::optional<Failure>& failure() const { return failure_; }
+    // The first failure of this node, nullptr without one. When on_gone comes, with what could be found out
+    // about it; and it may be another one then than on_failure told of, see NodeFailures.
+    const Failure* failure() const;
     // The error file of that worker as it is; empty without one.
-    const std::string& error_file_text() const { return error_file_text_; }
+    std::string error_file_text() const;
 
   private:
     WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
     void tell_start();
     void lend_streams(WorkerSpec& spec) const;
     bool has_tty_rank() const;
+    void look_for_deaths();
+    void settle();
     void ended(const WorkerEnd& end);
-    void fail(Failure failure);
-    void gather_evidence();
+    void fail(const Failure& failure);
+    void gather_evidence(NodeFailures::Record& record);
     void group_gone(const std::vector<UnkillableWorker>& unkillable);
     void step_done();
     Failure failure_of(int rank, int local_rank, pid_t pid) const;
@@ -86,13 +98,14 @@ class RoundWorkers {
     RoundEvents events_;
     std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
     WorkerGroup group_;
+    std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
     OomCounters oom_before_;
     std::string progress_before_;
     std::vector<std::string> error_files_;  // by local rank
     std::vector<RankEnd> ends_;
     std::vector<UnkillableWorker> unkillable_;
-    std::optional<Failure> failure_;
-    std::string error_file_text_;
+    NodeFailures failures_;
+    bool settled_ = false;  // a failure was told, or the workers to end: whoever ends now is no suspect
     bool all_zero_ = true;
     int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
     // Answers of the pump may come when the round is no more.

@@ -5,7 +5,8 @@
 //         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
 //         Restarting?)?)+ → RankEnds* → Finish → Goodbye
 // or Refused at any time before the first RoundReady. RankEnds also go before WorkersSucceeded and
-// WorkersGone, and NoticeSignal goes both ways while a round runs.
+// WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and before what they may be
+// the cause of, WorkerDying comes from an agent and PeerDying goes to the others.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +45,8 @@ struct Failure {
 struct RankEnd {
     enum class Manner {
         succeeded,  // exit code 0, and nobody had told it to end
-        failed,     // by itself: the first failure, or one that came too before it was told to end
+        failed,     // by itself: the first failure, or one that came too before it was told to end, even if
+                    // that showed only later
         stopped,    // after ddprun had told it to
         lost,       // with its node: nothing is known
     };
@@ -100,6 +102,17 @@ struct WorkerFailed {
     int round = 0;
     Failure failure;
     bool operator==(const WorkerFailed&) const = default;
+};
+
+// A process of the worker ends, or has ended, that others may be waiting for (see LifeTable). That is no
+// failure yet, but tells who died first when failures come: how a large process ended is known only long
+// after those who relied on it have failed.
+struct WorkerDying {
+    int round = 0;
+    int rank = 0;
+    std::uint64_t life = 0;  // by which the others know it; 0: they do not
+    bool itself = false;     // it is the worker itself, so how the worker ends is decided
+    bool operator==(const WorkerDying&) const = default;
 };
 
 // The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer.
@@ -174,7 +187,14 @@ struct RoundReady {
     bool operator==(const RoundReady&) const = default;
 };
 
-// Stop the node's workers now; `cause` is the job's first failure.
+// The process of this life, on another node, ends or has ended; tell your workers.
+struct PeerDying {
+    int round = 0;
+    std::uint64_t life = 0;
+    bool operator==(const PeerDying&) const = default;
+};
+
+// Stop the node's workers now; `cause` is the job's first failure, as far as is known.
 struct Stop {
     int round = 0;
     Failure cause;
@@ -206,8 +226,8 @@ struct Finish {
 };
 
 using ControlMessage =
-    std::variant<Hello, WorkersSucceeded, WorkerFailed, AgentSignalled, WorkersGone, RankEnds, NoticeSignal,
-                 Goodbye, Refused, Waiting, RoundReady, Stop, Restarting, Finish>;
+    std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
+                 NoticeSignal, Goodbye, Refused, Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
 
 // Limits of the texts and lists above, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;

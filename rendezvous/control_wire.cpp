@@ -74,6 +74,12 @@ void fields(auto& visit, auto& m, const WorkerFailed*) {
     visit("round", m.round);
     visit("failure", m.failure);
 }
+void fields(auto& visit, auto& m, const WorkerDying*) {
+    visit("round", m.round);
+    visit("rank", m.rank);
+    visit("life", m.life);
+    visit("itself", m.itself);
+}
 void fields(auto& visit, auto& m, const AgentSignalled*) {
     visit("round", m.round);
     visit("signal", m.signal);
@@ -115,6 +121,10 @@ void fields(auto& visit, auto& m, const RoundReady*) {
     visit("restart_count", m.restart_count);
     visit("max_restarts", m.max_restarts);
     visit("restart_reason", m.restart_reason, kMaxReasonText);
+}
+void fields(auto& visit, auto& m, const PeerDying*) {
+    visit("round", m.round);
+    visit("life", m.life);
 }
 void fields(auto& visit, auto& m, const Stop*) {
     visit("round", m.round);
@@ -204,6 +214,14 @@ struct Reader {
         if (found != nullptr) flag = *found;
         return found != nullptr;
     }
+    static bool from_json(const json::value& from, std::uint64_t& number, std::size_t) {
+        // Which of the two the parser takes depends on the size.
+        const std::uint64_t* large = from.if_uint64();
+        const std::int64_t* small = from.if_int64();
+        if (large == nullptr && (small == nullptr || *small < 0)) return false;
+        number = large != nullptr ? *large : static_cast<std::uint64_t>(*small);
+        return true;
+    }
     template <class T>
     requires std::integral<T>
     static bool from_json(const json::value& from, T& number, std::size_t) {
@@ -250,13 +268,10 @@ struct Reader {
 
 // In the order of ControlMessage's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {
-    "hello",         "workers_succeeded",
-    "worker_failed", "agent_signalled",
-    "workers_gone",  "rank_ends",
-    "notice_signal", "goodbye",
-    "refused",       "waiting",
-    "round_ready",   "stop",
-    "restarting",    "finish"};
+    "hello",        "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled",
+    "workers_gone", "rank_ends",         "notice_signal", "goodbye",      "refused",
+    "waiting",      "round_ready",       "peer_dying",    "stop",         "restarting",
+    "finish"};
 
 template <std::size_t Index = 0>
 boost::system::result<ControlMessage> read_as(std::size_t index, const json::value& object) {

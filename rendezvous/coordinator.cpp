@@ -52,6 +52,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     if (const auto* failed = std::get_if<WorkerFailed>(&message)) {
         return receive_failure(*node, failed->round, failed->failure, now);
     }
+    if (const auto* dying = std::get_if<WorkerDying>(&message)) return receive_dying(*node, *dying);
     if (const auto* signalled = std::get_if<AgentSignalled>(&message))
         return receive_signal(*node, *signalled, now);
     if (const auto* notice = std::get_if<NoticeSignal>(&message)) {
@@ -111,11 +112,14 @@ Coordinator::Outbox Coordinator::start_round(TimePoint now) {
     awaited_ = nodes_.size();
     round_start_ = now;
     progressed_ = false;
+    suspects_.clear();
+    deaths_told_ = 0;
     std::vector<NodeShare> shares;
     for (auto& [rank, node] : nodes_) {
         shares.push_back({node.hello.local_world_size, node.hello.role});
         node.ended = node.all_zero = false;
         node.ends.clear();
+        node.suspects = 0;
     }
     std::vector<NodeRanks> ranks = map_ranks(shares);
 
@@ -142,6 +146,22 @@ Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure 
     failure.node_rank = node.hello.node_rank;
     failure.host = node.hello.host;
     return first_failure(std::move(failure), now);
+}
+
+Coordinator::Outbox Coordinator::receive_dying(Node& node, const WorkerDying& dying) {
+    if (dying.round != round_ || state_ != State::running) return {};
+    if (dying.itself && node.suspects < node.hello.local_world_size &&
+        suspects_.try_emplace({node.hello.node_rank, dying.rank}, suspects_.size()).second) {
+        ++node.suspects;
+    }
+    if (dying.life == 0 || deaths_told_ + nodes_.size() > kMaxDeathsTold) return {};
+    Outbox out;
+    for (const auto& [rank, other] : nodes_) {
+        if (&other != &node && other.connected && !other.ended)
+            out.push_back({other.connection, PeerDying{round_, dying.life}});
+    }
+    deaths_told_ += out.size();
+    return out;
 }
 
 Coordinator::Outbox Coordinator::receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now) {
@@ -185,14 +205,20 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
     return {};
 }
 
-// The first failure was told at once; what its worker wrote has been gathered since.
+// The first failure was told at once; what its worker wrote has been gathered since, and how those ended that
+// may have been before it.
 void Coordinator::add_evidence(const Node& node, Failure failure) {
-    const bool same = cause_ && cause_->kind == Failure::Kind::worker_failed &&
-                      cause_->node_rank == node.hello.node_rank && cause_->rank == failure.rank;
-    if (!same) return;
+    if (!cause_ || cause_->kind != Failure::Kind::worker_failed) return;
     failure.node_rank = node.hello.node_rank;
     failure.host = node.hello.host;
-    cause_ = std::move(failure);
+    const bool same = cause_->node_rank == failure.node_rank && cause_->rank == failure.rank;
+    if (same || place_among_suspects(failure) < place_among_suspects(*cause_)) cause_ = std::move(failure);
+}
+
+// Behind all of them for one that is none.
+std::size_t Coordinator::place_among_suspects(const Failure& failure) const {
+    const auto suspect = suspects_.find({failure.node_rank, failure.rank});
+    return suspect == suspects_.end() ? suspects_.size() : suspect->second;
 }
 
 Coordinator::Outbox Coordinator::first_failure(Failure failure, TimePoint now) {

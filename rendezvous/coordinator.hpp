@@ -1,7 +1,12 @@
 // Coordinator: the one decision-maker of a job. Pure: messages and times come in, messages go out.
 //
-// It decides who takes part, assigns ranks, names the first failure (by order of receipt), and says when the
-// job is over. It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
+// It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
+//
+// The first failure is the first that an agent told of; it stops the job at once. But if it is a worker's,
+// and another worker had been seen to end before, and that one's end, once known, is a failure too, then
+// this was the first: what takes long is the kernel's work on a large process, not the news of its death.
+//
+// It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
 // tick() at next_deadline(). It never blocks, reads no clock, and knows nothing of sockets, workers or grace
 // periods.
@@ -20,6 +25,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/control_message.hpp"
@@ -54,6 +60,9 @@ class Coordinator {
     // … and on changes no more often than this.
     static constexpr std::chrono::milliseconds kStatusPeriod{1'000};
     static constexpr int kMaxWorkersPerNode = 4096;
+    // Messages in a round by which agents hear of single deaths elsewhere; of more their workers hear when
+    // connections close.
+    static constexpr std::size_t kMaxDeathsTold = 100'000;
 
     Coordinator(CoordinatorOptions options, TimePoint now);
 
@@ -78,15 +87,18 @@ class Coordinator {
         bool ended = false;  // succeeded, while the round runs; gone, while it stops
         bool all_zero = false;
         std::vector<RankEnd> ends;  // of this round's workers
+        int suspects = 0;           // likewise
     };
 
     Outbox receive_hello(ConnectionId from, const Hello& hello, TimePoint now);
     Outbox receive_failure(Node& node, int round, Failure failure, TimePoint now);
+    Outbox receive_dying(Node& node, const WorkerDying& dying);
     Outbox receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now);
     Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
     std::optional<Refused> reason_to_refuse(const Hello& hello) const;
     Outbox start_round(TimePoint now);
     void add_evidence(const Node& node, Failure failure);
+    std::size_t place_among_suspects(const Failure& failure) const;
     Outbox first_failure(Failure failure, TimePoint now);
     Outbox node_ended(Node& node, TimePoint now);
     Outbox all_ended(TimePoint now);
@@ -118,6 +130,9 @@ class Coordinator {
     bool progressed_ = false;
     bool restart_cancelled_ = false;  // the user wants the job to end
     std::optional<Failure> cause_;
+    // Node and rank of workers that were seen to end while the round ran, with their places in that order.
+    std::map<std::pair<int, int>, std::size_t> suspects_;
+    std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/error.hpp"
+#include "rendezvous/life_table.hpp"
 
 namespace ddprun {
 namespace {
@@ -126,8 +127,11 @@ Environment worker_environment(const Environment& parent, const WorkerIdentity& 
     set("TORCHELASTIC_USE_AGENT_STORE", "True");
     set("DDPRUN_RUN_ID", identity.job_id);
     set("DDPRUN_ROUND", std::to_string(identity.round));
-    environment.erase("DDPRUN_RESTART_REASON");  // perhaps an outer job's
+    // Perhaps an outer job's.
+    environment.erase("DDPRUN_RESTART_REASON");
+    environment.erase(kLifeVariable);
     if (!identity.restart_reason.empty()) set("DDPRUN_RESTART_REASON", identity.restart_reason);
+    if (!identity.life.empty()) set(kLifeVariable, identity.life);
     environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     environment.emplace("NCCL_ASYNC_ERROR_HANDLING", "1");
     return environment;

@@ -6,8 +6,8 @@
 //   ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
 //   TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE=True TORCH_NCCL_ASYNC_ERROR_HANDLING (kept if set, else
 //   1) and NCCL_ASYNC_ERROR_HANDLING (likewise, for PyTorch before 2.2)
-// and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND, and from
-// the second round on DDPRUN_RESTART_REASON.
+// and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND, from the
+// second round on DDPRUN_RESTART_REASON, and DDPRUN_LIFE (see life_table.hpp) where the worker has a slot.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,7 @@ struct WorkerIdentity {
     int restart_count = 0;
     int max_restarts = 0;
     std::string restart_reason;  // why there is a round after the first; DDPRUN_RESTART_REASON
+    std::string life;            // the worker's place in the agent's LifeTable; empty: none
 };
 
 // The parent's environment with the identity written over it.

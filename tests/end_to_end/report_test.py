@@ -179,6 +179,77 @@ class Output(EndToEndTest):
             self.assertIn(plain.name, err)
 
 
+class SlowDeaths(EndToEndTest):
+    """Workers so large that they end long after those who heard of their death from the agents."""
+
+    def run_victim(self, victim, *end, nnodes=1, nproc=3, flags=(), others=("exit", "3"), begin=("live", 7)):
+        with tempfile.TemporaryDirectory() as folder:
+            mark = os.path.join(folder, "mark")
+            result_file = os.path.join(folder, "result.json")
+            port = free_port()
+            agents = [self.launch(
+                "--nnodes", nnodes, "--node-rank", rank, "--nproc-per-node", nproc, "--master-addr", "127.0.0.1",
+                "--master-port", port, "--result-file", result_file, *flags, *worker(
+                    "--only-rank", victim, "hold", 512, *begin, "say", "ready", "wait-for-file", mark, *end, "else",
+                    "say", "ready", "wait-for-death", *others)) for rank in range(nnodes)]
+            for agent in agents:
+                agent.wait_for_line("^ready$", nproc)
+            with open(mark, "w", encoding="utf-8"):
+                pass
+            codes = {agent.wait() for agent in agents}
+            self.assertEqual(len(codes), 1, [agent.err() for agent in agents])
+            with open(result_file, encoding="utf-8") as file:
+                return codes.pop(), agents, json.load(file)
+
+    def assert_culprit(self, victim, ended, code, run):
+        found, agents, result = run
+        for agent in agents:
+            self.assertRegex(agent.err(), f"first failure: rank {victim} .*: {ended}\n")
+            self.assertNotRegex(agent.err(), "(?m)^ddprun:   rank.*signal 9")
+        self.assertEqual(found, code)
+        self.assertEqual((result["first_failure"]["rank"], result["exit_code"]), (victim, code))
+        self.assertEqual([rank["manner"] for rank in result["ranks"] if rank["rank"] == victim], ["failed"])
+        self.assertLessEqual({rank["exit_code"] for rank in result["ranks"]}, {code, 3, 128 + signal.SIGTERM})
+
+    def test_the_killed_one_is_the_culprit_on_one_node_and_on_two(self):
+        rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "3"))
+        for nnodes in (1, 2):
+            for number in range(rounds):
+                victim = number % (3 * nnodes)
+                run = self.run_victim(victim, "complain", "my last words", "signal", 9, nnodes=nnodes)
+                self.assert_culprit(victim, r"signal 9 \(SIGKILL\)", 137, run)
+                for agent in run[1]:
+                    self.assertIn("my last words", agent.err())
+                    self.assertRegex(agent.err(), "hint: .*OOM")
+                    self.assertIn("failed too, exit code 3", agent.err())
+
+    def test_one_that_exits_with_a_code_is_the_culprit_too(self):
+        run = self.run_victim(1, "write-error-file", "flat", "its own words", "exit", 9)
+        self.assert_culprit(1, "exit code 9", 9, run)
+        self.assertIn("its own words", run[1][0].err())
+
+    def test_one_that_exits_with_zero_is_none(self):
+        code, agents, result = self.run_victim(1, "exit", 0)
+        self.assertEqual(code, 3)
+        self.assertRegex(agents[0].err(), "first failure: rank [02] .*: exit code 3\n")
+        self.assertEqual([rank["manner"] for rank in result["ranks"] if rank["rank"] == 1], ["succeeded"])
+
+    def test_a_worker_whose_child_died_and_that_goes_on_is_none(self):
+        code, agents, _ = self.run_victim(1, "fork", "live", 8, "signal", 9, "end", "ready-then-wait", begin=())
+        self.assertEqual(code, 3)
+        self.assertRegex(agents[0].err(), "first failure: rank [02] .*: exit code 3\n")
+        self.assertRegex(agents[0].err(), r"rank 1 .*stopped by ddprun, signal 15 \(SIGTERM\)")
+
+    def test_a_death_alone_ends_no_job(self):
+        code, agents, _ = self.run_victim(1, "exit", 0, nnodes=2, others=("exit", "0"))
+        self.assertEqual((code, agents[0].err()), (0, ""))
+
+    def test_the_restart_is_because_of_the_culprit(self):
+        _, agents, result = self.run_victim(2, "signal", 9, flags=("--max-restarts", 1))
+        self.assertRegex(agents[0].err(), r"ddprun: rank 2 on node 0 \(.+\): signal 9; restart 1 of 1")
+        self.assertRegex(result["restarts"][0]["reason"], "rank 2 .* signal 9")
+
+
 class Wrapping(EndToEndTest):
     def test_a_command_in_front_of_some_ranks(self):
         code, out, _ = self.run_job("--nproc-per-node", 3, "--wrap", "0,2:env WRAPPED=%r/%l", *shell(

@@ -41,9 +41,15 @@
 //   save-on-term PATH   prints "ready"; on SIGTERM waits until PATH exists, prints "saved" and exits 0
 //   fail-when-file PATH prints "ready", waits until PATH exists (in a folder that is there) and exits with 7
 //   wait-for-file PATH  waits until PATH exists, then goes on with the next mode
+//   live N              a thread takes the slot that DDPRUN_LIFE names, under the life N (0: without having
+//                       named it yet); goes on with the next mode when it has
+//   wait-for-death      takes the slot that DDPRUN_LIFE names, as `live RANK+1000` does; waits until a lost
+//                       life is announced, then goes on with the next mode
+//   hold MIB            uses that much memory, which the kernel has to free when the process ends
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -55,8 +61,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "rendezvous/life_table.hpp"
+#include "rendezvous/robust_futex.hpp"
 
 namespace {
 
@@ -257,6 +268,52 @@ void wait_for_file(const std::string& path) {
     ::close(watch);
 }
 
+ddprun::LifeSeat own_seat() {
+    const char* text = std::getenv(ddprun::kLifeVariable);
+    const auto seat = ddprun::parse_life_seat(text == nullptr ? "" : text);
+    if (!seat) refuse("DDPRUN_LIFE names no slot");
+    return *seat;
+}
+
+ddprun::LifeTable own_table() {
+    auto table = ddprun::LifeTable::open(own_seat());
+    if (!table) refuse("cannot open the table that DDPRUN_LIFE names");
+    return std::move(*table);
+}
+
+// The thread holds the slot as long as the process lives.
+void live(std::uint64_t life) {
+    std::promise<bool> claimed;
+    auto holds = claimed.get_future();
+    std::thread([life, claimed = std::move(claimed)]() mutable {
+        auto table = own_table();
+        const int slot = own_seat().slot;
+        const ddprun::RobustFutex futex(table.word(slot));
+        claimed.set_value(futex.set() && table.claim(slot, life));
+        wait_for_ever();
+    }).detach();
+    if (!holds.get()) refuse("cannot claim the slot");
+}
+
+void wait_for_death() {
+    const char* rank = std::getenv("RANK");
+    live(static_cast<std::uint64_t>(to_number(rank == nullptr ? "0" : rank)) + 1000);
+    const auto table = own_table();
+    const int slot = own_seat().slot;
+    while (true) {
+        const std::uint32_t rung = table.rung(slot);
+        if (table.lost_count() > 0) return;
+        table.sleep_on_bell(slot, rung);
+    }
+}
+
+void hold_memory(int mebibytes) {
+    const std::size_t size = static_cast<std::size_t>(mebibytes) << 20;
+    void* memory =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) refuse("not enough memory");
+}
+
 [[noreturn]] void save_on_term(const std::string& path) {
     await_term();
     wait_for_file(path);
@@ -344,6 +401,12 @@ void act(const std::string& mode, const Arguments& arguments, std::size_t& at) {
         start_child(arguments, at);
     } else if (mode == "save-on-term") {
         save_on_term(take(arguments, at));
+    } else if (mode == "live") {
+        live(static_cast<std::uint64_t>(to_number(take(arguments, at))));
+    } else if (mode == "wait-for-death") {
+        wait_for_death();
+    } else if (mode == "hold") {
+        hold_memory(to_number(take(arguments, at)));
     } else if (mode == "wait-for-file") {
         wait_for_file(take(arguments, at));
     } else if (mode == "fail-when-file") {

@@ -52,6 +52,7 @@ std::vector<ControlMessage> samples() {
     return {hello,
             WorkersSucceeded{2},
             WorkerFailed{2, sample_failure()},
+            WorkerDying{2, 12, 0xffff'ffff'ffff'fffe, true},
             AgentSignalled{2, 15},
             WorkersGone{2, true, true, true, sample_failure()},
             RankEnds{2, {sample_end(), sample_end()}},
@@ -60,6 +61,7 @@ std::vector<ControlMessage> samples() {
             Refused{"no", 77},
             Waiting{1, 3, {1, 2}},
             ready,
+            PeerDying{2, 17},
             Stop{2, sample_failure()},
             Restarting{sample_failure(), 1, 3, 500},
             finish};
@@ -122,6 +124,10 @@ TEST_CASE("what is no control message is refused") {
         R"({"type":"rank_ends","round":0,"ends":[1]})",
         R"({"type":"waiting","joined":1,"expected":2,"missing":[99999999999]})",
         R"({"type":"waiting","joined":1,"expected":2,"missing":["a"]})",
+        R"({"type":"peer_dying","round":0,"life":-1})",
+        R"({"type":"peer_dying","round":0,"life":18446744073709551616})",
+        R"({"type":"peer_dying","round":0,"life":1.5})",
+        R"({"type":"worker_dying","round":0,"rank":1,"life":2})",
         R"({"type":"goodbye"} trailing)",
     };
     for (const std::string& text : bad) {

@@ -25,10 +25,17 @@ struct Simulation {
     struct Agent {
         int workers = 1;
         std::uint64_t connection = 0;
-        bool dead = false, stopped = false, said_gone = false, succeeded = false;
+        bool dead = false, stopped = false, said_gone = false, succeeded = false, told_failure = false;
+        std::set<std::uint64_t> lost_peers;
         std::optional<RoundReady> round;
         std::optional<Stop> stop;
         std::optional<Finish> finish;
+    };
+
+    // A worker that was seen to end while the round ran.
+    struct Suspect {
+        int node = 0, rank = 0;
+        bool fails = false;
     };
 
     int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
@@ -43,9 +50,17 @@ struct Simulation {
                     CHECK(ready->restart_count <= max_restarts);
                     agent.round = *ready;
                     agent.stop.reset();
-                    agent.said_gone = agent.succeeded = false;
+                    agent.said_gone = agent.succeeded = agent.told_failure = false;
+                    agent.lost_peers.clear();
                 }
-                if (std::holds_alternative<Restarting>(outgoing.message)) first.reset();
+                if (const auto* restarting = std::get_if<Restarting>(&outgoing.message)) {
+                    restart_causes.push_back(restarting->cause);
+                }
+                if (const auto* peer = std::get_if<PeerDying>(&outgoing.message)) {
+                    CHECK(peer->round == agent.round->round);
+                    CHECK(agent.lost_peers.insert(peer->life).second);
+                    CHECK(peer->life / 100 != static_cast<std::uint64_t>(&agent - agents.data()) + 1);
+                }
                 if (const auto* stop = std::get_if<Stop>(&outgoing.message)) agent.stop = *stop;
                 if (const auto* finish = std::get_if<Finish>(&outgoing.message)) agent.finish = *finish;
             }
@@ -76,31 +91,97 @@ struct Simulation {
         }
         if (agent.stop && !agent.said_gone) {
             agent.said_gone = true;
-            return deliver(
-                coordinator->receive(agent.connection, gone(agent.round->round, pick(0, 1) == 0), now));
+            deliver(coordinator->receive(agent.connection, gone_with_evidence(index), now));
+            return check_restart();
         }
         if (agent.said_gone || agent.succeeded || agent.stop) return;
         const int what = pick(0, 199);
         if (what == 0) {
             agent.dead = true;
-            note_first(Failure::Kind::node_lost, index);
+            note_first(Failure::Kind::node_lost, index, -1);
             deliver(coordinator->closed(agent.connection, now));
         } else if (what == 1) {
-            note_first(Failure::Kind::worker_failed, index);
+            note_first(Failure::Kind::worker_failed, index, agent.round->base_rank);
+            agent.told_failure = true;
+            for (Suspect& suspect : suspects) suspect.fails |= suspect.rank == agent.round->base_rank;
             WorkerFailed failed = failed_with(3, agent.round->base_rank);
             failed.round = agent.round->round;
             deliver(coordinator->receive(agent.connection, failed, now));
         } else if (what == 2) {
-            note_first(Failure::Kind::signalled, index);
+            note_first(Failure::Kind::signalled, index, -1);
             deliver(coordinator->receive(agent.connection, AgentSignalled{agent.round->round, 15}, now));
-        } else if (what < 60) {
+        } else if (what < 20) {
+            die(index, agent.round->base_rank + pick(0, agent.workers - 1));
+        } else if (what < 60 && !suspected(index)) {
             agent.succeeded = true;
             deliver(coordinator->receive(agent.connection, WorkersSucceeded{agent.round->round}, now));
         }
     }
 
-    void note_first(Failure::Kind kind, int node) {
-        if (!first) first = std::pair(kind, node);
+    // A worker ends, or only a process of it.
+    void die(int node, int rank) {
+        Agent& agent = agents[static_cast<std::size_t>(node)];
+        const bool itself = pick(0, 1) == 0;
+        const bool known = std::any_of(suspects.begin(), suspects.end(),
+                                       [rank](const Suspect& suspect) { return suspect.rank == rank; });
+        if (itself && !known && !first) suspects.push_back({node, rank, pick(0, 1) == 0});
+        const std::uint64_t life =
+            pick(0, 3) == 0 ? 0 : (static_cast<std::uint64_t>(node) + 1) * 100 + ++lives % 100;
+        deliver(
+            coordinator->receive(agent.connection, WorkerDying{agent.round->round, rank, life, itself}, now));
+    }
+
+    bool suspected(int node) const {
+        return std::any_of(suspects.begin(), suspects.end(),
+                           [node](const Suspect& suspect) { return suspect.node == node; });
+    }
+
+    // As an agent sends it: the first of its suspects that failed, or else what it has told.
+    WorkersGone gone_with_evidence(int node) {
+        const Agent& agent = agents[static_cast<std::size_t>(node)];
+        WorkersGone message = gone(agent.round->round, pick(0, 1) == 0);
+        const auto suspect = std::find_if(suspects.begin(), suspects.end(), [node](const Suspect& one) {
+            return one.node == node && one.fails;
+        });
+        message.failed = agent.told_failure || suspect != suspects.end();
+        message.failure =
+            failed_with(3, suspect != suspects.end() ? suspect->rank : agent.round->base_rank).failure;
+        message.failure.hint = "evidence";
+        return message;
+    }
+
+    struct First {
+        Failure::Kind kind;
+        int node, rank;
+    };
+
+    void note_first(Failure::Kind kind, int node, int rank) {
+        if (!first) first = First{kind, node, rank};
+    }
+
+    // What the job's first failure is when all that is to be known is known.
+    std::optional<First> true_first() const {
+        if (!first || first->kind != Failure::Kind::worker_failed) return first;
+        const auto suspect =
+            std::find_if(suspects.begin(), suspects.end(), [](const Suspect& one) { return one.fails; });
+        return suspect == suspects.end() ? first : First{first->kind, suspect->node, suspect->rank};
+    }
+
+    void check_cause(const Failure& cause) const {
+        const auto expected = true_first();
+        REQUIRE(expected);
+        CHECK(cause.kind == expected->kind);
+        CHECK(cause.node_rank == expected->node);
+        CHECK(cause.rank == expected->rank);
+        if (cause.kind == Failure::Kind::worker_failed) CHECK(cause.hint == "evidence");
+    }
+
+    void check_restart() {
+        if (restart_causes.empty()) return;
+        for (const Failure& cause : restart_causes) check_cause(cause);
+        restart_causes.clear();
+        first.reset();
+        suspects.clear();
     }
 
     bool over() const {
@@ -113,7 +194,10 @@ struct Simulation {
     std::vector<Agent> agents;
     std::uint64_t last_connection = 0;
     TimePoint now{};
-    std::optional<std::pair<Failure::Kind, int>> first;
+    std::optional<First> first;     // as it was told
+    std::vector<Suspect> suspects;  // in the order in which the coordinator hears of them
+    std::vector<Failure> restart_causes;
+    std::uint64_t lives = 0;
 };
 
 }  // namespace
@@ -134,8 +218,7 @@ TEST_CASE("simulated networks: every job ends, with one truth on every agent") {
             if (!agent.finish) continue;
             CHECK(agent.finish->failed == simulation.first.has_value());
             if (!simulation.first) continue;
-            CHECK(agent.finish->cause.kind == simulation.first->first);
-            CHECK(agent.finish->cause.node_rank == simulation.first->second);
+            simulation.check_cause(agent.finish->cause);
         }
         const int world_size = simulation.agents.front().round->world_size;
         CHECK(static_cast<int>(ranks.size()) == world_size);

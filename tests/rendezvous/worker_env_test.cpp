@@ -71,6 +71,19 @@ TEST_CASE("the worker environment is exactly this table") {
     CHECK(worker_environment({}, example()) == expected);
 }
 
+TEST_CASE("what is only there at times is the worker's own, or not there") {
+    const Environment outer = {{"DDPRUN_LIFE", "1:2:3"}, {"DDPRUN_RESTART_REASON", "an outer job's"}};
+    const Environment without = worker_environment(outer, example());
+    CHECK(without.count("DDPRUN_LIFE") == 0);
+    CHECK(without.count("DDPRUN_RESTART_REASON") == 0);
+    WorkerIdentity identity = example();
+    identity.life = "7:8:1";
+    identity.restart_reason = "rank 1";
+    const Environment with = worker_environment(outer, identity);
+    CHECK(with.at("DDPRUN_LIFE") == "7:8:1");
+    CHECK(with.at("DDPRUN_RESTART_REASON") == "rank 1");
+}
+
 TEST_CASE("the parent's variables go through, and the identity wins over stale ones") {
     const Environment parent = {{"HOME", "/h"},
                                 {"EMPTY", ""},
