@@ -115,22 +115,23 @@ bool is_lost(const boost::system::system_error& error) {
            error.code() == make_error_code(Errc::closed);
 }
 
-std::unique_ptr<Backend> connect(Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, Transport transport,
-                                 const std::optional<NcclSettings>& nccl,
-                                 const CommunicatorOptions& options) {
+// What carries out the operations of `session`, whose settings are there already.
+std::unique_ptr<Backend> connect(Communicator::Session& session, Membership membership, TcpListener listener,
+                                 const PeerMesh::Operation& joining, const Descent& descent) {
+    const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
-                                            options.operation_timeout);
+                                            options.operation_timeout, descent);
+    session.lifeline = &tcp->mesh().lifeline();
     tcp->mesh().give_notice_after(options.notice_after);
     const auto across = ranks_across_hosts(tcp->membership());
     std::optional<ShmSegment> segment;
     if (across && tcp->membership().local_world_size() > 1) {
-        segment = hand_over_segment(tcp->mesh(), transport == Transport::automatic, joining);
+        segment = hand_over_segment(tcp->mesh(), session.transport == Transport::automatic, joining);
     }
-    if (nccl) {
+    if (session.nccl) {
         auto peers =
             std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
-        return join_nccl(std::move(peers), *nccl, joining);
+        return join_nccl(std::move(peers), *session.nccl, joining);
     }
     if (!segment) return tcp;
     if (across->size() == 1)
@@ -144,12 +145,13 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     TcpListener listener(address);
     Join join(*room.store, place.rank, place.world_size, place.generation, process_identity());
     const std::string& host_id = place.host.host_id;
+    auto word = place.life ? AgentWord::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer};
+                      place.host.sockets_per_peer, word ? word->life() : 0};
     Membership membership = join.run(self, deadline);
     room.farewell = std::make_unique<Farewell>(join.farewell());
     auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
-                                options, deadline);
+                                options, deadline, {.word = std::move(word)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -202,6 +204,11 @@ std::chrono::milliseconds read_notice(const Environment& environment) {
     if (error == std::errc() && end == text.data() + text.size() && seconds >= 0)
         return std::chrono::seconds(seconds);
     fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
+}
+
+std::optional<LifeSeat> read_life_seat(const Environment& environment) {
+    const auto found = environment.find(kLifeVariable);
+    return found == environment.end() ? std::nullopt : parse_life_seat(found->second);
 }
 
 std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
@@ -262,7 +269,7 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
                                                     Transport transport,
                                                     const std::optional<NcclSettings>& nccl,
                                                     const CommunicatorOptions& options,
-                                                    Clock::time_point deadline) {
+                                                    Clock::time_point deadline, const Descent& descent) {
     auto session = std::make_unique<Communicator::Session>();
     session->rank = membership.rank;
     session->world_size = membership.world_size();
@@ -277,8 +284,8 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     session->transport = transport;
     session->nccl = nccl;
     session->executor = std::make_unique<Executor>(
-        connect(std::move(membership), std::move(listener), joining, transport, nccl, options),
-        session->world_size);
+        connect(*session, std::move(membership), std::move(listener), joining, descent), session->world_size);
+    session->lifeline->settle();
     return session;
 }
 
@@ -317,7 +324,8 @@ std::unique_ptr<Communicator::Session> open_session_from(const Environment& envi
                       static_cast<std::uint32_t>(found.generation),
                       read_transport(environment),
                       read_host_settings(environment),
-                      read_nccl_settings(environment, options, found.local_rank)};
+                      read_nccl_settings(environment, options, found.local_rank),
+                      read_life_seat(environment)};
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,

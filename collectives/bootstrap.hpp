@@ -17,6 +17,7 @@
 #include "collectives/peer_mesh.hpp"
 #include "collectives/session.hpp"
 #include "rendezvous/endpoint.hpp"
+#include "rendezvous/life_table.hpp"
 #include "rendezvous/store.hpp"
 #include "rendezvous/worker_env.hpp"
 
@@ -47,6 +48,9 @@ Transport read_transport(const Environment& environment);
 // for anything else.
 std::chrono::milliseconds read_notice(const Environment& environment);
 
+// DDPRUN_LIFE; nothing where it is not set, or makes no sense: it only makes news come sooner.
+std::optional<LifeSeat> read_life_seat(const Environment& environment);
+
 // What a rank is told about itself.
 struct Place {
     int rank = 0;
@@ -57,6 +61,7 @@ struct Place {
     Transport transport = Transport::automatic;
     HostSettings host;
     std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
+    std::optional<LifeSeat> life = std::nullopt;      // where its agent watches over it
 };
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session
@@ -70,12 +75,10 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
                                                     const CommunicatorOptions& options);
 
 // For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
-// the one it names for this rank.
-std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    Transport transport,
-                                                    const std::optional<NcclSettings>& nccl,
-                                                    const CommunicatorOptions& options,
-                                                    PeerMesh::Clock::time_point deadline);
+// the one it names for this rank, `descent` whom they come from.
+std::unique_ptr<Communicator::Session> open_session(
+    Membership membership, TcpListener listener, Transport transport, const std::optional<NcclSettings>& nccl,
+    const CommunicatorOptions& options, PeerMesh::Clock::time_point deadline, const Descent& descent = {});
 
 // One rank without peers.
 std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,

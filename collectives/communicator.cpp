@@ -63,7 +63,8 @@ Communicator Communicator::connect(const std::string& url, int rank, int world_s
                       0,
                       read_transport(environment),
                       read_host_settings(environment),
-                      read_nccl_settings(environment, options, -1)};
+                      read_nccl_settings(environment, options, -1),
+                      read_life_seat(environment)};
     return Communicator(open_session(parse_url(url), place, options));
 }
 

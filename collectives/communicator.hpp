@@ -25,8 +25,9 @@
 // Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements.
 //
 // Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
-// status() may be called from any thread. Distinct communicators are independent. Each has one thread of its
-// own, which only watches for failures, and another from the first use of async() on; they block all signals.
+// status() may be called from any thread. Distinct communicators are independent, but that a death ends all
+// of one family (made by split) that the dead rank is in. Each has one thread of its own, which only watches
+// for failures, and another from the first use of async() on; they block all signals.
 //
 // Buffers belong to the caller and must stay valid until the operation has ended. Counts are elements, not
 // bytes. A count of 0 is allowed everywhere and still synchronises as the operation does. Input and output

@@ -16,7 +16,7 @@ class Event {
     void clear() const noexcept;
 
   private:
-    FileDescriptor descriptor_;
+    OwnedDescriptor descriptor_;
 };
 
 }  // namespace ddprun

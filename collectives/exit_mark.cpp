@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <utility>
 
 extern "C" void* __dso_handle;  // the library or program that this is part of
 
@@ -11,7 +12,7 @@ namespace ddprun {
 
 struct ExitMark::Cell {
     std::mutex mutex;
-    std::atomic<std::uint32_t>* mark;  // null when the ExitMark has ended
+    std::function<void()> mark;  // empty when the ExitMark has ended
     pid_t process;
 
     // The handler, with a pointer to a shared_ptr of its own.
@@ -21,12 +22,12 @@ struct ExitMark::Cell {
         // Held by somebody: then the ExitMark is just ending, and exit() must not wait for a thread that may
         // not run any more.
         const std::unique_lock lock(cell.mutex, std::try_to_lock);
-        if (lock && cell.mark != nullptr && cell.process == ::getpid()) cell.mark->store(1);
+        if (lock && cell.mark && cell.process == ::getpid()) cell.mark();
     }
 };
 
-ExitMark::ExitMark(std::atomic<std::uint32_t>& mark) : cell_(std::make_shared<Cell>()) {
-    cell_->mark = &mark;
+ExitMark::ExitMark(std::function<void()> mark) : cell_(std::make_shared<Cell>()) {
+    cell_->mark = std::move(mark);
     cell_->process = ::getpid();
     auto own = std::make_unique<std::shared_ptr<Cell>>(cell_);
     // Unlike atexit(), it passes an argument. Where it fails, an exit looks like a death.

@@ -7,6 +7,7 @@
 #include "collectives/quiet_thread.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
+#include "rendezvous/short_turns.hpp"
 
 namespace ddprun {
 namespace {
@@ -19,18 +20,33 @@ int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
 
 }  // namespace
 
-Lifeline::Lifeline(const Membership& membership, TcpListener listener)
+Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Descent& descent)
     : membership_(membership),
+      word_(descent.word),
       lanes_(membership.lanes()),
+      kin_(descent.elder != nullptr ? descent.elder->kin_ : std::make_shared<Kin>()),
+      ranks_in_elder_(descent.ranks),
+      elder_(descent.elder),
+      mutex_(kin_->mutex),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size()),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
+    for (int rank = 0; rank < membership.world_size(); ++rank) {
+        const auto place = static_cast<std::size_t>(rank);
+        processes_.push_back(elder_ != nullptr ? elder_->processes_[ranks_in_elder_[place]] : rank);
+    }
     thread_ = start_without_signals([this] { run(); });
+    if (word_ != nullptr) word_->add(*this);
+    const std::lock_guard lock(mutex_);
+    kin_->lifelines.push_back(this);
+    for (const int process : kin_->dead) mourn(process);
 }
 
 Lifeline::~Lifeline() {
+    if (word_ != nullptr) word_->remove(*this);
     {
         const std::lock_guard lock(mutex_);
+        std::erase(kin_->lifelines, this);
         stopping_ = true;
     }
     wake_thread_.signal();
@@ -48,6 +64,19 @@ bool Lifeline::has_left_neighbour() const {
     return left_neighbour_came_;
 }
 
+void Lifeline::settle() {
+    const std::lock_guard lock(mutex_);
+    elder_ = nullptr;
+    settled_ = true;
+    tell_kin();
+}
+
+std::optional<Verdict> Lifeline::verdict_of_elder() const {
+    const auto verdict = elder_ != nullptr ? elder_->verdict() : std::nullopt;
+    if (!verdict) return std::nullopt;
+    return passed_on(*verdict, ranks_in_elder_);
+}
+
 std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(arrived_data_.begin(), arrived_data_.end(), [&](const Arrived& arrived) {
@@ -62,12 +91,17 @@ std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
 void Lifeline::on_news(std::function<void()> hook) {
     const std::lock_guard lock(mutex_);
     hook_ = std::move(hook);
+    if (hook_ && !state_.is_quiet()) hook_();
 }
 
 void Lifeline::set_witness(Witness* witness) {
     const std::lock_guard lock(mutex_);
     witness_ = witness;
     tell_witness();
+}
+
+void Lifeline::withdraw_word() {
+    if (word_ != nullptr) word_->withdraw();
 }
 
 void Lifeline::tell_news() const {
@@ -138,7 +172,20 @@ void Lifeline::leave() {
     carry_out(state_.leave());
 }
 
+void Lifeline::life_lost(std::uint64_t life) {
+    {
+        const std::lock_guard lock(mutex_);
+        lost_lives_.push_back(life);
+    }
+    wake_thread_.signal();
+}
+
+bool Lifeline::has_life(int rank, std::uint64_t life) const {
+    return rank != membership_.rank && life != 0 && membership_.member(rank).life == life;
+}
+
 void Lifeline::run() {
+    ask_for_short_turns();
     while (true) {
         std::vector<pollfd> polled = descriptors();
         const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(gate_.next_limit()));
@@ -150,6 +197,7 @@ void Lifeline::run() {
         }
         serve_gate();
         serve_neighbours();
+        serve_lost_lives();
     }
 }
 
@@ -213,12 +261,25 @@ void Lifeline::serve_neighbours() {
         lost.push_back(neighbour.link.peer());
         return true;
     });
-    for (const int peer : lost) {
-        const bool unexpected = !state_.left_after(peer);
-        const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(peer) : std::nullopt;
-        carry_out(cause ? state_.declare(*cause) : state_.lost(peer));
-    }
+    for (const int peer : lost) judge_loss(peer, kConnectionsClosed);
     if (!lost.empty()) tell_news();
+}
+
+void Lifeline::serve_lost_lives() {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint64_t life : std::exchange(lost_lives_, {})) {
+        for (int rank = 0; rank < membership_.world_size(); ++rank) {
+            if (!has_life(rank, life)) continue;
+            judge_loss(rank, kProcessEnded);
+            tell_news();
+        }
+    }
+}
+
+void Lifeline::judge_loss(int rank, std::string_view how) {
+    const bool unexpected = !state_.left_after(rank);
+    const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(rank) : std::nullopt;
+    carry_out(cause ? state_.declare(*cause) : state_.lost(rank, how));
 }
 
 bool Lifeline::read_from(Neighbour& neighbour) {
@@ -246,12 +307,39 @@ void Lifeline::tell_witness() {
 }
 
 void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
+    if (state_.verdict()) withdraw_word();
     tell_witness();
     for (const auto& sending : sendings) {
         for (Neighbour& neighbour : neighbours_) {
             if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);
         }
     }
+    tell_kin();
+}
+
+void Lifeline::tell_kin() {
+    const auto& verdict = state_.verdict();
+    if (!verdict || !settled_ || std::exchange(kin_know_, true)) return;
+    if (verdict->code != CollectiveErrorCode::peer_died) return;
+    for (const int culprit : verdict->culprits) {
+        const auto rank = static_cast<std::size_t>(culprit);
+        if (rank >= processes_.size()) continue;
+        kin_->dead.push_back(processes_[rank]);
+        for (Lifeline* other : kin_->lifelines) {
+            if (other != this) other->mourn(processes_[rank]);
+        }
+    }
+}
+
+void Lifeline::mourn(int process) {
+    const auto found = std::find(processes_.begin(), processes_.end(), process);
+    if (found == processes_.end() || state_.verdict()) return;
+    const int rank = static_cast<int>(found - processes_.begin());
+    carry_out(state_.declare(
+        {CollectiveErrorCode::peer_died,
+         {rank},
+         "rank " + std::to_string(rank) + " died: a communicator that has it, too, ended by that"}));
+    tell_news();
 }
 
 void Lifeline::send(Neighbour& neighbour, const Notice& notice) {

@@ -10,6 +10,10 @@
 // up and exits has told the culprit's name before its own connections close, and is never taken for the
 // culprit.
 //
+// It also hears by the agent's word of ranks whose process died (agent_word.hpp), which is sooner than by
+// their connections; what had arrived on these counts first. Once the communicator has ended, this rank
+// withdraws from the agent's word, since that would overtake the notice of why it gave up.
+//
 // All public members may be called from any thread; wait() and take_data() from the one that runs the
 // operations. Blocks all signals in its thread.
 #pragma once
@@ -19,11 +23,14 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "collectives/agent_word.hpp"
 #include "collectives/event.hpp"
 #include "collectives/gate.hpp"
+#include "collectives/kin.hpp"
 #include "collectives/lifeline_frame.hpp"
 #include "collectives/lifeline_state.hpp"
 #include "collectives/membership.hpp"
@@ -48,10 +55,10 @@ class Witness {
     ~Witness() = default;
 };
 
-class Lifeline {
+class Lifeline : private AgentWord::Listener {
   public:
     // Starts the thread. `membership` is borrowed.
-    Lifeline(const Membership& membership, TcpListener listener);
+    Lifeline(const Membership& membership, TcpListener listener, const Descent& descent = {});
     // Closes all connections; without leave() the others take this rank for dead.
     ~Lifeline();
     Lifeline(const Lifeline&) = delete;
@@ -59,8 +66,15 @@ class Lifeline {
 
     // The connection that this rank dialled to its right neighbour.
     void add_neighbour(TcpLink link);
+    const std::shared_ptr<AgentWord>& word() const noexcept { return word_; }
     // True once the left neighbour has dialled this rank.
     bool has_left_neighbour() const;
+
+    // The communicator is made: from now on its kin hear of deaths in it. (Before, who leaves looks dead.)
+    void settle();
+    // Until then: the communicator it is split from, else null, and why that has ended, if it has.
+    Lifeline* elder() const noexcept { return elder_; }
+    std::optional<Verdict> verdict_of_elder() const;
 
     // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
     // has not.
@@ -69,10 +83,13 @@ class Lifeline {
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.descriptor(); }
     void take_news();
-    // Called besides, under this object's lock: must not block, nor call back. Empty: nothing more is called.
+    // Called besides, under this object's lock: must not block, nor call back; at once if somebody has left
+    // or the communicator ended before. Empty: nothing more is called.
     void on_news(std::function<void()> hook);
     // Borrowed; nullptr: there is none any more.
     void set_witness(Witness* witness);
+    // The agent shall not tell of this process's death any more. Does not wait for anybody.
+    void withdraw_word();
 
     // See LifelineState.
     void enter(const Call& call);
@@ -100,10 +117,16 @@ class Lifeline {
         int lane = 0;
     };
 
+    void life_lost(std::uint64_t life) override;
+    bool has_life(int rank, std::uint64_t life) const;
+
     void run();
     std::vector<pollfd> descriptors() const;
     void serve_gate();
     void serve_neighbours();
+    void serve_lost_lives();
+    // Ends the communicator unless the rank had left.
+    void judge_loss(int rank, std::string_view how);
     // False when the connection is over.
     bool read_from(Neighbour& neighbour);
     void admit(Gate::Visitor visitor);
@@ -113,24 +136,36 @@ class Lifeline {
     std::size_t data_index(const Hello& hello) const;
     void tell_news() const;
     void tell_witness();
-    // Lets the witness know of a verdict that is new, then sends.
+    // Lets the kin know of deaths.
+    void tell_kin();
+    // One of them, or the family from before, knows that this process is dead.
+    void mourn(int process);
+    // Lets the witness know of a verdict that is new, and the agent, then sends.
     void carry_out(const LifelineState::Sendings& sendings);
     static void send(Neighbour& neighbour, const Notice& notice);
 
     const Membership& membership_;
+    const std::shared_ptr<AgentWord> word_;  // null: no agent tells of deaths
     const int lanes_;
+    const std::shared_ptr<Kin> kin_;
+    const std::vector<int> ranks_in_elder_;
+    std::vector<int> processes_;  // by rank; see Kin
+    Lifeline* elder_;             // the operations' thread's alone
     Event news_;
     Event wake_thread_;
-    mutable std::mutex mutex_;  // guards everything below but the thread itself
-    Gate gate_;                 // the thread's alone
+    std::mutex& mutex_;  // the kin's; guards everything below but the thread itself
+    Gate gate_;          // the thread's alone
     LifelineState state_;
     std::vector<Neighbour> neighbours_;
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
     std::vector<Arrived> arrived_data_;
+    std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::function<void()> hook_;
     Witness* witness_ = nullptr;
     bool witness_knows_ = false;
+    bool settled_ = false;
+    bool kin_know_ = false;
     bool stopping_ = false;
     std::thread thread_;
 };

@@ -66,11 +66,9 @@ LifelineState::Sendings LifelineState::heard_progress(const ProgressNotice& prog
     return {{progress, from}};
 }
 
-LifelineState::Sendings LifelineState::lost(int neighbour) {
-    if (verdict_ || left_after(neighbour)) return {};
-    return declare({CollectiveErrorCode::peer_died,
-                    {neighbour},
-                    "rank " + std::to_string(neighbour) + " died: its connections closed without a goodbye"});
+LifelineState::Sendings LifelineState::lost(int rank, std::string_view how) {
+    if (verdict_ || left_after(rank)) return {};
+    return declare(death_verdict(rank, how));
 }
 
 LifelineState::Sendings LifelineState::declare(const Verdict& verdict) { return heard_verdict(verdict, -1); }

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "collectives/lifeline_frame.hpp"
@@ -33,8 +34,9 @@ class LifelineState {
 
     // A neighbour said this.
     Sendings heard(const Notice& notice, int from);
-    // The connection to a neighbour is over. Unless the neighbour had left before, it died.
-    Sendings lost(int neighbour);
+    // A rank is lost, and how that shows, as the rest of "rank 3 died: …". Unless it had left before, it
+    // died.
+    Sendings lost(int rank, std::string_view how = kConnectionsClosed);
     // This rank ended the communicator.
     Sendings declare(const Verdict& verdict);
     // This rank leaves in order.

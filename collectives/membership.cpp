@@ -1,6 +1,7 @@
 #include "collectives/membership.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace ddprun {
@@ -13,32 +14,68 @@ std::string_view take_line(std::string_view& text) {
     return line;
 }
 
-bool parse_nonce(std::string_view hex, Nonce& nonce) {
-    if (hex.size() != 2 * nonce.size()) return false;
-    for (std::size_t i = 0; i < nonce.size(); ++i) {
+std::string_view take_word(std::string_view& text) {
+    const auto end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+constexpr char kDigits[] = "0123456789abcdef";
+
+// Two digits for each byte, the highest first.
+template <class Bytes>
+std::string hex_digits(const Bytes& bytes) {
+    std::string text;
+    for (const std::uint8_t byte : bytes) {
+        text += kDigits[byte >> 4];
+        text += kDigits[byte & 15];
+    }
+    return text;
+}
+
+template <class Bytes>
+bool parse_hex(std::string_view hex, Bytes& bytes) {
+    if (hex.size() != 2 * bytes.size()) return false;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
         const char* begin = hex.data() + 2 * i;
-        auto [end, error] = std::from_chars(begin, begin + 2, nonce[i], 16);
+        auto [end, error] = std::from_chars(begin, begin + 2, bytes[i], 16);
         if (error != std::errc{} || end != begin + 2) return false;
     }
     return true;
 }
 
+using LifeBytes = std::array<std::uint8_t, sizeof(std::uint64_t)>;
+
+LifeBytes bytes_of(std::uint64_t life) {
+    LifeBytes bytes{};
+    for (std::size_t i = bytes.size(); i-- > 0; life >>= 8) bytes[i] = static_cast<std::uint8_t>(life);
+    return bytes;
+}
+
+std::uint64_t life_of(const LifeBytes& bytes) {
+    std::uint64_t life = 0;
+    for (const std::uint8_t byte : bytes) life = life << 8 | byte;
+    return life;
+}
+
 }  // namespace
 
 std::string to_string(const Member& member) {
-    return to_string(member.endpoint) + ' ' + member.host + ' ' + std::to_string(member.sockets);
+    return to_string(member.endpoint) + ' ' + member.host + ' ' + std::to_string(member.sockets) + ' ' +
+           hex_digits(bytes_of(member.life));
 }
 
 std::optional<Member> parse_member(std::string_view text) {
-    const auto first = text.find(' ');
-    const auto last = text.rfind(' ');
-    if (first == std::string_view::npos || first + 1 >= last) return std::nullopt;
-    auto endpoint = parse_endpoint(text.substr(0, first), 0);
+    auto endpoint = parse_endpoint(take_word(text), 0);
     if (!endpoint || endpoint->port == 0) return std::nullopt;
-    const std::string_view sockets = text.substr(last + 1);
+    const std::string_view host = take_word(text);
+    if (host.empty()) return std::nullopt;
+    const std::string_view sockets = take_word(text);
     if (sockets.size() != 1 || sockets[0] < '1' || sockets[0] > '0' + kMaxLanes) return std::nullopt;
-    return Member{std::move(*endpoint), std::string(text.substr(first + 1, last - first - 1)),
-                  sockets[0] - '0'};
+    LifeBytes life{};
+    if (!parse_hex(text, life)) return std::nullopt;
+    return Member{std::move(*endpoint), std::string(host), sockets[0] - '0', life_of(life)};
 }
 
 int Membership::local_rank() const {
@@ -60,15 +97,7 @@ int Membership::lanes() const {
     return fewest->sockets;
 }
 
-std::string hex_of(const Nonce& nonce) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    std::string text;
-    for (const std::uint8_t byte : nonce) {
-        text += kDigits[byte >> 4];
-        text += kDigits[byte & 15];
-    }
-    return text;
-}
+std::string hex_of(const Nonce& nonce) { return hex_digits(nonce); }
 
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {
     std::string text = hex_of(nonce);
@@ -78,7 +107,7 @@ std::string table_text(const Nonce& nonce, const std::vector<Member>& members) {
 
 std::optional<Membership> parse_table(std::string_view text, int world_size) {
     Membership membership;
-    if (!parse_nonce(take_line(text), membership.nonce)) return std::nullopt;
+    if (!parse_hex(take_line(text), membership.nonce)) return std::nullopt;
     while (!text.empty()) {
         auto member = parse_member(take_line(text));
         if (!member) return std::nullopt;

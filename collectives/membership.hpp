@@ -17,11 +17,13 @@ struct Member {
     Endpoint endpoint;  // numeric address
     std::string host;   // identity of the machine or container: equal for ranks on one host
     int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
+    std::uint64_t life = 0;  // by which its agent tells of its death (agent_word.hpp); 0: by none
 
     bool operator==(const Member&) const = default;
 };
 
-// As the store carries it: `address:port host sockets`, without blanks in the host.
+// As the store carries it: `address:port host sockets life`, without blanks in the host; the life is 16
+// hexadecimal digits.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
 

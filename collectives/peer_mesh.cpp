@@ -47,15 +47,21 @@ int ranks_of_this_machine(const Membership& membership) {
 
 }  // namespace
 
-PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining)
+PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+                   const Descent& descent)
     : membership_(std::move(membership)),
-      lifeline_(membership_, std::move(listener)),
+      lifeline_(membership_, std::move(listener), descent),
       lanes_(membership_.lanes()),
       spins_(ranks_of_this_machine(membership_) <= cpus_of_this_machine()) {
     try {
-        connect_ring(joining);
-    } catch (const LinkLost& lost) {
-        fail_lost(lost, joining);
+        try {
+            connect_ring(joining);
+        } catch (const LinkLost& lost) {
+            fail_lost(lost, joining);
+        }
+    } catch (const CollectiveError&) {
+        await_left_neighbour();
+        throw;
     }
 }
 
@@ -72,6 +78,18 @@ void PeerMesh::connect_ring(const Operation& joining) {
     lifeline_.add_neighbour(std::move(right));
     const Awaited left{nullptr, nullptr, membership_.left()};
     while (!lifeline_.has_left_neighbour()) wait({&left, 1}, joining);
+}
+
+// It can hear of the end by this rank only; one that finds it gone takes it for the dead. What comes of a
+// communicator that is split off, it learns from the elder.
+void PeerMesh::await_left_neighbour() {
+    const auto verdict = lifeline_.verdict();
+    const bool is_culprit = verdict && std::find(verdict->culprits.begin(), verdict->culprits.end(),
+                                                 membership_.left()) != verdict->culprits.end();
+    if (is_culprit) return;
+    const auto limit = Clock::now() + kRingPatience;
+    while (!lifeline_.has_left_neighbour() && !lifeline_.verdict_of_elder() && wait_for_news(limit)) {
+    }
 }
 
 void PeerMesh::enter(const Operation& operation) {
@@ -195,9 +213,12 @@ void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
 }
 
 bool PeerMesh::wait_for_news(Clock::time_point limit) {
-    pollfd polled{lifeline_.news_descriptor(), POLLIN, 0};
-    poll_once({&polled, 1}, limit);
+    Lifeline* elder = lifeline_.elder();
+    std::array<pollfd, 2> polled{{{lifeline_.news_descriptor(), POLLIN, 0}, {}}};
+    if (elder != nullptr) polled[1] = {elder->news_descriptor(), POLLIN, 0};
+    poll_once(std::span(polled).first(elder != nullptr ? 2 : 1), limit);
     lifeline_.take_news();
+    if (elder != nullptr) elder->take_news();
     return Clock::now() < limit;
 }
 
@@ -209,6 +230,7 @@ void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
     const auto limit = Clock::now() + kVerdictPatience;
     do {
         throw_if_ended(operation);
+        if (auto elders = lifeline_.verdict_of_elder()) fail(std::move(*elders), operation);
         if (lifeline_.left_after(lost.peer)) fail_left(lost.peer, operation);
     } while (wait_for_news(limit));
     throw_if_ended(operation);

@@ -28,6 +28,8 @@ namespace ddprun {
 
 // How long a rank whose peer's connection broke waits to hear why, before it calls the peer dead itself.
 inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
+// How long a rank that fails while ranks join waits for its left neighbour to come and hear why.
+inline constexpr std::chrono::milliseconds kRingPatience{2000};
 // How long a rank whose deadline passed waits for the others to say where they are.
 inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
 
@@ -50,8 +52,10 @@ class PeerMesh {
         TimeLimit limit;  // from which the deadline was made; for the message
     };
 
-    // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it.
-    PeerMesh(Membership membership, TcpListener listener, const Operation& joining);
+    // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
+    // fails may take kRingPatience more, so that its left neighbour hears why.
+    PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+             const Descent& descent = {});
 
     const Membership& membership() const noexcept { return membership_; }
     int rank() const noexcept { return membership_.rank; }
@@ -112,6 +116,8 @@ class PeerMesh {
 
   private:
     void connect_ring(const Operation& joining);
+    // Before this rank gives up.
+    void await_left_neighbour();
     TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
     void read_answer(TcpLink& link, const Operation& operation);
     // Asks all ranks where they are; returns when all have answered, or kInquiryPatience is over.

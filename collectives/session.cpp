@@ -52,6 +52,7 @@ void Communicator::Session::end_executor() {
     std::unique_ptr<Executor> ending;
     const std::lock_guard lock(end_mutex);
     ending = std::move(executor);
+    lifeline = nullptr;
 }
 
 void Communicator::Session::finalize(std::chrono::milliseconds patience) {

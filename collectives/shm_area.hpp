@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/shm_mapping.hpp"
+#include "rendezvous/shm_mapping.hpp"
 
 namespace ddprun {
 

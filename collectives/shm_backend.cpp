@@ -159,7 +159,7 @@ SharedMemory ShmBackend::allocate(std::size_t bytes) {
     const Call call{Operation::allocate, DataType::u8, ReduceOp::sum, -1, bytes};
     const std::size_t size = ShmArea::size_for(world_size_, bytes);
     std::optional<ShmMapping> mapping;
-    if (rank_ == 0 && size > 0) mapping = ShmMapping::create(size);
+    if (rank_ == 0 && size > 0) mapping = ShmMapping::create(kShmName, size);
     {
         const ShmTurn turn(channel_, tcp_->begin(call));
         const ShmOffer own = mapping ? mapping->offer() : ShmOffer{};

@@ -20,6 +20,7 @@ namespace ddprun {
 
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
 inline constexpr std::uint32_t kShmVersion = 2;
+inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it
 inline constexpr std::size_t kShmLine = 128;
 inline constexpr std::size_t kShmInlinePayload = 56;
 // A payload of up to this goes into a slot, if the slots of all ranks together have no more than the second.

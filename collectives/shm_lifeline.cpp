@@ -1,18 +1,18 @@
 #include "collectives/shm_lifeline.hpp"
 
 #include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "collectives/quiet_thread.hpp"
+#include "rendezvous/futex.hpp"
+#include "rendezvous/robust_futex.hpp"
+#include "rendezvous/short_turns.hpp"
 
 namespace ddprun {
 namespace {
@@ -22,66 +22,8 @@ using Word = std::atomic<std::uint32_t>;
 static_assert(kShmTestament == kMaxNoticePayload + 4, "a testament is an encoded notice");
 static_assert((kShmReleased & ~FUTEX_TID_MASK) == 0, "a released word looks like a held one to the kernel");
 
-constexpr std::uint64_t kTurnNanoseconds = 100'000;  // the least that Linux grants
-
 bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
 bool is_released(std::uint32_t value) { return (value & FUTEX_TID_MASK) == kShmReleased; }
-
-void wake_all(Word& word) { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
-
-// Tells the kernel to mark `word` when the calling thread ends, instead of the C library's robust mutexes, of
-// which this thread has none.
-class RobustList {
-  public:
-    explicit RobustList(Word& word) {
-        head_.list.next = &entry_;
-        entry_.next = &head_.list;
-        head_.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry_);
-        head_.list_op_pending = nullptr;
-        set_ = ::syscall(SYS_get_robust_list, 0, &before_, &before_size_) == 0 &&
-               ::syscall(SYS_set_robust_list, &head_, sizeof(head_)) == 0;
-    }
-    ~RobustList() {
-        if (set_) ::syscall(SYS_set_robust_list, before_, before_size_);
-    }
-    RobustList(const RobustList&) = delete;
-    RobustList& operator=(const RobustList&) = delete;
-
-    bool set() const noexcept { return set_; }
-
-  private:
-    robust_list_head head_{};
-    robust_list entry_{};
-    robust_list_head* before_ = nullptr;
-    std::size_t before_size_ = 0;
-    bool set_ = false;
-};
-
-// Asks the scheduler for short turns, which come sooner: this thread runs for microseconds, and then at once,
-// though all CPUs be busy with ranks that spin. Linux 6.12 and later heed it, others ignore it.
-void ask_for_short_turns() {
-    struct {
-        std::uint32_t size;
-        std::uint32_t policy;
-        std::uint64_t flags;
-        std::int32_t nice;
-        std::uint32_t priority;
-        std::uint64_t runtime;
-        std::uint64_t deadline;
-        std::uint64_t period;
-    } attributes{};
-    constexpr auto kSize = sizeof(attributes);
-    if (::syscall(SYS_sched_getattr, 0, &attributes, kSize, 0) != 0 || attributes.policy != SCHED_OTHER)
-        return;
-    attributes.runtime = kTurnNanoseconds;
-    ::syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
-
-Verdict death_of(int rank) {
-    return {CollectiveErrorCode::peer_died,
-            {rank},
-            "rank " + std::to_string(rank) + " died: its process ended without a goodbye"};
-}
 
 Verdict exit_of(int rank) {
     return {CollectiveErrorCode::peer_left,
@@ -97,7 +39,7 @@ ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> 
       ranks_(std::move(ranks)),
       lifeline_(lifeline),
       life_(segment.life(place)),
-      exit_mark_(life_.exited),
+      exit_mark_([this] { mark_exit(); }),
       watched_(place) {
     try {
         thread_ = start_without_signals([this] { run(); });
@@ -117,9 +59,9 @@ ShmLifeline::~ShmLifeline() {
 
 void ShmLifeline::run() {
     ask_for_short_turns();
-    const RobustList list(life_.word);
-    holds_.store(list.set());
-    if (list.set()) {
+    const RobustFutex futex(life_.word);
+    holds_.store(futex.set());
+    if (futex.set()) {
         // A neighbour may be asleep on it already.
         const auto own = static_cast<std::uint32_t>(::gettid());
         std::uint32_t value = life_.word.load();
@@ -141,7 +83,7 @@ void ShmLifeline::watch() {
             const std::uint32_t value = segment_.life(place).word.load();
             if (is_dead(value)) {
                 const int rank = rank_of(place);
-                lifeline_.declare(cause_of_loss(rank).value_or(death_of(rank)));
+                lifeline_.declare(cause_of_loss(rank).value_or(death_verdict(rank, kProcessEnded)));
             }
             if (is_dead(value) || is_released(value)) {
                 place = next(place);
@@ -163,18 +105,24 @@ void ShmLifeline::sleep_on(int place) {
     if (place != place_ && (is_dead(value) || is_released(value))) return;
     if (stopping_.load()) return;
     if (segment_.end().first.load() != 0 && !lifeline_.verdict()) return;
-    ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+    futex_wait(word, value);
 }
 
 void ShmLifeline::rouse(int place) {
     Word& word = segment_.life(place).word;
     word.fetch_and(~static_cast<std::uint32_t>(FUTEX_WAITERS));
-    wake_all(word);
+    futex_wake_all(word);
 }
 
 void ShmLifeline::release() {
     life_.word.store(kShmReleased);
-    wake_all(life_.word);
+    futex_wake_all(life_.word);
+}
+
+void ShmLifeline::mark_exit() {
+    life_.exited.store(1);
+    // It would say that the process died; those of this host know better, and tell.
+    lifeline_.withdraw_word();
 }
 
 void ShmLifeline::ended(const Verdict& verdict) {

@@ -47,6 +47,8 @@ class ShmLifeline final : private Witness {
     void ended(const Verdict& verdict) override;
     std::optional<Verdict> cause_of_loss(int peer) const override;
 
+    // At the process's exit.
+    void mark_exit();
     void run();
     // Sleeps round the ring until this rank leaves.
     void watch();

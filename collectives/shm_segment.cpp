@@ -25,7 +25,7 @@ std::optional<ShmSegment> ShmSegment::create(const Membership& membership) {
     const int ranks = membership.local_world_size();
     if (ranks > kShmMaxRanks) return std::nullopt;
     const ShmLayout layout(ranks);
-    auto mapping = ShmMapping::create(layout.size());
+    auto mapping = ShmMapping::create(kShmName, layout.size());
     if (!mapping) return std::nullopt;
     ShmSegment segment(std::move(*mapping), layout, ranks);
     segment.at<ShmHeader>(0) = header_of(membership);

@@ -55,8 +55,9 @@ std::unique_ptr<Communicator::Session> open_shrunk_session(Communicator::Session
         Muster muster(*room.store, place, std::move(excluded));
         Membership membership = muster.run(self, deadline);
         if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
+        // A family of its own, for it is to outlive the old one's deaths.
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
-                                    old.options, deadline);
+                                    old.options, deadline, {.word = old.lifeline->word()});
         room.farewell = std::make_unique<Farewell>(muster.farewell());
         session->room = std::move(room);
         return session;

@@ -1,5 +1,7 @@
 #include "collectives/split.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -29,7 +31,7 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
     try {
         entry.nonce = random_nonce();
         listener.emplace(old.self.endpoint.host);
-        entry.member = {listener->endpoint(), old.self.host, old.self.sockets};
+        entry.member = {listener->endpoint(), old.self.host, old.self.sockets, old.self.life};
     } catch (const boost::system::system_error& error) {
         // The others are told why, instead of waiting for this rank.
         entry.problem = error.what();
@@ -69,6 +71,16 @@ Membership membership_of(std::span<const SplitEntry> entries, const std::vector<
     }
     membership.nonce = entries[static_cast<std::size_t>(group[0])].nonce;
     return membership;
+}
+
+void await_end(Lifeline& lifeline) {
+    const auto limit = PeerMesh::Clock::now() + kVerdictPatience;
+    while (!lifeline.verdict() && PeerMesh::Clock::now() < limit) {
+        const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit - PeerMesh::Clock::now());
+        pollfd polled{lifeline.news_descriptor(), POLLIN, 0};
+        ::poll(&polled, 1, static_cast<int>(std::max<std::int64_t>(rest.count(), 0)));
+        lifeline.take_news();
+    }
 }
 
 }  // namespace
@@ -123,18 +135,21 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     if (color < 0) return nullptr;
     const std::vector<int> group = split_group(entries, old.rank);
     if (group.size() == 1) return open_session_alone(old.nccl, old.options);
+    const Descent descent{old.lifeline, group, old.lifeline->word()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.generation = old.generation;
     const int own_rank = membership.rank;
     try {
         auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
-                                 old.options, PeerMesh::Clock::now() + old.options.join_timeout);
+                                 old.options, PeerMesh::Clock::now() + old.options.join_timeout, descent);
         made->room = old.room.later();
         return made;
     } catch (const CollectiveError& error) {
-        // While ranks connect, one that gives up looks dead to its neighbours. The old communicator knows who
-        // is: then it has ended, and this throws.
-        if (error.code() == CollectiveErrorCode::peer_died && old.executor->ended()) exchange(old, own);
+        // The dead, and a rank that only the old one has (no culprit then), end the old one, too; that says
+        // who it was, and a rank that left the old one before it heard would look like the cause.
+        if (error.code() == CollectiveErrorCode::peer_died || error.culprits().empty())
+            await_end(*old.lifeline);
+        if (old.executor->ended()) exchange(old, own);
         throw;
     } catch (const boost::system::system_error& error) {
         fail_join(CollectiveErrorCode::system, error.what(), own_rank);

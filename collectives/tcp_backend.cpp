@@ -30,8 +30,8 @@ void copy_bytes(std::byte* out, const std::byte* in, std::size_t bytes) {
 }  // namespace
 
 TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
-                       std::chrono::milliseconds operation_timeout)
-    : mesh_(std::move(membership), std::move(listener), joining),
+                       std::chrono::milliseconds operation_timeout, const Descent& descent)
+    : mesh_(std::move(membership), std::move(listener), joining, descent),
       operation_timeout_(operation_timeout),
       group_(mesh_, all_ranks(mesh_.membership())) {}
 

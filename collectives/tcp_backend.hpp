@@ -25,7 +25,7 @@ class TcpBackend final : public Backend {
   public:
     // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank.
     TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
-               std::chrono::milliseconds operation_timeout);
+               std::chrono::milliseconds operation_timeout, const Descent& descent = {});
     ~TcpBackend() override;
 
     void run(const Task& task) override;

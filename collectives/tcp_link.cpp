@@ -95,8 +95,8 @@ void tune_within_machine(int fd) {
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kLocalBuffer, sizeof(kLocalBuffer));
 }
 
-FileDescriptor open_socket(int family, int type) {
-    FileDescriptor fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+OwnedDescriptor open_socket(int family, int type) {
+    OwnedDescriptor fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) fail_errno(errno, "cannot open a socket");
     return fd;
 }
@@ -104,20 +104,6 @@ FileDescriptor open_socket(int family, int type) {
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-    if (this != &other) {
-        close();
-        fd_ = other.release();
-    }
-    return *this;
-}
-
-int FileDescriptor::release() noexcept { return std::exchange(fd_, -1); }
-
-void FileDescriptor::close() noexcept {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
 
 void TcpLink::shut_down() noexcept { ::shutdown(fd_.get(), SHUT_RDWR); }
 
@@ -144,14 +130,18 @@ std::size_t TcpLink::write_some(std::span<iovec> parts) {
 TcpListener::TcpListener(const std::string& address) {
     const SocketAddress wanted = numeric_address(address, 0);
     fd_ = open_socket(wanted.storage.ss_family, SOCK_STREAM);
+    // Else each port of which a connection has ended is taken for a minute: programs that split again and
+    // again would run out of ports.
+    const int on = 1;
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (::bind(fd_.get(), wanted.get(), wanted.length) != 0 || ::listen(fd_.get(), SOMAXCONN) != 0) {
         fail_errno(errno, "cannot listen on " + address + " for other ranks");
     }
     endpoint_ = {address, port_of(local_address(fd_.get()))};
 }
 
-FileDescriptor TcpListener::accept() {
-    FileDescriptor fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+OwnedDescriptor TcpListener::accept() {
+    OwnedDescriptor fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) return fd;
     tune(fd.get());
     SocketAddress peer;
@@ -162,9 +152,9 @@ FileDescriptor TcpListener::accept() {
     return fd;
 }
 
-FileDescriptor begin_connect(const Endpoint& endpoint) {
+OwnedDescriptor begin_connect(const Endpoint& endpoint) {
     const SocketAddress address = numeric_address(endpoint.host, endpoint.port);
-    FileDescriptor fd = open_socket(address.storage.ss_family, SOCK_STREAM);
+    OwnedDescriptor fd = open_socket(address.storage.ss_family, SOCK_STREAM);
     tune(fd.get());
     if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
         fail_errno(errno, "cannot connect to " + to_string(endpoint));
@@ -191,7 +181,7 @@ std::string source_address(const std::string& host) {
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
     int last_error = 0;
     for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-        FileDescriptor fd(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        OwnedDescriptor fd(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
         if (fd && ::connect(fd.get(), entry->ai_addr, entry->ai_addrlen) == 0)
             return host_of(local_address(fd.get()));
         last_error = errno;

@@ -16,29 +16,13 @@
 #include <utility>
 
 #include "rendezvous/endpoint.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 
 // How long sent data may stay unacknowledged, or an idle connection silent, before the kernel gives the peer
 // up.
 inline constexpr std::chrono::milliseconds kSilenceLimit{5000};
-
-// Owns a descriptor.
-class FileDescriptor {
-  public:
-    explicit FileDescriptor(int fd = -1) noexcept : fd_(fd) {}
-    FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
-    FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-    ~FileDescriptor() { close(); }
-
-    int get() const noexcept { return fd_; }
-    explicit operator bool() const noexcept { return fd_ >= 0; }
-    int release() noexcept;
-    void close() noexcept;
-
-  private:
-    int fd_;
-};
 
 // Thrown by a link whose connection is over: the peer's end was closed (error 0) or broke (an errno). Says
 // nothing yet about why; see PeerMesh. Never leaves the library.
@@ -50,7 +34,7 @@ struct LinkLost {
 class TcpLink {
   public:
     TcpLink() = default;
-    TcpLink(int peer, FileDescriptor fd) : peer_(peer), fd_(std::move(fd)) {}
+    TcpLink(int peer, OwnedDescriptor fd) : peer_(peer), fd_(std::move(fd)) {}
 
     int peer() const noexcept { return peer_; }
     int descriptor() const noexcept { return fd_.get(); }
@@ -59,7 +43,7 @@ class TcpLink {
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
     // Gives the descriptor away.
-    FileDescriptor release() noexcept { return std::move(fd_); }
+    OwnedDescriptor release() noexcept { return std::move(fd_); }
 
     // Moves what can be moved now and returns the bytes moved; 0 means that nothing can be. Throws LinkLost.
     std::size_t read_some(std::span<iovec> parts);
@@ -67,7 +51,7 @@ class TcpLink {
 
   private:
     int peer_ = -1;
-    FileDescriptor fd_;
+    OwnedDescriptor fd_;
 };
 
 // A listening socket on one numeric address, with a port of the kernel's choice.
@@ -79,16 +63,16 @@ class TcpListener {
     const Endpoint& endpoint() const noexcept { return endpoint_; }
     int descriptor() const noexcept { return fd_.get(); }
     // The next connection, ready for a TcpLink, or none at the moment (also when descriptors have run out).
-    FileDescriptor accept();
+    OwnedDescriptor accept();
 
   private:
-    FileDescriptor fd_;
+    OwnedDescriptor fd_;
     Endpoint endpoint_;
 };
 
 // Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
 // (see connect_error). Throws system_error when not even a beginning is possible.
-FileDescriptor begin_connect(const Endpoint& endpoint);
+OwnedDescriptor begin_connect(const Endpoint& endpoint);
 
 // The errno of a connection that was begun; 0 when it stands.
 int connect_error(int fd);

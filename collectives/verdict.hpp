@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/call.hpp"
@@ -27,6 +28,16 @@ inline CollectiveError error_of(const Verdict& verdict, const Call& call) {
 // The same for what is no operation, and begins with `prefix`.
 inline CollectiveError error_of(const Verdict& verdict, const std::string& prefix) {
     return CollectiveError(verdict.code, prefix + ": " + verdict.text, verdict.culprits, prefix);
+}
+
+// How the death of a rank shows.
+inline constexpr std::string_view kConnectionsClosed = "its connections closed without a goodbye";
+inline constexpr std::string_view kProcessEnded = "its process ended without a goodbye";
+
+inline Verdict death_verdict(int rank, std::string_view how) {
+    return {CollectiveErrorCode::peer_died,
+            {rank},
+            "rank " + std::to_string(rank) + " died: " + std::string(how)};
 }
 
 // That two ranks called different things at the same place in the order of their calls.

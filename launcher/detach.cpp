@@ -5,11 +5,15 @@
 #include <signal.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "launcher/exit_status.hpp"
@@ -50,6 +54,26 @@ void show(std::string_view text) {
     std::fflush(stderr);
 }
 
+// What tell_started sends: how much was in the output when the workers ran, and the id.
+struct StartedWord {
+    std::size_t output_size = 0;
+    std::string id;
+};
+
+std::string to_line(const StartedWord& word) {
+    return std::to_string(word.output_size) + ' ' + word.id + '\n';
+}
+
+// Nothing while the line is not whole.
+std::optional<StartedWord> parse_started(std::string_view line) {
+    if (!line.ends_with('\n')) return std::nullopt;
+    StartedWord word;
+    const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), word.output_size);
+    if (error != std::errc() || *stop != ' ') return std::nullopt;
+    word.id.assign(stop + 1, line.data() + line.size() - 1);
+    return word;
+}
+
 // The parent's side: from the fork to its exit code.
 class Starter {
   public:
@@ -62,26 +86,25 @@ class Starter {
           signals_(std::move(signals)) {}
 
     int wait() {
-        bool told = false;
         while (!status_) {
-            read_available(started_.get(), id_);
-            told = !id_.empty() && id_.back() == '\n';
+            take_output();
+            take_word();
             // Who was told to end the job stays to see it end.
-            if (told && !signalled_) return print_id();
-            wait_for_event(told);
-            relay();
+            if (word_ && !signalled_) return print_id();
+            show_lines(text_.size());
+            wait_for_event();
             take_signals();
         }
-        read_available(started_.get(), id_);
-        told = !id_.empty() && id_.back() == '\n';
-        return told && !signalled_ ? print_id() : failed();
+        take_output();
+        take_word();
+        return word_ && !signalled_ ? print_id() : failed();
     }
 
   private:
-    void wait_for_event(bool told) {
+    void wait_for_event() {
         std::array<pollfd, 3> events{{{signals_.get(), POLLIN, 0},
                                       {changes_.get(), POLLIN, 0},
-                                      {told || closed_ ? -1 : started_.get(), POLLIN, 0}}};
+                                      {word_ || closed_ ? -1 : started_.get(), POLLIN, 0}}};
         if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR)
             fail_errno(errno, "cannot wait for the launcher");
         // A launcher that has closed it without a word ends: that is the event to wait for.
@@ -99,26 +122,40 @@ class Starter {
         if (::waitpid(launcher_, &status, WNOHANG) == launcher_) status_ = decode_wait_status(status);
     }
 
-    // The launcher's own lines, up to the first that is a worker's.
-    void relay() {
+    void take_output() {
         std::string ignored;
         read_available(changes_.get(), ignored);
         read_available(output_.get(), text_);
-        std::size_t newline = 0;
-        while (text_.starts_with(kLauncherMark) && (newline = text_.find('\n')) != std::string::npos) {
-            show(std::string_view(text_).substr(0, newline + 1));
-            text_.erase(0, newline + 1);
-        }
     }
 
-    int print_id() const {
-        if (std::fputs(id_.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-        show("ddprun: the job runs, but its id cannot be written to stdout: " + id_);
+    // Comes after take_output(): while there is no word, all that was taken was said before it.
+    void take_word() {
+        read_available(started_.get(), told_);
+        if (!word_) word_ = parse_started(told_);
+    }
+
+    // The launcher's own lines in the next `size` bytes, up to the first line that is a worker's.
+    void show_lines(std::size_t size) {
+        const std::string_view all = std::string_view(text_).substr(0, size);
+        std::string_view rest = all;
+        std::size_t newline = 0;
+        while (rest.starts_with(kLauncherMark) && (newline = rest.find('\n')) != std::string_view::npos)
+            rest.remove_prefix(newline + 1);
+        const std::size_t shown = all.size() - rest.size();
+        show(all.substr(0, shown));
+        text_.erase(0, shown);
+        shown_ += shown;
+    }
+
+    int print_id() {
+        if (word_->output_size > shown_) show_lines(word_->output_size - shown_);
+        const std::string line = word_->id + "\n";
+        if (std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+        show("ddprun: the job runs, but its id cannot be written to stdout: " + line);
         return kExitSystem;
     }
 
     int failed() {
-        relay();
         show(text_);
         if (std::holds_alternative<Signaled>(*status_))
             show("ddprun: the launcher ended by " + to_string(*status_) + " before the workers ran\n");
@@ -131,8 +168,10 @@ class Starter {
     OwnedDescriptor changes_;
     OwnedDescriptor signals_;
     std::optional<ExitStatus> status_;
-    std::string id_;    // with its newline, once the launcher has told it
-    std::string text_;  // of the output, what was not shown yet
+    std::optional<StartedWord> word_;
+    std::string told_;       // what came of the word
+    std::string text_;       // of the output, what was not shown yet
+    std::size_t shown_ = 0;  // bytes of the output before that
     bool signalled_ = false;
     bool closed_ = false;
 };
@@ -184,7 +223,9 @@ Detached detach(const std::filesystem::path& output) {
 }
 
 void tell_started(OwnedDescriptor starter, const std::string& id) {
-    const std::string line = id + "\n";
+    struct stat output {};
+    if (::fstat(STDERR_FILENO, &output) != 0) output.st_size = 0;
+    const std::string line = to_line({static_cast<std::size_t>(output.st_size), id});
     [[maybe_unused]] const ssize_t ignored = ::write(starter.get(), line.data(), line.size());
 }
 

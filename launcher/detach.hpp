@@ -1,15 +1,15 @@
 // detach: the launcher goes on in a session of its own while the shell has its prompt back.
 //
 // fork, setsid, no terminal, stdin /dev/null, stdout and stderr one file. The parent stays until it is told
-// that the workers run, or until the launcher has ended; meanwhile it shows what the launcher itself says on
-// its own stderr and passes signals on. To be called while there is one thread only.
+// that the workers run, or until the launcher has ended; it shows what the launcher itself says until then
+// on its own stderr, no more and no less, and passes signals on. To be called while there is one thread only.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
 
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -184,9 +184,13 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
 
   private:
     SweepRules rules() {
-        return {.has_owner = {}, .spared = spared_, .kill_at_once = [this] {
-                    if (cgroup_) cgroup_->kill();
-                }};
+        return {.has_owner = {},
+                .sweeps_itself = [this](pid_t pid) { return pid == keeper_; },
+                .spared = spared_,
+                .kill_at_once =
+                    [this] {
+                        if (cgroup_) cgroup_->kill();
+                    }};
     }
 
     // 0 or an errno. The guardian reads at once unless somebody stopped it.

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

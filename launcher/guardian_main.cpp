@@ -160,7 +160,7 @@ class Guardian {
 };
 
 SweepRules rules_for(const std::optional<JobCgroup>& cgroup) {
-    return {.has_owner = {}, .spared = {}, .kill_at_once = [&cgroup] {
+    return {.has_owner = {}, .sweeps_itself = {}, .spared = {}, .kill_at_once = [&cgroup] {
                 if (cgroup) cgroup->kill();
             }};
 }

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "launcher/job_record.hpp"
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

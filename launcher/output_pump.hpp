@@ -26,8 +26,8 @@
 #include "launcher/log_folder.hpp"
 #include "launcher/output_plan.hpp"
 #include "launcher/output_route.hpp"
-#include "launcher/owned_descriptor.hpp"
 #include "launcher/worker_spec.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

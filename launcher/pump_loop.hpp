@@ -18,7 +18,7 @@
 
 #include "launcher/output_plan.hpp"
 #include "launcher/output_route.hpp"
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

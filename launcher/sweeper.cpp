@@ -111,7 +111,14 @@ class Sweeper::Attempt {
         if (auto table = read_process_table()) living_ = descendants(*table, ::getpid(), rules_.spared);
         const auto ended = [](const ProcessStat& process) { return process.ended(); };
         living_.erase(std::remove_if(living_.begin(), living_.end(), ended), living_.end());
+        const auto sweeps_itself = [this](const ProcessStat& process) {
+            return rules_.sweeps_itself && rules_.sweeps_itself(process.pid);
+        };
+        const bool alone = std::all_of(living_.begin(), living_.end(), sweeps_itself);
+        looks_at_it_alone_ = alone ? looks_at_it_alone_ + 1 : 0;
         for (const ProcessStat& process : living_) {
+            // The first such look may have missed something, see all_gone().
+            if (looks_at_it_alone_ <= 1 && sweeps_itself(process)) continue;
             kill_process(process);
             const bool owned = rules_.has_owner && rules_.has_owner(process.pid);
             if (!owned) killed_.emplace(process.pid, process.start_time);
@@ -132,6 +139,7 @@ class Sweeper::Attempt {
     const Clock::time_point deadline_;
     Duration next_pause_{0};
     int empty_looks_ = 0;
+    int looks_at_it_alone_ = 0;  // one after the other
     std::vector<ProcessStat> living_;
     std::set<std::pair<pid_t, std::uint64_t>> killed_;
 };

@@ -21,6 +21,9 @@ namespace ddprun {
 struct SweepRules {
     // Yes for a child that its owner waits for: a sweep kills it, but does not reap or count it.
     std::function<bool(pid_t)> has_owner;
+    // Yes for a child that ends all below it and then itself when we are gone: it is killed only when nothing
+    // else is left. Otherwise whoever kills us in the middle of a sweep would have killed all who sweep.
+    std::function<bool(pid_t)> sweeps_itself;
     // Children that are no business of ours; neither they nor what is below them is killed.
     std::vector<ProcessStat> spared;
     // Kills everything in one stroke where the system has a way (a cgroup); called besides, not instead.

@@ -16,7 +16,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/owned_descriptor.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -4,13 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
+#include <string>
 
 #include "apps/ddpbench/bench_memory.hpp"
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/benchmark.hpp"
 #include "apps/ddpbench/overlap.hpp"
 #include "apps/ddpbench/probe.hpp"
+#include "collectives/training.hpp"
 
 namespace {
 
@@ -39,6 +40,7 @@ int conclude(const BenchOptions& options, const Communicator& communicator,
              const std::vector<BenchRow>& rows) {
     const BenchTotals totals = totals_of(rows);
     std::fputs(table_foot(totals).c_str(), stdout);
+    std::fflush(stdout);
     if (!options.json_file.empty()) {
         std::ofstream file(options.json_file);
         file << bench_json(std::string(options.operation->name),
@@ -57,6 +59,12 @@ int conclude(const BenchOptions& options, const Communicator& communicator,
     return totals.wrong == 0 ? 0 : kFailed;
 }
 
+// Rank 0 says why; the others end after it, so that a launcher that ends everybody then cannot cut it short.
+int refuse(Communicator& communicator, const std::string& why) {
+    run_on_rank(communicator, 0, [&] { std::fprintf(stderr, "ddpbench: %s\n", why.c_str()); });
+    return kUsage;
+}
+
 int run(const BenchOptions& options) {
     CommunicatorOptions communicator_options;
     communicator_options.operation_timeout = options.timeout;
@@ -64,25 +72,18 @@ int run(const BenchOptions& options) {
     Communicator communicator = Communicator::from_env(communicator_options);
     const bool shows = communicator.rank() == 0;
     if (options.root >= communicator.world_size()) {
-        if (shows) {
-            std::fprintf(stderr, "ddpbench: -r %d: there are ranks 0 to %d\n", options.root,
-                         communicator.world_size() - 1);
-        }
-        return kUsage;
+        return refuse(communicator, "-r " + std::to_string(options.root) + ": there are ranks 0 to " +
+                                        std::to_string(communicator.world_size() - 1));
     }
-    if (options.operation->min_ranks > communicator.world_size()) {
-        std::fprintf(stderr, "ddpbench: %s needs two ranks\n", std::string(options.operation->name).c_str());
-        return kUsage;
-    }
+    if (options.operation->min_ranks > communicator.world_size())
+        return refuse(communicator, std::string(options.operation->name) + " needs two ranks");
+    if (options.overlap && communicator.backend() == BackendChoice::nccl)
+        return refuse(communicator, "--overlap is for the backend cpu");
     if (shows) {
         std::printf("# ddpbench %s %s, %d ranks, %d on rank 0's host\n", DDPRUN_VERSION,
                     std::string(options.operation->name).c_str(), communicator.world_size(),
                     communicator.local_world_size());
         std::printf("# backend %s\n", backend_text(communicator).c_str());
-    }
-    if (options.overlap && communicator.backend() == BackendChoice::nccl) {
-        if (shows) std::fprintf(stderr, "ddpbench: --overlap is for the backend cpu\n");
-        return kUsage;
     }
     show_probe(communicator, "before");
     if (options.overlap) {
@@ -97,7 +98,9 @@ int run(const BenchOptions& options) {
         std::fflush(stdout);
     });
     show_probe(communicator, "after");
-    return shows ? conclude(options, communicator, rows) : (totals_of(rows).wrong == 0 ? 0 : kFailed);
+    int code = totals_of(rows).wrong == 0 ? 0 : kFailed;
+    run_on_rank(communicator, 0, [&] { code = conclude(options, communicator, rows); });
+    return code;
 }
 
 }  // namespace

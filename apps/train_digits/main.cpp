@@ -57,15 +57,19 @@ void print_accuracy(std::int64_t correct, std::size_t images) {
 bool save_is_possible(Communicator& communicator, const std::string& path) {
     try {
         run_on_rank(communicator, 0, [&] {
-            if (!path.empty()) require_writable_place(path);
+            try {
+                if (!path.empty()) require_writable_place(path);
+            } catch (const InputError& error) {
+                std::cerr << "train_digits: --save: " + std::string(error.what()) + "\n";
+                throw;
+            }
         });
         return true;
-    } catch (const InputError& error) {
-        std::cerr << "train_digits: --save: " + std::string(error.what()) + "\n";
+    } catch (const InputError&) {
+        return false;
     } catch (const ActionFailed&) {
-        // Said by rank 0.
+        return false;
     }
-    return false;
 }
 
 int run_training(Communicator& communicator, const Options& options, const DigitsSplit& digits) {

@@ -22,8 +22,6 @@ struct Case {
     std::string end;
     std::string code;
     int mebibytes = 0;
-    // False where ranks come and go beside the death, and one that goes may be told of first.
-    bool names_victim = true;
 };
 
 int tries() {
@@ -54,8 +52,8 @@ void check(const Case& tried, int world_size, std::mt19937& random) {
         ranks.close_input(rank);
         const RankProcesses::Result result = ranks.finish(rank, kGuard);
         INFO("rank " << rank << " printed: " << result.output);
-        const std::string name = tried.names_victim ? std::to_string(victim) + ":" : "";
-        REQUIRE(result.output.find("error " + tried.code + ' ' + name) != std::string::npos);
+        REQUIRE(result.output.find("error " + tried.code + ' ' + std::to_string(victim) + ':') !=
+                std::string::npos);
         REQUIRE(WEXITSTATUS(result.wait_status) == 3);
     }
     ranks.close_input(victim);
@@ -81,9 +79,8 @@ struct OverTcp {
 
 std::vector<Case> every_call() {
     std::vector<Case> cases;
-    for (const char* call :
-         {"small", "large", "broadcast", "all_gather", "reduce_scatter", "reduce", "gather", "scatter",
-          "all_to_all", "barrier", "send", "split", "child", "thread"})
+    for (const char* call : {"small", "large", "broadcast", "all_gather", "reduce_scatter", "reduce",
+                             "gather", "scatter", "all_to_all", "barrier", "send", "child", "thread"})
         cases.push_back({call, "killed", "peer_died"});
     return cases;
 }
@@ -94,9 +91,16 @@ TEST_CASE("a rank killed in any call is named by every survivor", "[death]") { c
 
 TEST_CASE("a rank killed in any call over TCP is named by every survivor", "[death]") {
     const OverTcp tcp;
-    std::vector<Case> cases = every_call();
-    for (Case& one : cases) one.names_victim = one.call != "split";
-    check_all(cases);
+    check_all(every_call());
+}
+
+TEST_CASE("a rank killed in the middle of a split is named by every survivor", "[death]") {
+    check_all({{"split", "killed", "peer_died"}});
+}
+
+TEST_CASE("a rank killed in the middle of a split over TCP is named by every survivor", "[death]") {
+    const OverTcp tcp;
+    check_all({{"split", "killed", "peer_died"}});
 }
 
 TEST_CASE("a rank killed while all join leaves nobody waiting", "[death]") {

@@ -123,9 +123,9 @@ TEST_CASE("damaged notices break the stream and nothing else", "[frame]") {
 }
 
 TEST_CASE("the table of members comes back as it went", "[membership]") {
-    const std::vector<Member> members{{{"10.0.0.1", 4000}, "gpu01/a", 4},
+    const std::vector<Member> members{{{"10.0.0.1", 4000}, "gpu01/a", 4, 0xfedc'ba98'7654'3210},
                                       {{"fe80::1", 4001}, "gpu02/b", 2},
-                                      {{"10.0.0.1", 9}, "gpu01/a", 3}};
+                                      {{"10.0.0.1", 9}, "gpu01/a", 3, 1}};
     Nonce nonce{};
     for (std::size_t i = 0; i < nonce.size(); ++i) nonce[i] = static_cast<std::uint8_t>(i * 17);
     auto membership = parse_table(table_text(nonce, members), 3);
@@ -147,11 +147,17 @@ TEST_CASE("what is no table of that many members is refused", "[membership]") {
     REQUIRE_FALSE(parse_table(table, 3).has_value());
     REQUIRE_FALSE(parse_table(table.substr(1), 2).has_value());
     REQUIRE_FALSE(parse_table("", 2).has_value());
-    REQUIRE(parse_member("10.0.0.1:4000 host 1").has_value());
-    for (const char* text :
-         {"10.0.0.1:4000", "10.0.0.1:4000 host", "10.0.0.1:0 host 1", "10.0.0.1:99999 host 1",
-          "10.0.0.1:4000 host 0", "10.0.0.1:4000 host 5", "10.0.0.1:4000 host 11", "10.0.0.1:4000  1"}) {
+    const std::string life = " 00000000000000ff";
+    REQUIRE(parse_member("10.0.0.1:4000 host 1" + life)->life == 255);
+    for (const char* text : {"10.0.0.1:4000", "10.0.0.1:4000 host", "10.0.0.1:0 host 1",
+                             "10.0.0.1:99999 host 1", "10.0.0.1:4000 host 0", "10.0.0.1:4000 host 5",
+                             "10.0.0.1:4000 host 11", "10.0.0.1:4000  1", "10.0.0.1:4000 a host 1"}) {
         INFO(text);
-        REQUIRE_FALSE(parse_member(text).has_value());
+        REQUIRE_FALSE(parse_member(text + life).has_value());
+    }
+    for (const char* text : {"", " ", " 0", " 0000000000000ff", " 00000000000000ff ", "  0000000000000ff",
+                             " 000000000000000ff", " 0x000000000000ff", " 00000000000000-1"}) {
+        INFO(text);
+        REQUIRE_FALSE(parse_member("10.0.0.1:4000 host 1" + std::string(text)).has_value());
     }
 }

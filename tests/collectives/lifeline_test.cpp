@@ -131,6 +131,17 @@ TEST_CASE("each lane of a peer is a connection of its own", "[lifeline]") {
     REQUIRE(answer_to(rank, hello) == HelloAnswer::repeated);
 }
 
+TEST_CASE("a hook hears of news that came before it", "[lifeline]") {
+    LiveRank rank;
+    int heard = 0;
+    rank.lifeline.on_news([&] { ++heard; });
+    REQUIRE(heard == 0);
+    rank.lifeline.on_news({});
+    rank.lifeline.declare({CollectiveErrorCode::peer_died, {3}, "rank 3 died"});
+    rank.lifeline.on_news([&] { ++heard; });
+    REQUIRE(heard == 1);
+}
+
 TEST_CASE("a left neighbour that vanishes is dead", "[lifeline]") {
     LiveRank rank;
     {

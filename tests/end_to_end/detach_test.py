@@ -157,6 +157,24 @@ class Starting(DetachTest):
         self.assertEqual(self.run_ctl("kill", "none-")[0], 0)
         self.assertEqual(other.wait(), 143)
 
+    def test_what_is_said_once_the_workers_run_is_not_the_starters_to_show(self):
+        flags = ("--nnodes=2", "--master-addr=127.0.0.1", "--max-restarts=1", "--master-port", free_port())
+        script = f'[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; echo again; while [ ! -e {self.go} ]; do sleep 0.01; done'
+        starter = self.launch("--detach", *flags, "--node-rank=0", "sh", "-c", script)
+        starter.wait_for_line("^ddprun: joined 1/2, missing node 1$")
+        starter.send(signal.SIGSTOP)
+        other = self.launch(*flags, "--node-rank=1", "sh", "-c", script)
+        other.wait_for_line("restart 1 of 1$")
+        other.wait_for_line("^again$")
+        # Node 0 has said the same by now, where its starter will find it.
+        job, = (name for name in self.folders() if not name.startswith("."))
+        self.ctl("logs", "-f", job).wait_for_line("^again$")
+        starter.send(signal.SIGCONT)
+        self.assertEqual((starter.wait(), starter.out()), (0, job))
+        self.assertEqual(starter.err(), "ddprun: joined 1/2, missing node 1")
+        self.let_go()
+        self.assertEqual((other.wait(), self.run_ctl("attach", job)[0]), (0, 0))
+
     def test_odd_run_ids_become_names(self):
         job = self.start("--rdzv-id", "../a b/" + "x" * 300, "true")
         self.assertEqual(self.folders(), [job])

@@ -4,12 +4,14 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <set>
 #include <sstream>
 
 #include "launcher/guardian_main.hpp"
+#include "launcher/sweeper.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -280,6 +282,51 @@ TEST_CASE("with guardian and keeper killed in the same instant the agent cleans 
     ::kill(guardian, SIGKILL);
     CHECK(run.take_events(3).size() == 3);
     CHECK(run.out->rest().empty());
+    CHECK(has_no_children());
+}
+
+TEST_CASE("a sweep ends a child that sweeps itself last of all") {
+    become_subreaper();
+    int come[2];
+    REQUIRE(::pipe2(come, O_CLOEXEC) == 0);
+    const pid_t helper = ::fork();
+    if (helper == 0) {
+        for (int i = 0; i < 3; ++i) {
+            if (::fork() == 0) break;
+        }
+        if (::write(come[1], "x", 1) != 1) ::_exit(1);
+        while (true) ::pause();
+    }
+    char one = 0;
+    for (int i = 0; i < 4; ++i) REQUIRE(::read(come[0], &one, 1) == 1);
+    ::close(come[0]);
+    ::close(come[1]);
+    const auto below = descendants(read_process_table().value(), helper);
+    REQUIRE(below.size() == 3);
+    const auto is_alive = [](const ProcessStat& process) {
+        const auto now = read_process_stat(process.pid);
+        return now && !now->ended();
+    };
+    boost::asio::io_context context{1};
+    int looks_at_helper = 0;
+    // Asked of each process when it has been killed.
+    const auto has_owner = [&](pid_t pid) {
+        if (pid == helper) {
+            ++looks_at_helper;
+            CHECK(std::none_of(below.begin(), below.end(), is_alive));
+        }
+        return false;
+    };
+    Sweeper sweeper(context.get_executor(), {.has_owner = has_owner,
+                                             .sweeps_itself = [&](pid_t pid) { return pid == helper; },
+                                             .spared = {},
+                                             .kill_at_once = {}});
+    std::optional<SweepResult> result;
+    sweeper.sweep(60s, [&](const SweepResult& found) { result = found; });
+    run_until(context, [&] { return result.has_value(); });
+    CHECK(looks_at_helper > 0);
+    CHECK(result->killed == 4);
+    CHECK(result->survivors.empty());
     CHECK(has_no_children());
 }
 

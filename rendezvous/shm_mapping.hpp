@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "collectives/tcp_link.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 
@@ -26,9 +26,9 @@ struct ShmOffer {
 
 class ShmMapping {
   public:
-    // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. Keeps the descriptor
-    // until close_offer().
-    static std::optional<ShmMapping> create(std::size_t size);
+    // Makes and maps `size` bytes of zeros, size > 0; nothing where the system refuses. /proc/PID/maps shows
+    // `name`, which begins with "ddprun-". Keeps the descriptor until close_offer().
+    static std::optional<ShmMapping> create(const char* name, std::size_t size);
     // Maps the one offered; nothing if it cannot be had or has another size.
     static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t size);
 
@@ -38,15 +38,15 @@ class ShmMapping {
 
     ShmOffer offer() const noexcept;
     // The mapping stays.
-    void close_offer() { descriptor_ = FileDescriptor(); }
+    void close_offer() { descriptor_.reset(); }
 
     std::byte* base() const noexcept { return base_; }
 
   private:
-    ShmMapping(FileDescriptor descriptor, std::size_t size);
+    ShmMapping(OwnedDescriptor descriptor, std::size_t size);
     bool map();
 
-    FileDescriptor descriptor_;
+    OwnedDescriptor descriptor_;
     std::size_t size_;
     std::byte* base_ = nullptr;
 };

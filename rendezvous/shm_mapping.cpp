@@ -1,4 +1,4 @@
-#include "collectives/shm_mapping.hpp"
+#include "rendezvous/shm_mapping.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,8 +13,7 @@
 namespace ddprun {
 namespace {
 
-constexpr char kName[] = "ddprun-collectives";
-constexpr char kLinkPrefix[] = "/memfd:ddprun-collectives";
+constexpr char kLinkPrefix[] = "/memfd:ddprun-";
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Looked at before it is opened, because opening a device or a pipe of a stranger may have effects.
@@ -26,7 +25,7 @@ bool is_memfd(const std::string& path) {
 
 }  // namespace
 
-ShmMapping::ShmMapping(FileDescriptor descriptor, std::size_t size)
+ShmMapping::ShmMapping(OwnedDescriptor descriptor, std::size_t size)
     : descriptor_(std::move(descriptor)), size_(size) {}
 
 ShmMapping::ShmMapping(ShmMapping&& other) noexcept
@@ -45,9 +44,9 @@ ShmMapping::~ShmMapping() {
     if (base_ != nullptr) ::munmap(base_, size_);
 }
 
-std::optional<ShmMapping> ShmMapping::create(std::size_t size) {
+std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size) {
     if (size > static_cast<std::size_t>(std::numeric_limits<off_t>::max())) return std::nullopt;
-    FileDescriptor descriptor(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    OwnedDescriptor descriptor(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!descriptor) return std::nullopt;
     const int fd = descriptor.get();
     ShmMapping mapping(std::move(descriptor), size);
@@ -60,7 +59,7 @@ std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t si
     if (offer.pid <= 0) return std::nullopt;
     const std::string path = "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);
     if (!is_memfd(path)) return std::nullopt;
-    FileDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    OwnedDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!descriptor) return std::nullopt;
     const int fd = descriptor.get();
     ShmMapping mapping(std::move(descriptor), size);

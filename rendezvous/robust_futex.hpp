@@ -1,0 +1,35 @@
+// RobustFutex: tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
+//
+// It sets FUTEX_OWNER_DIED in the word, if the word has this thread's number in it, and wakes one who sleeps
+// on it, before it frees the process's memory. Stands in the place of the C library's list of robust mutexes,
+// of which the thread must have none; made and destroyed by that thread.
+// docs.kernel.org/locking/robust-futex-ABI.html.
+#pragma once
+
+#include <linux/futex.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun {
+
+class RobustFutex {
+  public:
+    explicit RobustFutex(std::atomic<std::uint32_t>& word);
+    ~RobustFutex();
+    RobustFutex(const RobustFutex&) = delete;
+    RobustFutex& operator=(const RobustFutex&) = delete;
+
+    // False where the system refuses.
+    bool set() const noexcept { return set_; }
+
+  private:
+    robust_list_head head_{};
+    robust_list entry_{};
+    robust_list_head* before_ = nullptr;
+    std::size_t before_size_ = 0;
+    bool set_ = false;
+};
+
+}  // namespace ddprun
