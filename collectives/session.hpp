@@ -65,8 +65,8 @@ struct Communicator::Session {
     int shrinks = 0;  // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
-    Lifeline* lifeline = nullptr;        // the executor's; none when alone
-    std::mutex end_mutex;  // guards the executor's end against abort() and status(), on any thread
+    Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized
+    std::mutex end_mutex;                // guards its end against abort() and status(), on any thread
     std::atomic<bool> in_use{false};
 
     Session();

@@ -309,7 +309,6 @@ TEST_CASE("who dies while the table is due does not keep the others from it", "[
         REQUIRE(made.rank == 0);
     }
     SECTION("while this rank waits") {
-        std::latch published(1);
         run_ranks(2, [&](int who) {
             if (who == 0) {
                 const Membership made = muster.run(member, Muster::Clock::now() + milliseconds(2000));
