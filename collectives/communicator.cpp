@@ -126,6 +126,8 @@ int AsyncOperations::world_size() const { return communicator_->world_size(); }
 SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
     Session& own = session();
     const Guard guard(own, Operation::allocate);
+    if (backend() == BackendChoice::nccl)
+        refuse(Operation::allocate, "NCCL's buffers are in the device's memory, which the caller allocates");
     const std::size_t ranks = static_cast<std::size_t>(own.world_size);
     if (count > std::numeric_limits<std::size_t>::max() / 16 / element / ranks)
         refuse(Operation::allocate, "a count of " + std::to_string(count) + " is larger than any memory");

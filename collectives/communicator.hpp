@@ -156,7 +156,8 @@ class Communicator final : public Operations<Communicator, void> {
     Status status() const noexcept;
 
     // Memory for `count` elements of T that operations use without copying it first, see shared_buffer.hpp.
-    // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory.
+    // Called by all ranks, with the same number of bytes. Throws also `system`: this rank has no such memory;
+    // and `invalid_argument` with the backend `nccl`, whose buffers are in the device's memory.
     template <Element T>
     SharedBuffer<T> allocate(std::size_t count) {
         return SharedBuffer<T>(allocate(count, sizeof(T)));

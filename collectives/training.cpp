@@ -17,6 +17,13 @@
 namespace ddprun {
 namespace {
 
+void require_host_memory(const Communicator& communicator, const char* function) {
+    if (communicator.backend() == BackendChoice::cpu) return;
+    throw CollectiveError(CollectiveErrorCode::invalid_argument,
+                          std::string(function) + ": NCCL takes no host memory; use a communicator of the " +
+                              "backend cpu beside this one");
+}
+
 // Parts up to this size are copied together, into messages of up to kPackedSize.
 constexpr std::size_t kSmallPart = std::size_t{64} << 10;
 constexpr std::size_t kPackedSize = std::size_t{1} << 20;
@@ -150,6 +157,7 @@ void broadcast_packed(Communicator& communicator, std::span<const StatePart> par
 }  // namespace
 
 void average(Communicator& communicator, std::span<double> values, double weight) {
+    require_host_memory(communicator, "average");
     std::vector<double> sums(values.begin(), values.end());
     // A rank without samples has no say, not even with the NaN it may have for a mean.
     for (double& sum : sums) sum = weight == 0 ? 0 : sum * weight;
@@ -166,6 +174,7 @@ double average(Communicator& communicator, double value, double weight) {
 }
 
 void broadcast_state(Communicator& communicator, std::span<const StatePart> parts, int root) {
+    require_host_memory(communicator, "broadcast_state");
     std::size_t begin = 0;
     while (begin < parts.size()) {
         if (parts[begin].bytes > kSmallPart) {
@@ -188,6 +197,7 @@ void run_on_rank(Communicator& communicator, int rank, const std::function<void(
                                   " is not a rank of this communicator (0.." +
                                   std::to_string(communicator.world_size() - 1) + ')');
     }
+    require_host_memory(communicator, "run_on_rank");
     if (communicator.rank() == rank) return act(communicator, rank, action);
     await_action(communicator, rank);
 }

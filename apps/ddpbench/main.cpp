@@ -11,7 +11,6 @@
 #include "apps/ddpbench/benchmark.hpp"
 #include "apps/ddpbench/overlap.hpp"
 #include "apps/ddpbench/probe.hpp"
-#include "collectives/training.hpp"
 
 namespace {
 
@@ -61,7 +60,8 @@ int conclude(const BenchOptions& options, const Communicator& communicator,
 
 // Rank 0 says why; the others end after it, so that a launcher that ends everybody then cannot cut it short.
 int refuse(Communicator& communicator, const std::string& why) {
-    run_on_rank(communicator, 0, [&] { std::fprintf(stderr, "ddpbench: %s\n", why.c_str()); });
+    if (communicator.rank() == 0) std::fprintf(stderr, "ddpbench: %s\n", why.c_str());
+    communicator.barrier();
     return kUsage;
 }
 
@@ -98,8 +98,8 @@ int run(const BenchOptions& options) {
         std::fflush(stdout);
     });
     show_probe(communicator, "after");
-    int code = totals_of(rows).wrong == 0 ? 0 : kFailed;
-    run_on_rank(communicator, 0, [&] { code = conclude(options, communicator, rows); });
+    const int code = shows ? conclude(options, communicator, rows) : totals_of(rows).wrong == 0 ? 0 : kFailed;
+    communicator.barrier();
     return code;
 }
 

@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 
+#include "collectives/grad_buckets.hpp"
 #include "collectives/nccl_calls.hpp"
 #include "collectives/nccl_join.hpp"
+#include "collectives/training.hpp"
 #include "tests/collectives/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"
@@ -121,6 +123,25 @@ TEST_CASE("a stream without the NCCL backend is refused") {
         int stream = 0;
         expect_error(CollectiveErrorCode::invalid_argument, {},
                      [&] { comm.async(&stream).all_reduce(std::span(&data, 1), ReduceOp::sum); });
+        comm.barrier();
+    });
+}
+
+TEST_CASE("what needs host memory is refused with NCCL, and the communicator goes on") {
+    const StandIn standin;
+    run_communicators(2, [](Communicator& comm) {
+        const auto refused = [](const char* who, const std::function<void()>& body) {
+            const std::string text = expect_error(CollectiveErrorCode::invalid_argument, {}, body).what();
+            expect(text.starts_with(std::string(who) + ": NCCL"), text);
+        };
+        std::vector<float> state(3);
+        const StatePart part{std::span(state)};
+        refused("average", [&] { average(comm, 1.0); });
+        refused("broadcast_state", [&] { broadcast_state(comm, std::span(&part, 1)); });
+        refused("run_on_rank", [&] { run_on_rank(comm, 0, [] {}); });
+        refused("allocate", [&] { comm.allocate<float>(3); });
+        const std::vector<std::size_t> sizes{3};
+        refused("allocate", [&] { GradBuckets<float> gradients(comm, sizes); });
         comm.barrier();
     });
 }
