@@ -19,6 +19,7 @@ std::string_view name_of(Operation operation) noexcept {
         case Operation::all_to_all: return "all_to_all";
         case Operation::split: return "split";
         case Operation::allocate: return "allocate";
+        case Operation::group: return "group";
     }
     return "unknown";
 }
@@ -26,7 +27,7 @@ std::string_view name_of(Operation operation) noexcept {
 bool is_known(Operation operation) noexcept { return name_of(operation) != "unknown"; }
 
 bool is_point_to_point(Operation operation) noexcept {
-    return operation == Operation::send || operation == Operation::recv;
+    return operation == Operation::send || operation == Operation::recv || operation == Operation::group;
 }
 
 bool is_reduction(Operation operation) noexcept {
@@ -41,7 +42,7 @@ bool has_root(Operation operation) noexcept {
 
 Call on_wire(const Call& call) noexcept {
     Call wire = call;
-    if (is_point_to_point(call.operation)) {
+    if (call.operation == Operation::send || call.operation == Operation::recv) {
         wire.operation = Operation::send;
         wire.root = -1;
         wire.sequence = 0;
@@ -52,6 +53,7 @@ Call on_wire(const Call& call) noexcept {
 std::string describe(const Call& call) {
     std::string text(name_of(call.operation));
     if (call.operation == Operation::none || call.operation == Operation::join) return text;
+    if (call.operation == Operation::group) return text + " of " + std::to_string(call.count);
     text += '(';
     if (is_reduction(call.operation)) text += std::string(name_of(call.reduce)) + ", ";
     if (call.operation != Operation::barrier && call.operation != Operation::split) {

@@ -14,7 +14,7 @@ namespace ddprun {
 
 std::string_view name_of(Operation operation) noexcept;
 bool is_known(Operation operation) noexcept;
-// True for send and recv, which concern two ranks only.
+// True for send, recv and groups of them, which concern those ranks only that exchange messages.
 bool is_point_to_point(Operation operation) noexcept;
 // True for operations that combine elements, so that the ReduceOp is part of the call.
 bool is_reduction(Operation operation) noexcept;
@@ -26,9 +26,9 @@ struct Call {
     DataType type = DataType::f32;
     ReduceOp reduce = ReduceOp::sum;
     std::int32_t root = -1;   // where has_root; the peer of send and recv
-    std::uint64_t count = 0;  // elements, as the caller gave them
-    std::uint64_t sequence =
-        0;  // collectives count from 1; send and recv carry that of the collective before them
+    std::uint64_t count = 0;  // elements, as the caller gave them; of a group its members
+    // Collectives count from 1; the others carry that of the collective before them.
+    std::uint64_t sequence = 0;
 
     bool operator==(const Call&) const = default;
 };
@@ -36,7 +36,7 @@ struct Call {
 // The call as its messages carry it: what sender and receiver must have in common, which for recv is a send.
 Call on_wire(const Call& call) noexcept;
 
-// `all_reduce(sum, 1000 f32) as call 7`, `gather(5 u8 to rank 2) as call 1`, `send(10 f32)`.
+// `all_reduce(sum, 1000 f32) as call 7`, `gather(5 u8 to rank 2) as call 1`, `send(10 f32)`, `group of 3`.
 std::string describe(const Call& call);
 
 }  // namespace ddprun

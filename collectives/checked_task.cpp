@@ -1,7 +1,9 @@
 #include "collectives/checked_task.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "collectives/error.hpp"
 
@@ -35,7 +37,8 @@ Shape shape_of(Operation operation) {
         case Operation::broadcast:
         case Operation::join:
         case Operation::split:
-        case Operation::allocate: break;
+        case Operation::allocate:
+        case Operation::group: break;
     }
     return {};
 }
@@ -71,7 +74,8 @@ class Checker {
     void require_operation() const {
         const Operation operation = request_.operation;
         if (is_known(operation) && operation != Operation::none && operation != Operation::join &&
-            operation != Operation::split && operation != Operation::allocate)
+            operation != Operation::split && operation != Operation::allocate &&
+            operation != Operation::group)
             return;
         refuse("not an operation: " + std::to_string(static_cast<int>(operation)));
     }
@@ -154,6 +158,39 @@ class Checker {
     Shape shape_;
 };
 
+// The memory of a group's member.
+struct Place {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const Call* call = nullptr;
+
+    bool receives() const { return call->operation == Operation::recv; }
+};
+
+void require_apart(const std::vector<Task>& members) {
+    std::vector<Place> places;
+    places.reserve(members.size());
+    for (const Task& member : members) {
+        const bool receives = member.call.operation == Operation::recv;
+        const auto begin = reinterpret_cast<std::uintptr_t>(receives ? member.out : member.in);
+        const std::size_t bytes = bytes_of(member);
+        if (bytes > 0) places.push_back({begin, begin + bytes, &member.call});
+    }
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.begin < b.begin; });
+    // Those that reach furthest so far, of all, and of what is received.
+    const Place* furthest = nullptr;
+    const Place* received = nullptr;
+    for (const Place& place : places) {
+        const Place* before = place.receives() ? furthest : received;
+        if (before != nullptr && place.begin < before->end) {
+            refuse(Operation::group, "the memory of " + describe(*before->call) + " and of " +
+                                         describe(*place.call) + " overlap");
+        }
+        if (furthest == nullptr || furthest->end < place.end) furthest = &place;
+        if (place.receives() && (received == nullptr || received->end < place.end)) received = &place;
+    }
+}
+
 }  // namespace
 
 void refuse(Operation operation, const std::string& what) { refuse(name_of(operation).data(), what); }
@@ -169,6 +206,16 @@ Task checked_task(const OperationRequest& request, int rank, int world_size) {
     const ReduceOp reduce = is_reduction(operation) ? request.reduction.op : ReduceOp::sum;
     const Call call{operation, request.type, reduce, named ? request.peer : -1, request.count};
     return {call, request.in, request.out, request.reduction.scalar};
+}
+
+Task checked_group(std::shared_ptr<const std::vector<Task>> members) {
+    Task group;
+    group.call.operation = Operation::group;
+    if (!members || members->empty()) return group;
+    require_apart(*members);
+    group.call.count = members->size();
+    group.members = std::move(members);
+    return group;
 }
 
 }  // namespace ddprun

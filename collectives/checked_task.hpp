@@ -18,4 +18,8 @@ namespace ddprun {
 // overlap not at all or as in-place use does.
 Task checked_task(const OperationRequest& request, int rank, int world_size);
 
+// A group of sends and receives, each checked. Throws invalid_argument if one receives into memory of
+// another. Without members for null and none.
+Task checked_group(std::shared_ptr<const std::vector<Task>> members);
+
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "collectives/bootstrap.hpp"
+#include "collectives/call_guard.hpp"
 #include "collectives/checked_task.hpp"
 #include "collectives/session.hpp"
 #include "collectives/shrink.hpp"
@@ -13,34 +14,6 @@ namespace {
 
 // Beyond this the clock could overflow.
 constexpr std::chrono::hours kLongestPatience{24 * 3650};
-
-constexpr const char* kFinalized = "this communicator has been finalized";
-
-// Keeps a second thread out while a call runs, and all calls after finalize().
-class Guard {
-  public:
-    Guard(Communicator::Session& session, Operation operation) : session_(session) {
-        if (const char* problem = enter()) refuse(operation, problem);
-    }
-    Guard(Communicator::Session& session, const char* name) : session_(session) {
-        if (const char* problem = enter()) refuse(name, problem);
-    }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-    ~Guard() { leave(); }
-
-  private:
-    const char* enter() {
-        if (session_.in_use.exchange(true, std::memory_order_acquire))
-            return "another thread is in a call of this communicator";
-        if (session_.executor) return nullptr;
-        leave();
-        return kFinalized;
-    }
-    void leave() { session_.in_use.store(false, std::memory_order_release); }
-
-    Communicator::Session& session_;
-};
 
 }  // namespace
 
@@ -85,17 +58,14 @@ const CommunicatorOptions& Communicator::options() const { return session().opti
 
 void Communicator::submit(const OperationRequest& request) {
     Session& own = session();
-    const Guard guard(own, request.operation);
+    const CallGuard guard(own, request.operation);
     own.executor->run(checked_task(request, own.rank, own.world_size));
 }
 
 Work AsyncOperations::submit(const OperationRequest& request) {
     Communicator::Session& own = communicator_->session();
-    const Guard guard(own, request.operation);
+    const CallGuard guard(own, request.operation);
     Task task = checked_task(request, own.rank, own.world_size);
-    if (stream_ != nullptr && !own.executor->on_device()) {
-        refuse(request.operation, "a stream was given, but this communicator's backend is not nccl");
-    }
     task.stream = stream_;
     return own.executor->start(task);
 }
@@ -125,7 +95,7 @@ int AsyncOperations::world_size() const { return communicator_->world_size(); }
 
 SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
     Session& own = session();
-    const Guard guard(own, Operation::allocate);
+    const CallGuard guard(own, Operation::allocate);
     if (backend() == BackendChoice::nccl)
         refuse(Operation::allocate, "NCCL's buffers are in the device's memory, which the caller allocates");
     const std::size_t ranks = static_cast<std::size_t>(own.world_size);
@@ -135,21 +105,21 @@ SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-    const Guard guard(session(), Operation::split);
+    const CallGuard guard(session(), Operation::split);
     auto made = open_split_session(session(), color, key);
     if (!made) return std::nullopt;
     return Communicator(std::move(made));
 }
 
 Communicator Communicator::shrink(const std::vector<int>& excluded) {
-    const Guard guard(session(), "shrink");
+    const CallGuard guard(session(), "shrink");
     return Communicator(open_shrunk_session(session(), excluded));
 }
 
 void Communicator::finalize() { finalize(session().options.leave_timeout); }
 
 void Communicator::finalize(std::chrono::milliseconds patience) {
-    const Guard guard(session(), "finalize");
+    const CallGuard guard(session(), "finalize");
     if (patience.count() < 0 || patience > kLongestPatience) {
         refuse("finalize",
                "a deadline of " + std::to_string(patience.count()) + " ms is not between 0 and 10 years");

@@ -1,7 +1,8 @@
 // Communicator: a fixed set of ranks that run collectives together. Public; standard library only.
 //
 // Every rank makes one, then all ranks call the same collectives in the same order with matching arguments,
-// as with NCCL or MPI: those of operations.hpp, of which it has every one. Calls block until this rank's part
+// as with NCCL or MPI: those of operations.hpp, of which it has every one, and groups of
+// sends and receives (group.hpp). Calls block until this rank's part
 // is done, and never without limit: a rank that dies, leaves, or does not come within the deadline becomes a
 // CollectiveError that names it, on every rank.
 //
@@ -52,6 +53,7 @@
 namespace ddprun {
 
 class Communicator;
+class Group;
 
 // What carries out the operations. Buffers are in host memory with `cpu`, and in the device's with `nccl`.
 enum class BackendChoice {
@@ -213,6 +215,7 @@ class Communicator final : public Operations<Communicator, void> {
 
   private:
     friend class AsyncOperations;
+    friend class Group;
     SharedMemory allocate(std::size_t count, std::size_t element);
     Session& session() const;
 

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "collectives/checked_task.hpp"
 #include "collectives/quiet_thread.hpp"
 #include "collectives/reduce.hpp"
 
@@ -49,6 +50,9 @@ SharedMemory Executor::allocate(std::size_t bytes) {
 
 Work Executor::start(const Task& task) {
     if (backend_->on_device()) return Work(backend_->start(task));
+    if (task.stream != nullptr) {
+        refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");
+    }
     auto state = std::make_shared<ThreadWorkState>();
     std::unique_lock lock(mutex_);
     if (!thread_.joinable()) {

@@ -39,7 +39,7 @@ class Executor {
     void run(const Task& task);
     // The same, of memory.
     SharedMemory allocate(std::size_t bytes);
-    // Throws nothing of the operation itself: its Work does.
+    // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
     Work start(const Task& task);
 
     // Waits for what was started, then lets the backend leave, `limit` at most; see Backend::leave(). Aborts

@@ -3,8 +3,7 @@
 #include <sched.h>
 
 #include <array>
-
-#include "rendezvous/check.hpp"
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -38,9 +37,11 @@ class Impatience {
 }  // namespace
 
 void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Operation& operation) {
-    check(flows.size() <= kMaxLanes, "there are no more flows than lanes");
     Impatience impatience(mesh.spins());
-    std::array<Awaited, kMaxLanes> awaited;
+    // Most operations have a flow for each lane, and allocate nothing.
+    std::array<Awaited, kMaxLanes> few;
+    std::vector<Awaited> many(flows.size() > few.size() ? flows.size() : 0);
+    const std::span<Awaited> awaited = many.empty() ? std::span<Awaited>(few) : std::span<Awaited>(many);
     while (true) {
         bool moved = false;
         std::size_t open = 0;
@@ -53,7 +54,7 @@ void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Ope
         if (moved) {
             impatience.moved();
         } else if (!impatience.looks_again()) {
-            mesh.wait(std::span(awaited).first(open), operation);
+            mesh.wait(awaited.first(open), operation);
         }
     }
 }

@@ -2,8 +2,8 @@
 // waiting.
 //
 // A large message is shared by the lanes of a connection; each lane is a flow of its own, with its own part
-// of the data, and all run side by side. A flow borrows the memory it moves, and lives no longer than its
-// call.
+// of the data, and all run side by side; in a group of messages, also those of each peer. A flow borrows the
+// memory it moves, and lives no longer than its call.
 #pragma once
 
 #include <algorithm>

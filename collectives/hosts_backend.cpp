@@ -29,7 +29,8 @@ bool is_by_hosts(Operation operation) {
         case Operation::scatter:
         case Operation::all_to_all:
         case Operation::split:
-        case Operation::allocate: return false;
+        case Operation::allocate:
+        case Operation::group: return false;
     }
     return false;
 }

@@ -1,5 +1,6 @@
 #include "collectives/lateness.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace ddprun {
@@ -32,19 +33,31 @@ std::string list(const std::vector<int>& ranks, const std::vector<std::optional<
     return text;
 }
 
+// Of the ranks whose messages are awaited: those that are in nothing that has messages to single ranks, if
+// there are any; the others wait themselves, perhaps.
+std::vector<int> late_peers(const std::vector<std::optional<Call>>& progress, std::vector<int> awaited) {
+    std::sort(awaited.begin(), awaited.end());
+    awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
+    std::vector<int> away;
+    for (const int peer : awaited) {
+        const auto& theirs = progress[static_cast<std::size_t>(peer)];
+        if (!theirs || !is_point_to_point(theirs->operation)) away.push_back(peer);
+    }
+    return away.empty() ? awaited : away;
+}
+
 }  // namespace
 
 Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
-                       int awaited, const TimeLimit& limit) {
-    std::vector<int> absent;
+                       const std::vector<int>& awaited, const TimeLimit& limit) {
+    const bool concerns_all = !is_point_to_point(call.operation);
+    std::vector<int> absent = concerns_all ? std::vector<int>() : late_peers(progress, awaited);
     std::vector<int> elsewhere;
     std::vector<int> ahead;
-    for (int other = 0; other < static_cast<int>(progress.size()); ++other) {
+    for (int other = 0; concerns_all && other < static_cast<int>(progress.size()); ++other) {
         const auto& theirs = progress[static_cast<std::size_t>(other)];
         if (other == rank) continue;
-        if (is_point_to_point(call.operation)) {
-            if (other == awaited) absent.push_back(other);
-        } else if (!theirs || theirs->sequence < call.sequence || theirs->operation == Operation::none) {
+        if (!theirs || theirs->sequence < call.sequence || theirs->operation == Operation::none) {
             absent.push_back(other);
         } else if (theirs->sequence == call.sequence && !is_point_to_point(theirs->operation) &&
                    !(on_wire(*theirs) == on_wire(call))) {
@@ -63,16 +76,16 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
     }
     if (!absent.empty()) return {CollectiveErrorCode::timed_out, absent, prefix + list(absent, progress)};
     std::string text = "all ranks have come, but ";
-    text += awaited == kNobodyAwaited ? "the operation does not end"
-                                      : "no data from or to rank " + std::to_string(awaited) + " moves";
+    text += awaited.empty() ? "the operation does not end"
+                            : "no data from or to rank " + std::to_string(awaited.front()) + " moves";
     // They finished a call of this number, which need not have been this one.
     if (!ahead.empty()) text += "; " + list(ahead, progress);
-    const auto culprits = awaited == kNobodyAwaited ? std::vector<int>{} : std::vector{awaited};
+    const auto culprits = awaited.empty() ? std::vector<int>{} : std::vector{awaited.front()};
     return {CollectiveErrorCode::timed_out, culprits, prefix + text};
 }
 
 std::optional<std::string> notice_of_lateness(const std::vector<std::optional<Call>>& progress,
-                                              const Call& call, int rank, int awaited,
+                                              const Call& call, int rank, const std::vector<int>& awaited,
                                               const TimeLimit& limit) {
     for (std::size_t lower = 0; lower < static_cast<std::size_t>(rank); ++lower) {
         const auto& theirs = progress[lower];

@@ -71,14 +71,14 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
         refuse(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
     }
     const auto now = NcclWork::Clock::now();
-    const auto make_work = [&](const Call& call) {
-        return std::make_shared<NcclWork>(events_, watch_.over(), call, now,
+    const auto make_work = [&](const Task& whose) {
+        return std::make_shared<NcclWork>(events_, watch_.over(), whose, now,
                                           now + peers_->operation_timeout());
     };
     try {
         Task counted = task;
         counted.call = peers_->begin(task.call);
-        auto work = make_work(counted.call);
+        auto work = make_work(counted);
         watch_.add(work);
         const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
         if (counted.in == counted.out && counted.call.operation == Operation::all_to_all &&
@@ -101,7 +101,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
         // Before begin() could count it, the communicator had ended; after that, CUDA refused, and the others
         // wait.
         if (error.code() == CollectiveErrorCode::system && !ended()) watch_.failed(error.what());
-        auto failed = make_work(task.call);
+        auto failed = make_work(task);
         failed->fail(watch_.completed(error));
         return failed;
     }

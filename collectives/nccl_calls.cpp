@@ -20,40 +20,47 @@ NcclResult meet(const NcclLaunch& on) {
     return on.nccl.all_reduce(on.token, on.token, 1, NcclType::uint8, NcclOp::max, on.handle, on.stream);
 }
 
+// Also sends and receives without elements move one: whoever only receives would not wait else.
+NcclResult send(const NcclLaunch& on, const Call& call, const void* data, int peer) {
+    const bool empty = call.count == 0;
+    return on.nccl.send(empty ? on.token : data, empty ? 1 : call.count, nccl_type(call.type), peer,
+                        on.handle, on.stream);
+}
+
+NcclResult recv(const NcclLaunch& on, const Call& call, void* data, int peer) {
+    const bool empty = call.count == 0;
+    return on.nccl.recv(empty ? on.token : data, empty ? 1 : call.count, nccl_type(call.type), peer,
+                        on.handle, on.stream);
+}
+
 // Sends and receives that go on together; the first error counts.
-class Group {
+class Together {
   public:
-    Group(const NcclLaunch& on, const Call& call)
-        : on_(on), type_(nccl_type(call.type)), count_(call.count), bytes_(call.count * size_of(call.type)) {
-        keep(on.nccl.group_start());
-    }
-    // Part `place` of `data` to or from rank `peer`.
-    void send(const void* data, int place, int peer) {
-        keep(on_.nccl.send(static_cast<const std::byte*>(data) + offset(place), count_, type_, peer,
-                           on_.handle, on_.stream));
-    }
-    void recv(void* data, int place, int peer) {
-        keep(on_.nccl.recv(static_cast<std::byte*>(data) + offset(place), count_, type_, peer, on_.handle,
-                           on_.stream));
-    }
+    explicit Together(const NcclLaunch& on) : on_(on) { keep(on.nccl.group_start()); }
+    void send(const Call& call, const void* data, int peer) { keep(ddprun::send(on_, call, data, peer)); }
+    void recv(const Call& call, void* data, int peer) { keep(ddprun::recv(on_, call, data, peer)); }
     NcclResult end() {
         keep(on_.nccl.group_end());
         return result_;
     }
 
   private:
-    std::size_t offset(int place) const noexcept { return static_cast<std::size_t>(place) * bytes_; }
     void keep(NcclResult result) noexcept {
         const bool settled = result_ != NcclResult::success && result_ != NcclResult::in_progress;
         if (!settled && result != NcclResult::success) result_ = result;
     }
 
     const NcclLaunch& on_;
-    NcclType type_;
-    std::size_t count_;
-    std::size_t bytes_;
     NcclResult result_ = NcclResult::success;
 };
+
+// A rank's part of a buffer that has one for each.
+const std::byte* part_of_input(const Task& task, int rank) {
+    return input_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+}
+std::byte* part_of_output(const Task& task, int rank) {
+    return output_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+}
 
 NcclResult gather(const NcclLaunch& on, const Task& task) {
     const Call& call = task.call;
@@ -62,10 +69,12 @@ NcclResult gather(const NcclLaunch& on, const Task& task) {
         return on.nccl.gather(task.in, is_root ? task.out : nullptr, call.count, nccl_type(call.type),
                               call.root, on.handle, on.stream);
     }
-    Group group(on, call);
-    group.send(task.in, 0, call.root);
-    for (int rank = 0; is_root && rank < on.ranks; ++rank) group.recv(task.out, rank, rank);
-    return group.end();
+    Together together(on);
+    together.send(call, task.in, call.root);
+    for (int rank = 0; is_root && rank < on.ranks; ++rank) {
+        together.recv(call, part_of_output(task, rank), rank);
+    }
+    return together.end();
 }
 
 NcclResult scatter(const NcclLaunch& on, const Task& task) {
@@ -75,10 +84,12 @@ NcclResult scatter(const NcclLaunch& on, const Task& task) {
         return on.nccl.scatter(is_root ? task.in : nullptr, task.out, call.count, nccl_type(call.type),
                                call.root, on.handle, on.stream);
     }
-    Group group(on, call);
-    for (int rank = 0; is_root && rank < on.ranks; ++rank) group.send(task.in, rank, rank);
-    group.recv(task.out, 0, call.root);
-    return group.end();
+    Together together(on);
+    for (int rank = 0; is_root && rank < on.ranks; ++rank) {
+        together.send(call, part_of_input(task, rank), rank);
+    }
+    together.recv(call, task.out, call.root);
+    return together.end();
 }
 
 NcclResult all_to_all(const NcclLaunch& on, const Task& task) {
@@ -86,12 +97,25 @@ NcclResult all_to_all(const NcclLaunch& on, const Task& task) {
     if (on.nccl.all_to_all != nullptr) {
         return on.nccl.all_to_all(task.in, task.out, call.count, nccl_type(call.type), on.handle, on.stream);
     }
-    Group group(on, call);
+    Together together(on);
     for (int rank = 0; rank < on.ranks; ++rank) {
-        group.send(task.in, rank, rank);
-        group.recv(task.out, rank, rank);
+        together.send(call, part_of_input(task, rank), rank);
+        together.recv(call, part_of_output(task, rank), rank);
     }
-    return group.end();
+    return together.end();
+}
+
+NcclResult group(const NcclLaunch& on, const std::vector<Task>& members) {
+    Together together(on);
+    for (const Task& member : members) {
+        const Call& call = member.call;
+        if (call.operation == Operation::send) {
+            together.send(call, member.in, call.root);
+        } else {
+            together.recv(call, member.out, call.root);
+        }
+    }
+    return together.end();
 }
 
 }  // namespace
@@ -146,9 +170,8 @@ NcclScalar nccl_scalar(DataType type, double value) noexcept {
 NcclResult enqueue(const NcclLaunch& on, const Task& task) {
     const Call& call = task.call;
     const NcclType type = nccl_type(call.type);
-    const bool point_to_point = is_point_to_point(call.operation);
-    if (call.count == 0 && !point_to_point) return meet(on);
-    const std::size_t count = call.count == 0 ? 1 : call.count;
+    const std::size_t count = call.count;
+    if (count == 0 && !is_point_to_point(call.operation)) return meet(on);
     switch (call.operation) {
         case Operation::all_reduce:
             return on.nccl.all_reduce(task.in, task.out, count, type, on.op, on.handle, on.stream);
@@ -164,12 +187,9 @@ NcclResult enqueue(const NcclLaunch& on, const Task& task) {
         case Operation::gather: return gather(on, task);
         case Operation::scatter: return scatter(on, task);
         case Operation::all_to_all: return all_to_all(on, task);
-        case Operation::send:
-            return on.nccl.send(call.count == 0 ? on.token : task.in, count, type, call.root, on.handle,
-                                on.stream);
-        case Operation::recv:
-            return on.nccl.recv(call.count == 0 ? on.token : task.out, count, type, call.root, on.handle,
-                                on.stream);
+        case Operation::send: return send(on, call, task.in, call.root);
+        case Operation::recv: return recv(on, call, task.out, call.root);
+        case Operation::group: return group(on, *task.members);
         case Operation::none:
         case Operation::join:
         case Operation::barrier:

@@ -1,5 +1,7 @@
 #include "collectives/nccl_peers.hpp"
 
+#include <algorithm>
+
 #include "collectives/rank_group.hpp"
 
 namespace ddprun {
@@ -77,13 +79,15 @@ bool NcclPeers::ask(const Call& call, Body body) {
     return true;
 }
 
-bool NcclPeers::check_present(const Call& call, Clock::time_point started) {
+bool NcclPeers::check_present(const Call& call, const std::vector<int>& peers, Clock::time_point started) {
     if (!tcp_) return true;
     return ask(call, [&](PeerMesh& mesh, const PeerMesh::Operation& operation) {
         mesh.throw_if_ended(operation);
-        const bool waits_for_one =
-            is_point_to_point(call.operation) && Clock::now() > started + kLeftPatience;
-        if (waits_for_one) mesh.throw_if_left(call.root, operation);
+        if (Clock::now() <= started + kLeftPatience) return;
+        const auto has_left = [&](int peer) { return mesh.lifeline().left_after(peer).has_value(); };
+        if (!peers.empty() && std::all_of(peers.begin(), peers.end(), has_left)) {
+            mesh.throw_if_left(peers.front(), operation);
+        }
     });
 }
 
@@ -94,13 +98,13 @@ bool NcclPeers::check_agreement(const Call& call) {
     });
 }
 
-bool NcclPeers::blame(const Call& call) {
+bool NcclPeers::blame(const Call& call, const std::vector<int>& peers) {
     if (tcp_) {
         return ask(call, [&](PeerMesh& mesh, const PeerMesh::Operation& operation) {
-            mesh.fail_late(is_point_to_point(call.operation) ? call.root : kNobodyAwaited, operation);
+            mesh.fail_late(peers, operation);
         });
     }
-    declare(judge_lateness({call}, call, 0, kNobodyAwaited, {operation_timeout_, "operation_timeout"}));
+    declare(judge_lateness({call}, call, 0, {}, {operation_timeout_, "operation_timeout"}));
     return true;
 }
 

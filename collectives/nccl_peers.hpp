@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/shm_lifeline.hpp"
 #include "collectives/tcp_backend.hpp"
@@ -53,12 +54,13 @@ class NcclPeers {
     // verdict() says why. They may take kInquiryPatience. False if the mesh is in use, so that the question
     // is to be asked again.
     //
-    // Has a rank left that the call needs?
-    bool check_present(const Call& call, Clock::time_point started);
+    // Has a rank left that the call needs? `peers` are those it exchanges messages with, where it concerns
+    // only them: one of several may have left because its part is done, so all must have.
+    bool check_present(const Call& call, const std::vector<int>& peers, Clock::time_point started);
     // Is another rank in another call with the same number?
     bool check_agreement(const Call& call);
     // Its time is over: who is to blame?
-    bool blame(const Call& call);
+    bool blame(const Call& call, const std::vector<int>& peers);
 
   private:
     // Runs body(mesh, operation) if the mesh is free.

@@ -153,10 +153,10 @@ void NcclWatch::judge(NcclWork& work) {
         return failed("the stream's end: " + comm_->context().driver().text_of(*error));
     }
     if (now >= work.deadline()) {
-        peers_.blame(call);
+        peers_.blame(call, work.peers());
         return;
     }
-    peers_.check_present(call, work.started());
+    peers_.check_present(call, work.peers(), work.started());
     if (compared_ != call.sequence) {
         compared_ = call.sequence;
         compare_at_ = work.started() + kNcclCompareAfter;

@@ -1,5 +1,6 @@
 #include "collectives/nccl_work.hpp"
 
+#include <algorithm>
 #include <thread>
 
 namespace ddprun {
@@ -11,6 +12,16 @@ constexpr int kSpins = 4000;
 constexpr int kSpinsPerLook = 64;  // at the clock
 constexpr int kYields = 2000;
 constexpr std::chrono::microseconds kLook{50};
+
+std::vector<int> peers_of(const Task& task) {
+    if (!is_point_to_point(task.call.operation)) return {};
+    if (!task.members) return {task.call.root};
+    std::vector<int> peers;
+    for (const Task& member : *task.members) peers.push_back(member.call.root);
+    std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    return peers;
+}
 
 }  // namespace
 
@@ -40,10 +51,11 @@ void CudaEventPool::give(CudaEvent event) {
 }
 
 NcclWork::NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
-                   const Call& call, Clock::time_point started, Clock::time_point deadline)
+                   const Task& task, Clock::time_point started, Clock::time_point deadline)
     : events_(std::move(events)),
       over_(std::move(over)),
-      call_(call),
+      call_(task.call),
+      peers_(peers_of(task)),
       started_(started),
       deadline_(deadline) {}
 

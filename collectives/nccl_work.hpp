@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/call.hpp"
 #include "collectives/cuda_driver.hpp"
+#include "collectives/task.hpp"
 #include "collectives/work_state.hpp"
 
 namespace ddprun {
@@ -40,10 +40,12 @@ class NcclWork final : public WorkState {
   public:
     // `over`: the communicator has ended. From then on an event proves nothing: aborted kernels end, too.
     NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
-             const Call& call, Clock::time_point started, Clock::time_point deadline);
+             const Task& task, Clock::time_point started, Clock::time_point deadline);
     ~NcclWork() override;
 
     const Call& call() const noexcept { return call_; }
+    // Of send, recv and groups: the ranks they exchange messages with.
+    const std::vector<int>& peers() const noexcept { return peers_; }
     Clock::time_point started() const noexcept { return started_; }
     Clock::time_point deadline() const noexcept { return deadline_; }
 
@@ -67,6 +69,7 @@ class NcclWork final : public WorkState {
     std::shared_ptr<CudaEventPool> events_;
     std::shared_ptr<const std::atomic<bool>> over_;
     const Call call_;
+    const std::vector<int> peers_;
     const Clock::time_point started_;
     const Clock::time_point deadline_;
     std::atomic<State> state_{State::launching};

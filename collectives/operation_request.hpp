@@ -29,6 +29,7 @@ enum class Operation : std::uint8_t {
     all_to_all = 12,
     split = 13,
     allocate = 14,  // of bytes, as u8
+    group = 15,     // of sends and receives, which are its messages
 };
 
 // Of the buffers of a typed form, in elements.

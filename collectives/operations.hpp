@@ -101,7 +101,7 @@ class Operations {
 
     // To one other rank, which must call recv with the same type and size. Returns when `data` may be changed
     // again, which can be before or after the peer's recv: two ranks that both send first may wait for each
-    // other.
+    // other; in a Group (group.hpp) they do not.
     template <class T, std::size_t N>
     requires Element<std::remove_const_t<T>> Result send(std::span<T, N> data, int peer) {
         return send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>(), peer);

@@ -1,7 +1,5 @@
 #include "collectives/peer_mesh.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -122,23 +120,23 @@ TcpLink* PeerMesh::incoming(int peer, int lane, const Operation& operation) {
 }
 
 void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation) {
-    std::array<pollfd, 1 + 2 * kMaxLanes> descriptors{{{lifeline_.news_descriptor(), POLLIN, 0}}};
-    std::size_t count = 1;
+    polled_.assign(1, {lifeline_.news_descriptor(), POLLIN, 0});
+    awaited_ranks_.clear();
     for (const Awaited& one : awaited) {
-        if (one.in != nullptr) descriptors[count++] = {one.in->descriptor(), POLLIN, 0};
-        if (one.out != nullptr) descriptors[count++] = {one.out->descriptor(), POLLOUT, 0};
+        if (one.in != nullptr) polled_.push_back({one.in->descriptor(), POLLIN, 0});
+        if (one.out != nullptr) polled_.push_back({one.out->descriptor(), POLLOUT, 0});
+        awaited_ranks_.push_back(blamed(one));
     }
-    const auto polled = std::span(descriptors).first(count);
     while (true) {
-        poll_once(polled, std::min(operation.deadline, linger(blamed(awaited.front()), operation)));
-        if (polled[0].revents != 0) {
+        poll_once(polled_, std::min(operation.deadline, linger(awaited_ranks_, operation)));
+        if (polled_[0].revents != 0) {
             lifeline_.take_news();
             throw_if_ended(operation);
             return;
         }
         const auto is_ready = [](const pollfd& one) { return one.revents != 0; };
-        if (std::any_of(polled.begin(), polled.end(), is_ready)) return;
-        if (Clock::now() >= operation.deadline) fail_late(blamed(awaited.front()), operation);
+        if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
+        if (Clock::now() >= operation.deadline) fail_late(awaited_ranks_, operation);
     }
 }
 
@@ -149,7 +147,7 @@ void PeerMesh::throw_if_ended(const Operation& operation) {
         fail_left(peer, operation);
 }
 
-PeerMesh::Clock::time_point PeerMesh::linger(int awaited, const Operation& operation) {
+PeerMesh::Clock::time_point PeerMesh::linger(const std::vector<int>& awaited, const Operation& operation) {
     const Call& call = operation.call;
     // While ranks join, there are no calls to compare; and who is late then, the store knows.
     if (call.operation == ddprun::Operation::join) return Clock::time_point::max();
@@ -266,12 +264,11 @@ void PeerMesh::throw_if_left(int peer, const Operation& operation) {
 
 void PeerMesh::throw_if_mismatched(const Operation& operation) {
     inquire(operation);
-    Verdict verdict =
-        judge_lateness(lifeline_.progress(), operation.call, rank(), kNobodyAwaited, operation.limit);
+    Verdict verdict = judge_lateness(lifeline_.progress(), operation.call, rank(), {}, operation.limit);
     if (verdict.code == CollectiveErrorCode::mismatch) fail(std::move(verdict), operation);
 }
 
-void PeerMesh::fail_late(int awaited, const Operation& operation) {
+void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {
     inquire(operation);
     fail(judge_lateness(lifeline_.progress(), operation.call, rank(), awaited, operation.limit), operation);
 }

@@ -8,6 +8,8 @@
 // the operation's deadline, with a verdict, or with a peer's goodbye; all of these throw CollectiveError.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <map>
 #include <optional>
@@ -76,7 +78,7 @@ class PeerMesh {
     TcpLink* incoming(int peer, int lane, const Operation& operation);
 
     // Waits until one of these can move, or news came that do not end the operation; a connection that was
-    // awaited is such news. At most kMaxLanes.
+    // awaited is such news.
     void wait(std::span<const Awaited> awaited, const Operation& operation);
 
     // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
@@ -90,11 +92,11 @@ class PeerMesh {
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
     // For whoever waits in the operation, whose deadline is set, for `awaited`: does what is due (see
     // Patience), and returns when it wants to be called again.
-    Clock::time_point linger(int awaited, const Operation& operation);
+    Clock::time_point linger(const std::vector<int>& awaited, const Operation& operation);
     // Writes a line to the standard error for each operation that has waited that long; 0: never.
     void give_notice_after(std::chrono::milliseconds limit) { notice_after_ = limit; }
-    // The operation's deadline has passed while this rank waited for `awaited` (or kNobodyAwaited).
-    [[noreturn]] void fail_late(int awaited, const Operation& operation);
+    // The operation's deadline has passed while this rank waited for `awaited`, or for nobody in particular.
+    [[noreturn]] void fail_late(const std::vector<int>& awaited, const Operation& operation);
 
     // Ends the communicator for all. Returns the verdict that holds. From any thread.
     Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
@@ -135,6 +137,9 @@ class PeerMesh {
     using LaneOfPeer = std::pair<int, int>;
     std::map<LaneOfPeer, TcpLink> outgoing_;
     std::map<LaneOfPeer, TcpLink> incoming_;
+    // Of wait(), kept so that it allocates nothing.
+    std::vector<pollfd> polled_;
+    std::vector<int> awaited_ranks_;
 };
 
 }  // namespace ddprun

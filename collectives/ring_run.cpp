@@ -83,7 +83,8 @@ bool RingRun::pull() {
         in_.done += receive(current, receivable(bytes_of(current)));
         moved = reader_->moved();
     }
-    if (!had_header && reader_->header_done()) require_same_call(mesh_, *reader_, operation_);
+    if (!had_header && reader_->header_done())
+        require_same_call(mesh_, *reader_, operation_.call, operation_);
     if (in_.step < plan_.schedule.steps()) reduce_arrived(chunk(plan_.schedule.receives(in_.step)));
     skip_finished();
     return moved;

@@ -200,7 +200,8 @@ void ShmBackend::run(const Task& task) {
         case Operation::join:
         case Operation::allocate:
         case Operation::send:
-        case Operation::recv: check(false, "an operation of all ranks is one of the known ones here");
+        case Operation::recv:
+        case Operation::group: check(false, "an operation of all ranks is one of the known ones here");
     }
 }
 

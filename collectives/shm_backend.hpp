@@ -12,8 +12,8 @@
 //
 // A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
 //
-// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot; send
-// and recv go over it.
+// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot;
+// send, recv and groups go over it.
 #pragma once
 
 #include <memory>

@@ -121,8 +121,8 @@ void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::O
     }
     while (!condition.met()) {
         look_at_news(operation);
-        if (Clock::now() >= operation.deadline) mesh_.fail_late(ranks_.at(peer), operation);
-        mesh_.linger(ranks_.at(peer), operation);
+        if (Clock::now() >= operation.deadline) mesh_.fail_late({ranks_.at(peer)}, operation);
+        mesh_.linger({ranks_.at(peer)}, operation);
         wait_for_bell(peer, condition, operation.deadline);
     }
 }

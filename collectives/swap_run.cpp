@@ -39,7 +39,8 @@ bool SwapRun::pull() {
     const bool had_header = reader_->header_done();
     if (had_header && came_ == limit) return false;
     came_ += reader_->read(plan_.segment.data() + came_ % kRingSegment, limit - came_);
-    if (!had_header && reader_->header_done()) require_same_call(mesh_, *reader_, operation_);
+    if (!had_header && reader_->header_done())
+        require_same_call(mesh_, *reader_, operation_.call, operation_);
     return reader_->moved();
 }
 

@@ -4,6 +4,9 @@
 // valid until the task has ended.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "collectives/call.hpp"
 
 namespace ddprun {
@@ -17,6 +20,8 @@ struct Task {
     void* out = nullptr;
     double scalar = 1;       // of premul_sum
     void* stream = nullptr;  // of the device, in which the operation takes its place; null: the backend's own
+    // Of a group, in the order in which they were added: sends and receives, whose streams do not count.
+    std::shared_ptr<const std::vector<Task>> members;
 };
 
 // The parts of a task as bytes.

@@ -1,6 +1,8 @@
 #include "collectives/tcp_backend.hpp"
 
 #include <cstring>
+#include <new>
+#include <string>
 
 #include "collectives/exchange_schedule.hpp"
 #include "collectives/reduce.hpp"
@@ -59,6 +61,10 @@ void TcpBackend::run(const Task& task) {
         dispatch(task, operation);
     } catch (const LinkLost& lost) {
         mesh_.fail_lost(lost, operation);
+    } catch (const std::bad_alloc&) {
+        mesh_.fail(
+            {CollectiveErrorCode::system, {rank()}, "rank " + std::to_string(rank()) + " is out of memory"},
+            operation);
     }
 }
 
@@ -135,6 +141,7 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::barrier: return group_.barrier(operation);
         case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);
         case Operation::recv: return transfer(mesh_, {peer, output_of(task), bytes_of(task)}, {}, operation);
+        case Operation::group: return transfer_group(mesh_, *task.members, operation);
         case Operation::none:
         case Operation::join:
         case Operation::allocate: break;

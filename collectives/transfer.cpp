@@ -2,92 +2,46 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
+
+#include "collectives/exchange.hpp"
+#include "collectives/flow.hpp"
 
 namespace ddprun {
 namespace {
 
-enum class Sends { at_once, what_was_received };
-
-// One lane's part of a message each way.
-class Exchange final : public Flow {
-  public:
-    Exchange(PeerMesh& mesh, int lane, const Incoming& in, const Outgoing& out, Sends sends,
-             const PeerMesh::Operation& operation)
-        : mesh_(mesh), operation_(operation), lane_(lane), in_(in), out_(out), sends_(sends) {
-        if (out.to >= 0) writer_.emplace(mesh.outgoing(out.to, lane, operation), operation.call);
-    }
-
-    bool move() override {
-        // Sent before the sender's connection is there, which may depend on what this rank sends.
-        const bool moved = push();
-        return pull() || moved;
-    }
-    bool done() const override { return received() && sent(); }
-    Awaited awaited() const override {
-        const bool receives = !received() && reader_;
-        return {receives ? &reader_->link() : nullptr, can_send() ? &writer_->link() : nullptr, in_.from};
-    }
-
-  private:
-    bool received() const {
-        return in_.from < 0 || (reader_ && reader_->header_done() && in_done_ == in_.size);
-    }
-    bool sent() const { return !writer_ || (writer_->header_done() && out_done_ == out_.size); }
-    std::size_t sendable() const { return sends_ == Sends::at_once ? out_.size : in_done_; }
-    bool can_send() const { return writer_ && (!writer_->header_done() || out_done_ < sendable()); }
-
-    bool pull() {
-        if (received()) return false;
-        if (!reader_) {
-            TcpLink* link = mesh_.incoming(in_.from, lane_, operation_);
-            if (link == nullptr) return false;
-            reader_.emplace(*link);
-        }
-        const bool had_header = reader_->header_done();
-        in_done_ += reader_->read(in_.data + in_done_, std::min(in_.size - in_done_, kMaxMove));
-        if (!had_header && reader_->header_done()) require_same_call(mesh_, *reader_, operation_);
-        return reader_->moved();
-    }
-
-    bool push() {
-        if (!can_send()) return false;
-        out_done_ += writer_->write(out_.data + out_done_, std::min(sendable() - out_done_, kMaxMove));
-        return writer_->moved();
-    }
-
-    PeerMesh& mesh_;
-    const PeerMesh::Operation& operation_;
-    int lane_;
-    Incoming in_;
-    Outgoing out_;
-    Sends sends_;
-    std::optional<MessageReader> reader_;
-    std::optional<MessageWriter> writer_;
-    std::size_t in_done_ = 0;
-    std::size_t out_done_ = 0;
-};
+template <class Byte>
+MessagePart<Byte> part_of_lane(const Call& call, Byte* data, std::size_t size, int lanes, int lane) {
+    const Range part = chunk_range(size, lanes, lane);
+    return {&call, data + part.begin, part.size};
+}
 
 // Each lane takes its range of the bytes; the two directions may have different lengths.
 void exchange(PeerMesh& mesh, const Incoming& in, const Outgoing& out, Sends sends,
               const PeerMesh::Operation& operation) {
     const int in_lanes = in.from < 0 ? 0 : lanes_for(in.size, mesh.lanes());
     const int out_lanes = out.to < 0 ? 0 : lanes_for(out.size, mesh.lanes());
+    std::array<MessagePart<std::byte>, kMaxLanes> in_parts;
+    std::array<MessagePart<const std::byte>, kMaxLanes> out_parts;
     std::array<std::optional<Exchange>, kMaxLanes> exchanges;
     std::array<Flow*, kMaxLanes> flows{};
     const int lanes = std::max(in_lanes, out_lanes);
     for (int lane = 0; lane < lanes; ++lane) {
-        Incoming lane_in;
-        Outgoing lane_out;
+        const auto index = static_cast<std::size_t>(lane);
+        Exchange::Incoming lane_in;
+        Exchange::Outgoing lane_out;
         if (lane < in_lanes) {
-            const Range part = chunk_range(in.size, in_lanes, lane);
-            lane_in = {in.from, in.data + part.begin, part.size};
+            in_parts[index] = part_of_lane(operation.call, in.data, in.size, in_lanes, lane);
+            lane_in = {in.from, std::span(in_parts).subspan(index, 1)};
         }
         if (lane < out_lanes) {
-            const Range part = chunk_range(out.size, out_lanes, lane);
-            lane_out = {out.to, out.data + part.begin, part.size};
+            out_parts[index] = part_of_lane(operation.call, out.data, out.size, out_lanes, lane);
+            lane_out = {out.to, std::span(out_parts).subspan(index, 1)};
         }
-        const auto index = static_cast<std::size_t>(lane);
         flows[index] = &exchanges[index].emplace(mesh, lane, lane_in, lane_out, sends, operation);
     }
     run_flows(mesh, std::span(flows).first(static_cast<std::size_t>(lanes)), operation);
@@ -95,15 +49,16 @@ void exchange(PeerMesh& mesh, const Incoming& in, const Outgoing& out, Sends sen
 
 }  // namespace
 
-void require_same_call(PeerMesh& mesh, const MessageReader& reader, const PeerMesh::Operation& operation) {
+void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
+                       const PeerMesh::Operation& operation) {
     const auto theirs = reader.header();
     const int peer = reader.link().peer();
     const std::string name = "rank " + std::to_string(peer);
     if (!theirs) {
         mesh.fail({CollectiveErrorCode::system, {peer}, name + " sent bytes that are no message"}, operation);
     }
-    if (*theirs == on_wire(operation.call)) return;
-    mesh.fail(mismatch_verdict(mesh.rank(), operation.call, peer, *theirs), operation);
+    if (*theirs == on_wire(call)) return;
+    mesh.fail(mismatch_verdict(mesh.rank(), call, peer, *theirs), operation);
 }
 
 void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation) {
@@ -114,6 +69,37 @@ void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
            const PeerMesh::Operation& operation) {
     exchange(mesh, {from, data, size}, {to, data, size}, from < 0 ? Sends::at_once : Sends::what_was_received,
              operation);
+}
+
+void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMesh::Operation& operation) {
+    struct Parts {
+        std::vector<MessagePart<std::byte>> in;
+        std::vector<MessagePart<const std::byte>> out;
+    };
+    // By how far away the peer is to the right, so that the ranks do not all begin with the same; and lane.
+    std::map<std::pair<int, int>, Parts> by_lane;
+    for (const Task& member : members) {
+        const Call& call = member.call;
+        const int distance = (call.root - mesh.rank() + mesh.world_size()) % mesh.world_size();
+        const int lanes = lanes_for(bytes_of(member), mesh.lanes());
+        for (int lane = 0; lane < lanes; ++lane) {
+            Parts& parts = by_lane[{distance, lane}];
+            if (call.operation == ddprun::Operation::send) {
+                parts.out.push_back(part_of_lane(call, input_of(member), bytes_of(member), lanes, lane));
+            } else {
+                parts.in.push_back(part_of_lane(call, output_of(member), bytes_of(member), lanes, lane));
+            }
+        }
+    }
+    std::deque<Exchange> exchanges;
+    std::vector<Flow*> flows;
+    for (const auto& [place, parts] : by_lane) {
+        const int peer = (mesh.rank() + place.first) % mesh.world_size();
+        const Exchange::Incoming in{peer, parts.in};
+        const Exchange::Outgoing out{peer, parts.out};
+        flows.push_back(&exchanges.emplace_back(mesh, place.second, in, out, Sends::at_once, operation));
+    }
+    run_flows(mesh, flows, operation);
 }
 
 }  // namespace ddprun

@@ -1,21 +1,22 @@
-// Transfer: one message in and one message out at the same time, over a PeerMesh.
+// Transfers: messages in and out at the same time, over a PeerMesh: one each way, or a group.
 //
-// Both directions move as far as they can and wait for neither in particular; so two ranks may send to each
-// other any amount without ever filling the sockets' buffers into a standstill. Large messages go by all
-// lanes.
+// All move as far as they can and wait for none in particular; so two ranks may send to each other any amount
+// without ever filling the sockets' buffers into a standstill. Large messages go by all lanes.
 #pragma once
 
 #include <cstddef>
+#include <span>
 
-#include "collectives/flow.hpp"
 #include "collectives/message.hpp"
 #include "collectives/peer_mesh.hpp"
+#include "collectives/task.hpp"
 
 namespace ddprun {
 
 // To be called when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
-// unless the sender is in the same call.
-void require_same_call(PeerMesh& mesh, const MessageReader& reader, const PeerMesh::Operation& operation);
+// unless the sender is in the same call as `call`, which is the operation's or a member's of its group.
+void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
+                       const PeerMesh::Operation& operation);
 
 // A rank to send to or receive from, and the payload's place. Rank -1: that direction is not used.
 struct Incoming {
@@ -36,5 +37,9 @@ void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const Pee
 // this rank is the last.
 void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
            const PeerMesh::Operation& operation);
+
+// Carries out all `members`, sends and receives. Between two ranks messages keep their order in each
+// direction; otherwise all go on at the same time.
+void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMesh::Operation& operation);
 
 }  // namespace ddprun

@@ -21,25 +21,34 @@ void require_error(RankProcesses& ranks, int rank, const std::string& expected) 
     REQUIRE(WEXITSTATUS(result.wait_status) == 3);
 }
 
-}  // namespace
-
-TEST_CASE("a rank killed at a random moment is named by every survivor", "[killed]") {
+// Of a mode of the program in which a rank dies.
+void check_kills(const char* mode, int rounds) {
     const auto seed = std::random_device{}();
     INFO("seed " << seed);
     std::mt19937 random(seed);
     for (const int world_size : {2, 3, 4}) {
-        for (int round = 0; round < 8; ++round) {
+        for (int round = 0; round < rounds; ++round) {
             const int victim = static_cast<int>(random() % static_cast<unsigned>(world_size));
             const std::string moment = std::to_string(random() % 1'000'000);
             INFO("victim " << victim << " of " << world_size << ", moment " << moment);
             RankProcesses ranks(world_size,
-                                {DDPRUN_COLLECTIVE_PROGRAM, "kill-me", std::to_string(victim), moment});
+                                {DDPRUN_COLLECTIVE_PROGRAM, mode, std::to_string(victim), moment});
             for (int rank = 0; rank < world_size; ++rank) {
                 if (rank != victim) require_error(ranks, rank, "peer_died " + std::to_string(victim));
             }
             REQUIRE(WIFSIGNALED(ranks.finish(victim, kGuard).wait_status));
         }
     }
+}
+
+}  // namespace
+
+TEST_CASE("a rank killed at a random moment is named by every survivor", "[killed]") {
+    check_kills("kill-me", 8);
+}
+
+TEST_CASE("a rank killed in the middle of a group is named by every survivor", "[killed]") {
+    check_kills("exchange-for-ever", 4);
 }
 
 TEST_CASE("a rank killed while the others wait for it is named", "[killed]") {

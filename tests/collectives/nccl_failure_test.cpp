@@ -2,6 +2,7 @@
 // processes.
 #include <latch>
 
+#include "collectives/group.hpp"
 #include "tests/collectives/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"
@@ -161,6 +162,46 @@ TEST_CASE("a rank that does not come is named at the deadline") {
             over.arrive_and_wait();
         },
         options);
+}
+
+TEST_CASE("of the peers of a group that does not end, those that exchange nothing are named") {
+    const StandIn standin;
+    CommunicatorOptions options;
+    options.operation_timeout = std::chrono::milliseconds(500);
+    std::latch over(2);
+    run_communicators(
+        kRanks,
+        [&](Communicator& comm) {
+            DeviceVector<float> a({1, 2, 3});
+            DeviceVector<float> b({1, 2, 3});
+            if (comm.rank() == 1) {
+                over.wait();
+                expect_error(CollectiveErrorCode::timed_out, {1}, [&] { comm.barrier(); });
+                return;
+            }
+            // Rank 0 waits for both, and rank 2 for rank 1.
+            Group group(comm);
+            if (comm.rank() == 0) group.recv(b.span(), 2);
+            group.recv(a.span(), 1);
+            const auto error =
+                expect_error(CollectiveErrorCode::timed_out, {1}, [&] { group.start().wait(); });
+            over.count_down();
+            expect_text(error, "rank 1 has called nothing yet");
+        },
+        options);
+}
+
+TEST_CASE("the peers of a group that have all left are named") {
+    const StandIn standin;
+    run_communicators(kRanks, [](Communicator& comm) {
+        if (comm.rank() != 0) return;
+        DeviceVector<float> a({1, 2, 3});
+        DeviceVector<float> b({1, 2, 3});
+        Group group(comm);
+        group.recv(a.span(), 2);
+        group.send(b.span(), 1);
+        expect_error(CollectiveErrorCode::peer_left, {1}, [&] { group.run(); });
+    });
 }
 
 TEST_CASE("a rank that leaves early is named") {

@@ -1,8 +1,10 @@
 // Every operation × type × reduction of the NCCL backend, on NCCL's stand-in. Ranks are threads.
 #include <cstring>
+#include <deque>
 
 #include "apps/ddpbench/operation.hpp"
 #include "apps/ddpbench/test_data.hpp"
+#include "collectives/group.hpp"
 #include "tests/collectives/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"
@@ -120,6 +122,70 @@ TEST_CASE("operations without elements synchronise") {
         comm.broadcast(nullptr, 0, DataType::f64, 1);
         if (comm.rank() == 0) comm.send(nullptr, 0, DataType::f64, 1);
         if (comm.rank() == 1) comm.recv(nullptr, 0, DataType::f64, 0);
+    });
+}
+
+TEST_CASE("groups on NCCL exchange with all at the same time") {
+    for (const char* faults : {"", "in_progress:2"}) {
+        const StandIn standin(faults);
+        for (const int n : {2, 3, 4}) {
+            run_communicators(n, [n](Communicator& comm) {
+                Group group(comm);
+                group.run();
+                // Two messages to each other rank, the second of another size, and one without elements.
+                std::deque<DeviceVector<std::int32_t>> sent;
+                std::deque<DeviceVector<std::int32_t>> received;
+                for (const bool started : {false, true}) {
+                    for (int i = 1; i < n; ++i) {
+                        const int peer = (comm.rank() + i) % n;
+                        for (const int size : {3, 1000}) {
+                            const auto count = static_cast<std::size_t>(size);
+                            sent.emplace_back(std::vector<std::int32_t>(count, 10 * comm.rank() + size));
+                            received.emplace_back(std::vector<std::int32_t>(count));
+                            group.recv(received.back().span(), peer);
+                            group.send(sent.back().span(), peer);
+                        }
+                        group.send(nullptr, 0, DataType::f64, peer);
+                        group.recv(nullptr, 0, DataType::f64, peer);
+                    }
+                    started ? group.start().wait() : group.run();
+                    for (int i = 1; i < n; ++i) {
+                        for (const int size : {3, 1000}) {
+                            const std::int32_t value = 10 * ((comm.rank() + i) % n) + size;
+                            const auto count = static_cast<std::size_t>(size);
+                            expect(received.front().host() == std::vector<std::int32_t>(count, value),
+                                   "received");
+                            received.pop_front();
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+TEST_CASE("a group on NCCL takes its place in the caller's stream, and fits plain calls") {
+    const StandIn standin;
+    run_communicators(2, [](Communicator& comm) {
+        const auto context = standin_context();
+        const CudaScope scope(*context);
+        CudaStream stream = nullptr;
+        expect(context->driver().stream_create(&stream, 0) == CudaResult::success, "stream");
+        DeviceVector<float> mine({1.0F + static_cast<float>(comm.rank())});
+        DeviceVector<float> theirs({0});
+        const int peer = 1 - comm.rank();
+        comm.async(stream).all_reduce(mine.span(), ReduceOp::sum);
+        if (comm.rank() == 0) {
+            Group group(comm);
+            group.recv(theirs.span(), peer);
+            group.send(mine.span(), peer);
+            group.start(stream).wait();
+        } else {
+            comm.async(stream).send(mine.span(), peer);
+            comm.async(stream).recv(theirs.span(), peer).wait();
+        }
+        expect(theirs.host()[0] == 3, "what the all_reduce before it left");
+        context->driver().stream_destroy(stream);
     });
 }
 

@@ -49,8 +49,8 @@ TEST_CASE("of the ranks that wait in one call, the lowest says so", "[patience]"
     const Call before{Operation::barrier, DataType::f32, ReduceOp::sum, -1, 0, 2};
     const TimeLimit limit{Milliseconds(30'000), "notice_after"};
     const std::vector<std::optional<Call>> progress{before, call, call};
-    REQUIRE_FALSE(notice_of_lateness(progress, call, 2, 0, limit).has_value());
-    REQUIRE(notice_of_lateness(progress, call, 1, 0, limit) ==
+    REQUIRE_FALSE(notice_of_lateness(progress, call, 2, {0}, limit).has_value());
+    REQUIRE(notice_of_lateness(progress, call, 1, {0}, limit) ==
             "ddprun: rank 1 waits in barrier() as call 3: after 30 s (notice_after) rank 0 is at barrier() "
             "as call 2");
 }

@@ -7,6 +7,7 @@
 //   RANK MILLISECONDS   RANK stays away until its standard input ends; the operation's limit is MILLISECONDS
 //   mismatch RANK              RANK passes one element more than the others
 //   use-for-ever               all ranks loop over operations
+//   exchange-for-ever RANK SEED  as kill-me, in groups of large messages to both neighbours
 //   reduce-for-ever            all ranks loop over large all_reduces
 //   reduce-shared-for-ever     the same, of buffers from the communicator
 //
@@ -22,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.hpp"
+#include "collectives/group.hpp"
 #include "tests/support/rank_program.hpp"
 
 using namespace ddprun;
@@ -109,6 +110,20 @@ void reduce_shared_for_ever(Communicator& comm) {
     while (true) comm.all_reduce(data.span(), ReduceOp::max);
 }
 
+void exchange_for_ever(Communicator& comm) {
+    const int n = comm.world_size();
+    std::vector<std::vector<float>> sent(2, std::vector<float>(1'000'000));
+    std::vector<std::vector<float>> received = sent;
+    Group group(comm);
+    while (true) {
+        group.send(std::span(sent[0]), (comm.rank() + 1) % n);
+        group.send(std::span(sent[1]), (comm.rank() + n - 1) % n);
+        group.recv(std::span(received[0]), (comm.rank() + n - 1) % n);
+        group.recv(std::span(received[1]), (comm.rank() + 1) % n);
+        group.run();
+    }
+}
+
 // The default action of SIGALRM kills the process as SIGKILL does: nothing of ours runs.
 void die_within(unsigned seed) {
     std::mt19937 random(seed);
@@ -134,13 +149,13 @@ void run(const std::vector<std::string>& arguments) {
     if (mode == "absent") options.operation_timeout = std::chrono::milliseconds(argument(arguments, 2));
     Communicator comm = Communicator::from_env(options);
     std::vector<float> data(1000);
-    if (mode == "check-all") {
-        check_all(comm, arguments.size() > 1 ? argument(arguments, 1) : 1);
-    } else if (mode == "kill-me") {
+    if (mode == "kill-me" || mode == "exchange-for-ever") {
         // Of two ranks that lose each other while they still join, either may be told of first.
         comm.barrier();
         if (comm.rank() == argument(arguments, 1)) die_within(static_cast<unsigned>(argument(arguments, 2)));
-        use_for_ever(comm);
+        mode == "kill-me" ? use_for_ever(comm) : exchange_for_ever(comm);
+    } else if (mode == "check-all") {
+        check_all(comm, arguments.size() > 1 ? argument(arguments, 1) : 1);
     } else if (mode == "reduce-shared-for-ever") {
         reduce_shared_for_ever(comm);
     } else if (mode == "reduce-for-ever") {

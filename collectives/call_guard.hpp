@@ -1,0 +1,38 @@
+// CallGuard: one call of a communicator. Keeps a second thread out meanwhile, and all calls after finalize().
+#pragma once
+
+#include "collectives/checked_task.hpp"
+#include "collectives/session.hpp"
+
+namespace ddprun {
+
+inline constexpr const char* kFinalized = "this communicator has been finalized";
+
+class CallGuard {
+  public:
+    // Throws invalid_argument about the operation, or about a call that is none.
+    CallGuard(Communicator::Session& session, Operation operation) : session_(session) {
+        if (const char* problem = enter()) refuse(operation, problem);
+    }
+    CallGuard(Communicator::Session& session, const char* name) : session_(session) {
+        if (const char* problem = enter()) refuse(name, problem);
+    }
+    CallGuard(const CallGuard&) = delete;
+    CallGuard& operator=(const CallGuard&) = delete;
+    ~CallGuard() { leave(); }
+
+  private:
+    // What is wrong, or null.
+    const char* enter() {
+        if (session_.in_use.exchange(true, std::memory_order_acquire))
+            return "another thread is in a call of this communicator";
+        if (session_.executor) return nullptr;
+        leave();
+        return kFinalized;
+    }
+    void leave() { session_.in_use.store(false, std::memory_order_release); }
+
+    Communicator::Session& session_;
+};
+
+}  // namespace ddprun

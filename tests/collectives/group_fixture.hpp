@@ -1,0 +1,41 @@
+// What the tests of groups have in common: the layouts of ranks they run on.
+#pragma once
+
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "collectives/frame.hpp"
+#include "collectives/group.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/thread_ranks.hpp"
+
+namespace ddprun {
+
+// Larger than what the sockets' buffers hold.
+inline constexpr std::size_t kLarge = (std::size_t{8} << 20) / sizeof(int) + 3;
+
+// On one host, where DDPRUN_TRANSPORT decides, and on several; by one connection for each direction, and by
+// as many as there may be.
+inline void on_every_layout(const std::vector<int>& world_sizes,
+                            const std::function<void(Communicator&)>& body) {
+    for (const int lanes : {1, kMaxLanes}) {
+        for (const int n : world_sizes) {
+            INFO(n << " ranks on one host, " << lanes << " lanes");
+            run_on_hosts(std::vector<std::string>(static_cast<std::size_t>(n)), body, {}, lanes);
+        }
+        INFO("2 hosts with 2 ranks, " << lanes << " lanes");
+        run_on_hosts(host_names(2, 2), body, {}, lanes);
+    }
+    INFO("hosts of 2 ranks and of 1");
+    run_on_hosts({"a", "b", "b"}, body);
+}
+
+inline std::vector<int> values(std::size_t count, int first) {
+    std::vector<int> data(count);
+    std::iota(data.begin(), data.end(), first);
+    return data;
+}
+
+}  // namespace ddprun
