@@ -12,6 +12,7 @@
 
 #include "collectives/call.hpp"
 #include "collectives/communicator.hpp"
+#include "collectives/group.hpp"
 
 struct ddprun_communicator {
     ddprun::Communicator communicator;
@@ -137,6 +138,22 @@ OperationRequest request_of(const ddprun_request& request) {
     result.reduction = reduction_of(request.op, request.scalar);
     result.peer = request.peer;
     return result;
+}
+
+Group group_of(ddprun_communicator* comm, const ddprun_transfer* transfers, std::size_t count) {
+    Group group(checked(comm));
+    if (transfers == nullptr && count > 0) refuse("the transfers are NULL");
+    for (const ddprun_transfer* next = transfers; next != transfers + count; ++next) {
+        if (next->direction == DDPRUN_SEND) {
+            group.send(next->data, next->count, type_of(next->type), next->peer);
+        } else if (next->direction == DDPRUN_RECV) {
+            group.recv(next->data, next->count, type_of(next->type), next->peer);
+        } else {
+            refuse("transfer " + std::to_string(next - transfers) +
+                   " is neither DDPRUN_SEND nor DDPRUN_RECV, but " + std::to_string(next->direction));
+        }
+    }
+    return group;
 }
 
 BackendChoice backend_of(int backend) {
@@ -286,6 +303,10 @@ int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, i
     return guarded([&] { checked(comm).recv(data, count, type_of(type), peer); });
 }
 
+int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count) {
+    return guarded([&] { group_of(comm, transfers, count).run(); });
+}
+
 int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer) {
     return guarded([&] {
         auto*& result = checked_result(buffer);
@@ -307,6 +328,16 @@ int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddpru
         if (request == nullptr) refuse("the request is NULL");
         auto made = std::make_unique<ddprun_work>();
         made->work = checked(comm).async(request->stream).submit(request_of(*request));
+        result = made.release();
+    });
+}
+
+int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
+                       void* stream, ddprun_work** work) {
+    return guarded([&] {
+        auto*& result = checked_result(work);
+        auto made = std::make_unique<ddprun_work>();
+        made->work = group_of(comm, transfers, count).start(stream);
         result = made.release();
     });
 }

@@ -96,6 +96,15 @@ typedef struct ddprun_request {
 #define DDPRUN_REQUEST_INIT \
     { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL }
 
+// A send or a receive of a group; see Group in group.hpp. Never grows.
+typedef struct ddprun_transfer {
+    int direction;  // DDPRUN_SEND or DDPRUN_RECV
+    int type;
+    int peer;
+    void* data;  // a send only reads it
+    size_t count;
+} ddprun_transfer;
+
 // What carries out the operations; buffers are in host memory, or in the device's with NCCL.
 enum {
     DDPRUN_BACKEND_AUTOMATIC = 0,  // as the environment variable DDPRUN_BACKEND says
@@ -156,6 +165,8 @@ int ddprun_all_to_all(ddprun_communicator* comm, const void* in, void* out, size
 int ddprun_barrier(ddprun_communicator* comm);
 int ddprun_send(ddprun_communicator* comm, const void* data, size_t count, int type, int peer);
 int ddprun_recv(ddprun_communicator* comm, void* data, size_t count, int type, int peer);
+// `count` transfers that go on at the same time, in any order but of those between two ranks; 65536 at most.
+int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count);
 // Memory that collectives use without copying it first; see Communicator::allocate(). Called by all ranks
 // with the same number of bytes. The caller releases *buffer, which becomes NULL on failure.
 int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer);
@@ -167,6 +178,9 @@ void ddprun_buffer_release(ddprun_buffer* buffer);
 // Starts an operation and returns at once; see Communicator::async(). The caller releases *work, which
 // becomes NULL on failure.
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work);
+// The same of a group. `stream` as in ddprun_request.
+int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
+                       void* stream, ddprun_work** work);
 // Waits for its end and returns the code it ended with. Any thread.
 int ddprun_work_wait(ddprun_work* work);
 // 1 when it has ended, well or not; 0 while it goes on; -1 for NULL. Any thread.

@@ -102,6 +102,39 @@ static void check_started(ddprun_communicator* comm) {
     REQUIRE(strstr(ddprun_last_error(), "sizeof(ddprun_request)") != NULL);
 }
 
+// Everybody sends to both neighbours, which may be one rank.
+static void check_groups(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const int rank = ddprun_rank(comm);
+    const int right = (rank + 1) % n;
+    const int left = (rank + n - 1) % n;
+    int32_t mine = rank;
+    int32_t from_left = -1;
+    int32_t from_right = -1;
+    ddprun_transfer transfers[] = {{DDPRUN_RECV, DDPRUN_I32, left, &from_left, 1},
+                                   {DDPRUN_RECV, DDPRUN_I32, right, &from_right, 1},
+                                   {DDPRUN_SEND, DDPRUN_I32, right, &mine, 1},
+                                   {DDPRUN_SEND, DDPRUN_I32, left, &mine, 1}};
+    ddprun_work* work = NULL;
+    REQUIRE(ddprun_run_group(comm, NULL, 0) == DDPRUN_OK);
+    REQUIRE(ddprun_run_group(comm, NULL, 1) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(ddprun_run_group(NULL, transfers, 4) == DDPRUN_INVALID_ARGUMENT);
+    if (n > 1) {
+        REQUIRE(ddprun_run_group(comm, transfers, 4) == DDPRUN_OK);
+        REQUIRE(from_left == left && from_right == right);
+        from_left = -1;
+        REQUIRE(ddprun_start_group(comm, transfers, 4, NULL, &work) == DDPRUN_OK);
+        REQUIRE(ddprun_work_wait(work) == DDPRUN_OK);
+        REQUIRE(from_left == left);
+        ddprun_work_release(work);
+    }
+    transfers[3].peer = rank;
+    REQUIRE(ddprun_run_group(comm, transfers, 4) == DDPRUN_INVALID_ARGUMENT);
+    transfers[0].direction = DDPRUN_BARRIER;
+    REQUIRE(ddprun_start_group(comm, transfers, 1, NULL, &work) == DDPRUN_INVALID_ARGUMENT && work == NULL);
+    REQUIRE(strstr(ddprun_last_error(), "transfer 0 is neither") != NULL);
+}
+
 static void check_allocated(ddprun_communicator* comm) {
     enum { kCount = 100000 };
     const int n = ddprun_world_size(comm);
@@ -254,6 +287,7 @@ int main(void) {
     check_reductions(comm);
     check_movements(comm);
     check_started(comm);
+    check_groups(comm);
     check_allocated(comm);
     check_wrong_arguments(comm);
     check_newer_options();
