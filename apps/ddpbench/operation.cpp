@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "collectives/group.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -9,15 +11,15 @@ double whole(int) { return 1; }
 double without_own(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 double there_and_back(int ranks) { return 2 * without_own(ranks); }
 
-// Each rank sends to the next. Every other one receives first, so that no circle of senders waits for itself.
+// Each rank sends to the next.
 void run_sendrecv(Communicator& communicator, const OperationCall& call) {
     const int ranks = communicator.world_size();
     const int next = (communicator.rank() + 1) % ranks;
     const int before = (communicator.rank() + ranks - 1) % ranks;
-    const bool sends_first = communicator.rank() % 2 == 0;
-    if (sends_first) communicator.send(call.in, call.count, call.type, next);
-    communicator.recv(call.out, call.count, call.type, before);
-    if (!sends_first) communicator.send(call.in, call.count, call.type, next);
+    Group group(communicator);
+    group.send(call.in, call.count, call.type, next);
+    group.recv(call.out, call.count, call.type, before);
+    group.run();
 }
 
 constexpr std::array kOperations{
