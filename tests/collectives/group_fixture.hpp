@@ -1,6 +1,9 @@
 // What the tests of groups have in common: the layouts of ranks they run on.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -14,7 +17,7 @@
 namespace ddprun {
 
 // Larger than what the sockets' buffers hold.
-inline constexpr std::size_t kLarge = (std::size_t{8} << 20) / sizeof(int) + 3;
+inline constexpr std::size_t kLarge = (std::size_t{6} << 20) / sizeof(int) + 3;
 
 // On one host, where DDPRUN_TRANSPORT decides, and on several; by one connection for each direction, and by
 // as many as there may be.
@@ -32,9 +35,16 @@ inline void on_every_layout(const std::vector<int>& world_sizes,
     run_on_hosts({"a", "b", "b"}, body);
 }
 
+// Different everywhere, and made by copying blocks: filling one element after the other takes long where
+// memory is watched.
 inline std::vector<int> values(std::size_t count, int first) {
+    std::array<int, 1021> block{};
+    std::iota(block.begin(), block.end(), first);
     std::vector<int> data(count);
-    std::iota(data.begin(), data.end(), first);
+    for (std::size_t done = 0; done < count; done += block.size()) {
+        block[0] = first + static_cast<int>(done);
+        std::memcpy(data.data() + done, block.data(), std::min(block.size(), count - done) * sizeof(int));
+    }
     return data;
 }
 
