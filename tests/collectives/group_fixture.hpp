@@ -23,16 +23,18 @@ inline constexpr std::size_t kLarge = (std::size_t{6} << 20) / sizeof(int) + 3;
 // as many as there may be.
 inline void on_every_layout(const std::vector<int>& world_sizes,
                             const std::function<void(Communicator&)>& body) {
+    CommunicatorOptions options;
+    options.operation_timeout = std::chrono::seconds(60);  // only a group that waits for itself comes near it
     for (const int lanes : {1, kMaxLanes}) {
         for (const int n : world_sizes) {
             INFO(n << " ranks on one host, " << lanes << " lanes");
-            run_on_hosts(std::vector<std::string>(static_cast<std::size_t>(n)), body, {}, lanes);
+            run_on_hosts(std::vector<std::string>(static_cast<std::size_t>(n)), body, options, lanes);
         }
         INFO("2 hosts with 2 ranks, " << lanes << " lanes");
-        run_on_hosts(host_names(2, 2), body, {}, lanes);
+        run_on_hosts(host_names(2, 2), body, options, lanes);
     }
     INFO("hosts of 2 ranks and of 1");
-    run_on_hosts({"a", "b", "b"}, body);
+    run_on_hosts({"a", "b", "b"}, body, options);
 }
 
 // Different everywhere, and made by copying blocks: filling one element after the other takes long where

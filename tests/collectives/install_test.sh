@@ -13,6 +13,7 @@ mkdir "$work/outside"
 cat >"$work/outside/outside.cpp" <<'CPP'
 #include <collectives/communicator.hpp>
 #include <collectives/distributed_sampler.hpp>
+#include <collectives/group.hpp>
 #include <cstdio>
 #include <vector>
 
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
     auto comm = argc > 2 ? ddprun::Communicator::connect(argv[2], rank, 2) : ddprun::Communicator::from_env();
     std::vector<float> data(1000, static_cast<float>(comm.rank() + 1));
     comm.all_reduce(std::span(data), ddprun::ReduceOp::sum);
+    ddprun::Group(comm).run();
     const ddprun::DistributedSampler sampler(10, comm.world_size(), comm.rank(), {});
     std::printf("%d ranks, sum %g, %zu samples\n", comm.world_size(), data[999], sampler.indices().size());
 }
