@@ -188,11 +188,11 @@ TEST_CASE("the agent learns of a killed process's life, not of one that left or 
     REQUIRE(table->take_death(4) == exited.life);
 }
 
-TEST_CASE("a slot that is taken still brings news, and is free when its holder is gone", "[word]") {
+TEST_CASE("a slot that is taken still brings news", "[word]") {
     auto table = LifeTable::create();
     REQUIRE(table);
-    auto first = AgentWord::open(table->seat(kSlot));
-    auto second = AgentWord::open(table->seat(kSlot));
+    const auto first = AgentWord::open(table->seat(kSlot));
+    const auto second = AgentWord::open(table->seat(kSlot));
     REQUIRE(first->life() != 0);
     REQUIRE(second->life() == 0);
     Heard heard;
@@ -200,29 +200,48 @@ TEST_CASE("a slot that is taken still brings news, and is free when its holder i
     table->announce(7);
     REQUIRE(heard.await(1) == Lives{7});
     second->remove(heard);
-    // The first one goes after it has withdrawn, and another has taken its place.
-    first->withdraw();
-    Holder next(table->seat(kSlot), stay);
-    REQUIRE(next.life != 0);
-    first.reset();
-    next.kill();
-    REQUIRE(table->take_death(kSlot) == next.life);
+}
+
+TEST_CASE("who goes after it has withdrawn leaves the slot to who has taken it since", "[word]") {
+    auto table = LifeTable::create();
+    REQUIRE(table);
+    const LifeSeat seat = table->seat(kSlot);
+    std::array<int, 2> told{};
+    REQUIRE(::pipe2(told.data(), O_CLOEXEC) == 0);
+    Holder first(seat, [&](auto word) {
+        word->withdraw();
+        const auto next = AgentWord::open(seat);
+        const std::uint64_t life = next->life();
+        word.reset();
+        if (::write(told[1], &life, sizeof(life)) == sizeof(life)) ::raise(SIGKILL);
+    });
+    first.wait_for_end();
+    ::close(told[1]);
+    std::uint64_t next = 0;
+    REQUIRE(::read(told[0], &next, sizeof(next)) == sizeof(next));
+    ::close(told[0]);
+    REQUIRE(next != 0);
+    REQUIRE(next != first.life);
+    REQUIRE(table->take_death(kSlot) == next);
 }
 
 TEST_CASE("a forked child changes nothing for its parent, however it ends", "[word]") {
     auto table = LifeTable::create();
     REQUIRE(table);
-    const LifeSeat seat = table->seat(kSlot);
-    Holder parent(seat, [](auto word) {
-        const pid_t quiet = ::fork();
-        if (quiet == 0) ::_exit(0);
-        ::waitpid(quiet, nullptr, 0);
-        const pid_t orderly = ::fork();
-        if (orderly == 0) {
-            word.reset();
+    const bool in_order = GENERATE(false, true);
+#ifdef __SANITIZE_THREAD__
+    if (in_order) {
+        WARN("skipped: the thread sanitizer waits for ever for a thread that fork() left behind");
+        return;
+    }
+#endif
+    Holder parent(table->seat(kSlot), [in_order](auto word) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (in_order) word.reset();
             ::_exit(0);
         }
-        ::waitpid(orderly, nullptr, 0);
+        ::waitpid(child, nullptr, 0);
         ::raise(SIGKILL);
     });
     parent.wait_for_end();
