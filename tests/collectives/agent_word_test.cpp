@@ -16,13 +16,13 @@
 
 #include "collectives/bootstrap.hpp"
 #include "collectives/lifeline.hpp"
+#include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
 
 namespace {
 
-constexpr int kGuardMilliseconds = 20'000;
 constexpr int kSlot = 5;
 
 struct Heard : AgentWord::Listener {
@@ -94,14 +94,6 @@ struct LiveRank {
         std::vector<Member> all(4, {endpoint, "host"});
         for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank].life = 100 + rank;
         return all;
-    }
-    Verdict await_verdict() {
-        while (!lifeline.verdict()) {
-            pollfd polled{lifeline.news_descriptor(), POLLIN, 0};
-            REQUIRE(::poll(&polled, 1, kGuardMilliseconds) == 1);
-            lifeline.take_news();
-        }
-        return *lifeline.verdict();
     }
 
     TcpListener listener{"127.0.0.1"};
@@ -262,7 +254,7 @@ TEST_CASE("the word alone makes a rank dead, whether its neighbour or not", "[wo
         table->announce(101);
         REQUIRE(word->life() != 0);
         table->announce(100 + static_cast<std::uint64_t>(victim));
-        require_death(rank.await_verdict(), victim);
+        require_death(await_verdict(rank.lifeline), victim);
     }
 }
 
@@ -274,7 +266,7 @@ TEST_CASE("who was lost between the making of the word and of the lifeline is fo
     const auto word = AgentWord::open(table->seat(kSlot));
     table->announce(102);
     LiveRank rank(word);
-    require_death(rank.await_verdict(), 2);
+    require_death(await_verdict(rank.lifeline), 2);
 }
 
 TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
@@ -287,7 +279,7 @@ TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
         TcpLink left = left_neighbour_of(rank);
         say(left, verdict);
         table->announce(103);
-        REQUIRE(rank.await_verdict() == verdict);
+        REQUIRE(await_verdict(rank.lifeline) == verdict);
     }
     const auto word = AgentWord::open(table->seat(kSlot));
     LiveRank rank(word);
@@ -295,7 +287,7 @@ TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
     say(left, LeftNotice{3, 0});
     table->announce(103);
     table->announce(102);
-    require_death(rank.await_verdict(), 2);
+    require_death(await_verdict(rank.lifeline), 2);
 }
 
 TEST_CASE("a witness knows better than the agent", "[word]") {
@@ -312,7 +304,7 @@ TEST_CASE("a witness knows better than the agent", "[word]") {
     LiveRank rank(word);
     rank.lifeline.set_witness(&witness);
     table->announce(103);
-    REQUIRE(rank.await_verdict().code == CollectiveErrorCode::peer_left);
+    REQUIRE(await_verdict(rank.lifeline).code == CollectiveErrorCode::peer_left);
     rank.lifeline.set_witness(nullptr);
 }
 
