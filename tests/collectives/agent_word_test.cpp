@@ -16,13 +16,13 @@
 
 #include "collectives/bootstrap.hpp"
 #include "collectives/lifeline.hpp"
+#include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
 
 namespace {
 
-constexpr int kGuardMilliseconds = 20'000;
 constexpr int kSlot = 5;
 
 struct Heard : AgentWord::Listener {
@@ -94,14 +94,6 @@ struct LiveRank {
         std::vector<Member> all(4, {endpoint, "host"});
         for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank].life = 100 + rank;
         return all;
-    }
-    Verdict await_verdict() {
-        while (!lifeline.verdict()) {
-            pollfd polled{lifeline.news_descriptor(), POLLIN, 0};
-            REQUIRE(::poll(&polled, 1, kGuardMilliseconds) == 1);
-            lifeline.take_news();
-        }
-        return *lifeline.verdict();
     }
 
     TcpListener listener{"127.0.0.1"};
@@ -188,11 +180,11 @@ TEST_CASE("the agent learns of a killed process's life, not of one that left or 
     REQUIRE(table->take_death(4) == exited.life);
 }
 
-TEST_CASE("a slot that is taken still brings news, and is free when its holder is gone", "[word]") {
+TEST_CASE("a slot that is taken still brings news", "[word]") {
     auto table = LifeTable::create();
     REQUIRE(table);
-    auto first = AgentWord::open(table->seat(kSlot));
-    auto second = AgentWord::open(table->seat(kSlot));
+    const auto first = AgentWord::open(table->seat(kSlot));
+    const auto second = AgentWord::open(table->seat(kSlot));
     REQUIRE(first->life() != 0);
     REQUIRE(second->life() == 0);
     Heard heard;
@@ -200,29 +192,48 @@ TEST_CASE("a slot that is taken still brings news, and is free when its holder i
     table->announce(7);
     REQUIRE(heard.await(1) == Lives{7});
     second->remove(heard);
-    // The first one goes after it has withdrawn, and another has taken its place.
-    first->withdraw();
-    Holder next(table->seat(kSlot), stay);
-    REQUIRE(next.life != 0);
-    first.reset();
-    next.kill();
-    REQUIRE(table->take_death(kSlot) == next.life);
+}
+
+TEST_CASE("who goes after it has withdrawn leaves the slot to who has taken it since", "[word]") {
+    auto table = LifeTable::create();
+    REQUIRE(table);
+    const LifeSeat seat = table->seat(kSlot);
+    std::array<int, 2> told{};
+    REQUIRE(::pipe2(told.data(), O_CLOEXEC) == 0);
+    Holder first(seat, [&](auto word) {
+        word->withdraw();
+        const auto next = AgentWord::open(seat);
+        const std::uint64_t life = next->life();
+        word.reset();
+        if (::write(told[1], &life, sizeof(life)) == sizeof(life)) ::raise(SIGKILL);
+    });
+    first.wait_for_end();
+    ::close(told[1]);
+    std::uint64_t next = 0;
+    REQUIRE(::read(told[0], &next, sizeof(next)) == sizeof(next));
+    ::close(told[0]);
+    REQUIRE(next != 0);
+    REQUIRE(next != first.life);
+    REQUIRE(table->take_death(kSlot) == next);
 }
 
 TEST_CASE("a forked child changes nothing for its parent, however it ends", "[word]") {
     auto table = LifeTable::create();
     REQUIRE(table);
-    const LifeSeat seat = table->seat(kSlot);
-    Holder parent(seat, [](auto word) {
-        const pid_t quiet = ::fork();
-        if (quiet == 0) ::_exit(0);
-        ::waitpid(quiet, nullptr, 0);
-        const pid_t orderly = ::fork();
-        if (orderly == 0) {
-            word.reset();
+    const bool in_order = GENERATE(false, true);
+#ifdef __SANITIZE_THREAD__
+    if (in_order) {
+        WARN("skipped: the thread sanitizer waits for ever for a thread that fork() left behind");
+        return;
+    }
+#endif
+    Holder parent(table->seat(kSlot), [in_order](auto word) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (in_order) word.reset();
             ::_exit(0);
         }
-        ::waitpid(orderly, nullptr, 0);
+        ::waitpid(child, nullptr, 0);
         ::raise(SIGKILL);
     });
     parent.wait_for_end();
@@ -243,7 +254,7 @@ TEST_CASE("the word alone makes a rank dead, whether its neighbour or not", "[wo
         table->announce(101);
         REQUIRE(word->life() != 0);
         table->announce(100 + static_cast<std::uint64_t>(victim));
-        require_death(rank.await_verdict(), victim);
+        require_death(await_verdict(rank.lifeline), victim);
     }
 }
 
@@ -255,7 +266,7 @@ TEST_CASE("who was lost between the making of the word and of the lifeline is fo
     const auto word = AgentWord::open(table->seat(kSlot));
     table->announce(102);
     LiveRank rank(word);
-    require_death(rank.await_verdict(), 2);
+    require_death(await_verdict(rank.lifeline), 2);
 }
 
 TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
@@ -268,7 +279,7 @@ TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
         TcpLink left = left_neighbour_of(rank);
         say(left, verdict);
         table->announce(103);
-        REQUIRE(rank.await_verdict() == verdict);
+        REQUIRE(await_verdict(rank.lifeline) == verdict);
     }
     const auto word = AgentWord::open(table->seat(kSlot));
     LiveRank rank(word);
@@ -276,7 +287,7 @@ TEST_CASE("what had arrived by a connection counts before the word", "[word]") {
     say(left, LeftNotice{3, 0});
     table->announce(103);
     table->announce(102);
-    require_death(rank.await_verdict(), 2);
+    require_death(await_verdict(rank.lifeline), 2);
 }
 
 TEST_CASE("a witness knows better than the agent", "[word]") {
@@ -293,7 +304,7 @@ TEST_CASE("a witness knows better than the agent", "[word]") {
     LiveRank rank(word);
     rank.lifeline.set_witness(&witness);
     table->announce(103);
-    REQUIRE(rank.await_verdict().code == CollectiveErrorCode::peer_left);
+    REQUIRE(await_verdict(rank.lifeline).code == CollectiveErrorCode::peer_left);
     rank.lifeline.set_witness(nullptr);
 }
 

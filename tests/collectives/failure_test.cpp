@@ -27,12 +27,6 @@ void all_reduce(Communicator& comm, std::size_t count) {
     comm.all_reduce(std::span(data), ReduceOp::sum);
 }
 
-// Counts down also when an expectation fails, so that nobody waits for ever.
-struct CountDown {
-    std::latch& latch;
-    ~CountDown() { latch.count_down(); }
-};
-
 constexpr std::size_t kSmall = 10;
 constexpr std::size_t kLarge = 300'000;
 

@@ -20,12 +20,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGuard{60'000};
 
-// Counts down also when an expectation fails, so that nobody waits for ever.
-struct CountDown {
-    std::latch& latch;
-    ~CountDown() { latch.count_down(); }
-};
-
 void expect_refused(const std::function<void()>& body) {
     const auto error = expect_error(Code::invalid_argument, {}, body);
     expect(std::string(error.what()).find("has been finalized") != std::string::npos, error.what());

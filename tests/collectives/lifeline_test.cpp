@@ -3,13 +3,13 @@
 
 #include <poll.h>
 
+#include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
 
 namespace {
 
-constexpr int kGuardMilliseconds = 20'000;
 constexpr int kSelf = 1;
 constexpr int kLanes = 2;
 
@@ -55,14 +55,6 @@ HelloAnswer say(TcpLink& link, const Hello& hello) {
 HelloAnswer answer_to(const LiveRank& rank, const Hello& hello) {
     TcpLink link = dial(rank);
     return say(link, hello);
-}
-
-Verdict await_verdict(Lifeline& lifeline) {
-    while (!lifeline.verdict()) {
-        wait(lifeline.news_descriptor(), POLLIN);
-        lifeline.take_news();
-    }
-    return *lifeline.verdict();
 }
 
 Verdict read_verdict(TcpLink& link) {

