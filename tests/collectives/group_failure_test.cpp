@@ -21,12 +21,6 @@ CommunicatorOptions short_operations() {
     return options;
 }
 
-// Counts down also when an expectation fails, so that nobody waits for ever.
-struct CountDown {
-    std::latch& latch;
-    ~CountDown() { latch.count_down(); }
-};
-
 }  // namespace
 
 TEST_CASE("two ranks whose groups do not fit are told both calls", "[group]") {
