@@ -48,7 +48,9 @@ TEST_CASE("what /proc says of an ending process") {
     const std::string before = "77 (a) b) ", behind = " 0 0 0 0 0 0 0 0 0 0 0 0 4711 0\n";
     std::filesystem::create_directory(proc.path() / "77");
     const Case cases[] = {
-        {"Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n", "4194304", false},
+        {"Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n", "4194304", true},
+        {"Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000200\n", "4194304", false},
+        {"Name:\tx\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000100\n", "4194304", false},
         {"Name:\tx\nSigPnd:\t0000000000000200\n", "4194304", false},
         {"Name:\tx\nSigPnd:\t0000000000000100\n", "4194304", true},
         {"Name:\tx\nSigPnd:\t0000000000000000\n", "4194308", true},
