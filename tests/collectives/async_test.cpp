@@ -1,4 +1,5 @@
 // Operations that go on beside their caller. Ranks are threads here.
+#include <latch>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -210,17 +211,22 @@ TEST_CASE("every operation can be started", "[async]") {
 }
 
 TEST_CASE("a wrong call is refused at once, a failure ends all that was started", "[async]") {
+    std::latch through(2);  // a barrier that one rank is through may still be news to the other
     run_communicators(2, [&](Communicator& comm) {
+        CountDown here(through);
         expect_error(Code::invalid_argument, {},
                      [&] { comm.async().all_reduce(nullptr, nullptr, 1, DataType::f32, ReduceOp::sum); });
         std::vector<float> first(200'000);
         std::vector<float> second(10);
         if (comm.rank() == 1) {
             comm.barrier();
+            here.now();
+            through.wait();
             comm.abort("enough");
             return;
         }
         comm.async().barrier().wait();
+        here.now();
         const Work lost = comm.async().all_reduce(std::span(first), ReduceOp::sum);
         const Work lost_too = comm.async().all_reduce(std::span(second), ReduceOp::sum);
         expect_error(Code::aborted, {1}, [&] { lost_too.wait(); });

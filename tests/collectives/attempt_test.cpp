@@ -1,6 +1,7 @@
 // The forms of the operations that return a Status, and what status() says. Ranks are threads here.
 #include <cstddef>
 #include <functional>
+#include <latch>
 #include <limits>
 #include <new>
 #include <optional>
@@ -107,11 +108,15 @@ TEST_CASE("an attempt and status() say who is to blame", "[attempt]") {
 }
 
 TEST_CASE("status() may be asked from any thread while operations go on", "[attempt]") {
-    run_communicators(2, [](Communicator& comm) {
+    std::latch through(2);
+    run_communicators(2, [&](Communicator& comm) {
+        CountDown here(through);
         std::thread asker([&] {
             while (comm.status().ok()) std::this_thread::yield();
         });
         for (int i = 0; i < 200; ++i) comm.barrier();
+        here.now();
+        through.wait();
         comm.abort("done");
         asker.join();
     });
