@@ -91,10 +91,9 @@ std::unique_ptr<LifeWatch> LifeWatch::make(const boost::asio::any_io_executor& e
 
 LifeWatch::~LifeWatch() {
     state_->stop.store(true);
-    for (const Watcher& watcher : watchers_) {
-        state_->table.rouse(watcher.slot);
-        ::pthread_join(watcher.thread, nullptr);
-    }
+    // All before the first is awaited, so that they end side by side.
+    for (const Watcher& watcher : watchers_) state_->table.rouse(watcher.slot);
+    for (const Watcher& watcher : watchers_) ::pthread_join(watcher.thread, nullptr);
 }
 
 std::string LifeWatch::seat(int local_rank) const {
