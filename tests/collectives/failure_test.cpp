@@ -16,12 +16,6 @@ namespace {
 
 using Code = CollectiveErrorCode;
 
-CommunicatorOptions short_operations() {
-    CommunicatorOptions options;
-    options.operation_timeout = std::chrono::milliseconds(1000);
-    return options;
-}
-
 void all_reduce(Communicator& comm, std::size_t count) {
     std::vector<float> data(count);
     comm.all_reduce(std::span(data), ReduceOp::sum);

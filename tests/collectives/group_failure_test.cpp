@@ -15,12 +15,6 @@ namespace {
 
 using Code = CollectiveErrorCode;
 
-CommunicatorOptions short_operations() {
-    CommunicatorOptions options;
-    options.operation_timeout = std::chrono::milliseconds(1000);
-    return options;
-}
-
 }  // namespace
 
 TEST_CASE("two ranks whose groups do not fit are told both calls", "[group]") {

@@ -70,6 +70,12 @@ void run_on_hosts(const std::vector<std::string>& hosts, const std::function<voi
     });
 }
 
+CommunicatorOptions short_operations() {
+    CommunicatorOptions options;
+    options.operation_timeout = std::chrono::milliseconds(1000);
+    return options;
+}
+
 std::vector<std::string> host_names(int hosts, int ranks) {
     std::vector<std::string> names;
     for (int rank = 0; rank < hosts * ranks; ++rank)

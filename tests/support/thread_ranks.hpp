@@ -27,6 +27,9 @@ void run_communicators(int world_size, const std::function<void(Communicator&)>&
 void run_on_hosts(const std::vector<std::string>& hosts, const std::function<void(Communicator&)>& body,
                   const CommunicatorOptions& options = {}, int sockets_per_peer = kDefaultSocketsPerPeer);
 
+// With an operation_timeout of a second, for who waits in vain.
+CommunicatorOptions short_operations();
+
 // Names for `hosts` hosts with `ranks` ranks on each: a a b b.
 std::vector<std::string> host_names(int hosts, int ranks);
 
