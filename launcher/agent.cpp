@@ -12,12 +12,11 @@
 
 #include "launcher/agent_machine.hpp"
 #include "launcher/error_file.hpp"
-#include "launcher/failure_report.hpp"
 #include "launcher/guardian.hpp"
+#include "launcher/job_ending.hpp"
 #include "launcher/job_identity.hpp"
 #include "launcher/join_status.hpp"
 #include "launcher/output_pump.hpp"
-#include "launcher/result_file.hpp"
 #include "launcher/round_workers.hpp"
 #include "launcher/survivors.hpp"
 #include "launcher/wall_clock.hpp"
@@ -337,69 +336,51 @@ class Agent::Impl {
     void conclude() {
         if (std::exchange(reported_, true)) return;
         for (const std::string& loss : pump_->stop()) console_.say(loss);
-        const auto cause = cause_ ? cause_ : own_failure_;
-        std::string message = finish_ ? finish_->message : "";
-        if (finish_) {
-            exit_code_ = finish_->exit_code;
-        } else if (refusal_) {
-            exit_code_ = refusal_->exit_code;
-            console_.say(message = refusal_->reason);
-        } else if (cause) {
-            exit_code_ =
-                cause->kind == Failure::Kind::signalled ? kExitSignalBase + cause->signal : cause->exit_code;
-        } else if (signal_ != 0) {
-            exit_code_ = kExitSignalBase + signal_;
-            console_.say(message = "ended by " + signal_text(signal_) + " before any worker was started");
+        const JobEnding ending = job_ending();
+        const Verdict verdict = verdict_of(ending);
+        exit_code_ = verdict.exit_code;
+        if (verdict.is_said) console_.say(verdict.message);
+        if (ending.cause && !refusal_) {
+            console_.say(failure_report(report_facts(ending, verdict, options_.entry_name)));
+            write_own_error_file(*ending.cause);
         }
-        std::vector<std::string> survivors;
-        if (joined_) {
-            for (const Survivor& survivor : find_survivors(round_.job_id))
-                survivors.push_back(to_string(survivor));
+        if (watcher_ != nullptr || !options_.result_file.empty()) {
+            const JobResult result = job_result(ending, verdict, options_);
+            if (!options_.result_file.empty()) console_.say(write_result_file(options_.result_file, result));
+            if (watcher_ != nullptr) console_.say(watcher_->ended(result));
         }
-        if (cause && !refusal_) report(*cause, survivors);
-        if (watcher_ != nullptr || !options_.result_file.empty()) write_result(cause, message, survivors);
         end_if_free();
     }
 
-    void report(const Failure& cause, const std::vector<std::string>& survivors) {
-        ReportFacts facts{.entry_name = options_.entry_name, .finish = finish_.value_or(Finish{})};
-        facts.finish.cause = cause;
-        facts.finish.exit_code = exit_code_;
-        facts.restarts = round_.restart_count;
-        facts.max_restarts = round_.max_restarts;
-        facts.utc_offset = local_utc_offset(cause.unix_time_ms);
-        facts.survivors = survivors;
-        console_.say(failure_report(facts));
+    JobEnding job_ending() const {
+        JobEnding ending{.cause = cause_ ? cause_ : own_failure_,
+                         .finish = finish_,
+                         .refusal = refusal_,
+                         .signal = signal_,
+                         .joined = joined_,
+                         .round = round_,
+                         .rank_ends = rank_ends_,
+                         .survivors = {},
+                         .host = host_name(),
+                         .start_unix_ms = start_unix_ms_,
+                         .end_unix_ms = unix_time_now_ms(),
+                         .utc_offset = {}};
+        if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
+        // Without the coordinator's last word this node knows of its own workers only.
+        if (ending.rank_ends.empty() && workers_) ending.rank_ends = workers_->ends();
+        if (joined_) {
+            for (const Survivor& survivor : find_survivors(round_.job_id))
+                ending.survivors.push_back(to_string(survivor));
+        }
+        return ending;
+    }
+
+    void write_own_error_file(const Failure& cause) {
         if (options_.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return;
         const bool ours =
             workers_ && workers_->failure() != nullptr && workers_->failure()->rank == cause.rank;
-        const std::string trouble =
-            write_root_cause(options_.own_error_file, cause, ours ? workers_->error_file_text() : "");
-        if (!trouble.empty()) console_.say(trouble);
-    }
-
-    void write_result(const std::optional<Failure>& cause, const std::string& message,
-                      const std::vector<std::string>& survivors) {
-        JobResult result{
-            .job_id = round_.job_id, .run_id = options_.run_id, .entry_name = options_.entry_name};
-        result.host = host_name();
-        result.node_rank = options_.node_rank;
-        result.nnodes = options_.nnodes;
-        result.outcome = outcome_of(exit_code_, cause, joined_);
-        result.exit_code = exit_code_;
-        result.message = message;
-        result.first_failure = cause;
-        result.ranks = rank_ends_;
-        // Without the coordinator's last word this node knows of its own workers only.
-        if (result.ranks.empty() && workers_) result.ranks = workers_->ends();
-        result.restart_count = round_.restart_count;
-        result.max_restarts = round_.max_restarts;
-        if (finish_) result.restarts = finish_->restarts;
-        result.start_unix_ms = start_unix_ms_;
-        result.end_unix_ms = unix_time_now_ms();
-        result.survivors = survivors;
-        if (!options_.result_file.empty()) console_.say(write_result_file(options_.result_file, result));
-        if (watcher_ != nullptr) console_.say(watcher_->ended(result));
+        console_.say(
+            write_root_cause(options_.own_error_file, cause, ours ? workers_->error_file_text() : ""));
     }
 
     void host_may_leave() {

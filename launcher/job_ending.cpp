@@ -1,0 +1,50 @@
+#include "launcher/job_ending.hpp"
+
+#include "launcher/exit_status.hpp"
+
+namespace ddprun {
+
+Verdict verdict_of(const JobEnding& ending) {
+    if (ending.finish) return {ending.finish->exit_code, ending.finish->message, false};
+    if (ending.refusal) return {ending.refusal->exit_code, ending.refusal->reason, true};
+    if (ending.cause) {
+        const bool signalled = ending.cause->kind == Failure::Kind::signalled;
+        return {signalled ? kExitSignalBase + ending.cause->signal : ending.cause->exit_code, {}, false};
+    }
+    if (ending.signal == 0) return {};
+    return {kExitSignalBase + ending.signal,
+            "ended by " + signal_text(ending.signal) + " before any worker was started", true};
+}
+
+ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name) {
+    ReportFacts facts{.entry_name = entry_name, .finish = ending.finish.value_or(Finish{})};
+    facts.finish.cause = *ending.cause;
+    facts.finish.exit_code = verdict.exit_code;
+    facts.restarts = ending.round.restart_count;
+    facts.max_restarts = ending.round.max_restarts;
+    facts.utc_offset = ending.utc_offset;
+    facts.survivors = ending.survivors;
+    return facts;
+}
+
+JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options) {
+    JobResult result{
+        .job_id = ending.round.job_id, .run_id = options.run_id, .entry_name = options.entry_name};
+    result.host = ending.host;
+    result.node_rank = options.node_rank;
+    result.nnodes = options.nnodes;
+    result.outcome = outcome_of(verdict.exit_code, ending.cause, ending.joined);
+    result.exit_code = verdict.exit_code;
+    result.message = verdict.message;
+    result.first_failure = ending.cause;
+    result.ranks = ending.rank_ends;
+    result.restart_count = ending.round.restart_count;
+    result.max_restarts = ending.round.max_restarts;
+    if (ending.finish) result.restarts = ending.finish->restarts;
+    result.start_unix_ms = ending.start_unix_ms;
+    result.end_unix_ms = ending.end_unix_ms;
+    result.survivors = ending.survivors;
+    return result;
+}
+
+}  // namespace ddprun
