@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -75,6 +76,12 @@ std::string listen_address(const TcpMeeting& meeting) {
     return meant ? address : default_source_address();
 }
 
+// A launcher's store is there before its workers are: who waits for it waits for something else.
+void say_waiting_for_store(int rank, const Endpoint& store, const std::string& cause) {
+    std::fprintf(stderr, "rank %d waits for the store at %s (MASTER_ADDR, MASTER_PORT): %s\n", rank,
+                 to_string(store).c_str(), cause.c_str());
+}
+
 MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time_point deadline) {
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     MeetingRoom room;
@@ -82,7 +89,10 @@ MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time
         return std::make_shared<TcpStore>(endpoint, patience);
     };
     if (!meeting.rank_0_hosts || place.rank != 0) {
-        room.store = std::make_shared<TcpStore>(meeting.endpoint, rest);
+        room.store = std::make_shared<TcpStore>(
+            meeting.endpoint, rest, [&](const std::string& cause) {
+                say_waiting_for_store(place.rank, meeting.endpoint, cause);
+            });
         return room;
     }
     try {

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/local_addresses.hpp"
+#include "rendezvous/local_addresses.hpp"
 #include "rendezvous/network.hpp"
 #include "rendezvous/worker_env.hpp"
 

@@ -11,8 +11,10 @@
 #include <optional>
 
 #include "launcher/agent_machine.hpp"
+#include "launcher/carrier_interface.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/guardian.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/job_ending.hpp"
 #include "launcher/job_identity.hpp"
 #include "launcher/join_status.hpp"
@@ -21,13 +23,20 @@
 #include "launcher/survivors.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/check.hpp"
+#include "rendezvous/control_text.hpp"
 #include "rendezvous/coordinator_client.hpp"
+#include "rendezvous/local_addresses.hpp"
 #include "rendezvous/rendezvous_server.hpp"
 
 namespace ddprun {
 
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
+
+namespace {
+// A refusal may hold two commands.
+constexpr std::size_t kMaxRefusalShown = 1200;
+}  // namespace
 
 class Agent::Impl {
   public:
@@ -38,7 +47,11 @@ class Agent::Impl {
           runner_(context_.get_executor(), [this](const std::string& what) { say(what); }),
           signals_(context_),
           finish_limit_(context_),
-          join_status_(Clock::now(), kFirstTroubleDelay) {}
+          reminder_(context_),
+          join_status_(Clock::now(), kFirstTroubleDelay, options_.join_timeout,
+                       options_.node_rank == 0 ? "each other node needs a --node-rank of its own and "
+                                                 "--master-addr with an address that leads here"
+                                               : "") {}
 
     int run() {
         host_if_first();
@@ -57,6 +70,7 @@ class Agent::Impl {
         client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
                         Clock::now() + options_.join_timeout, client_events());
         client_->join();
+        await_reminder();
         context_.run();
         return exit_code_;
     }
@@ -68,7 +82,7 @@ class Agent::Impl {
     void host_if_first() {
         if (options_.node_rank != 0) return;
         RendezvousServerOptions server;
-        server.scope = options_.nnodes == 1 ? ListenScope::loopback : ListenScope::any;
+        server.listen = options_.listen;
         server.port = options_.master.port;
         server.coordinator = {.version = DDPRUN_VERSION,
                               .run_id = options_.run_id,
@@ -81,10 +95,7 @@ class Agent::Impl {
         options_.master.port = server_->port();
     }
 
-    // The host reaches itself over loopback, whatever address the others use for it.
-    Endpoint coordinator_endpoint() const {
-        return server_ ? Endpoint{"127.0.0.1", options_.master.port} : options_.master;
-    }
+    Endpoint coordinator_endpoint() const { return server_ ? server_->own_endpoint() : options_.master; }
 
     Hello hello() const {
         return {.version = DDPRUN_VERSION,
@@ -95,7 +106,9 @@ class Agent::Impl {
                 .role = options_.role,
                 .host = host_name(),
                 .pid = ::getpid(),
-                .wants_rank_ends = watcher_ != nullptr || !options_.result_file.empty()};
+                .wants_rank_ends = watcher_ != nullptr || !options_.result_file.empty(),
+                .command = describe_command(options_.command),
+                .allow_different = options_.allow_different};
     }
 
     CoordinatorClientEvents client_events() {
@@ -103,6 +116,15 @@ class Agent::Impl {
                 .on_trouble =
                     [this](const std::string& cause) { inform(join_status_.trouble(cause, Clock::now())); },
                 .on_lost = [this](const std::string& cause, bool gave_up) { lose(cause, gave_up); }};
+    }
+
+    void await_reminder() {
+        reminder_.expires_at(join_status_.reminder_due());
+        reminder_.async_wait([this](boost::system::error_code cancelled) {
+            if (cancelled || machine_.state() != AgentState::joining) return;
+            inform(join_status_.remind(Clock::now()));
+            await_reminder();
+        });
     }
 
     void watch_signals() {
@@ -145,6 +167,9 @@ class Agent::Impl {
     void receive(const ControlMessage& message) {
         if (const auto* waiting = std::get_if<Waiting>(&message)) {
             inform(join_status_.waiting(*waiting));
+        } else if (const auto* other = std::get_if<PeerRefused>(&message)) {
+            inform("refused an agent on " + harmless_line(other->host) + " (pid " +
+                   std::to_string(other->pid) + "): " + harmless_line(other->reason, kMaxRefusalShown));
         } else if (const auto* refused = std::get_if<Refused>(&message)) {
             refusal_ = *refused;
             handle(AgentEvent::refused);
@@ -242,7 +267,11 @@ class Agent::Impl {
                 client_->send(AgentSignalled{round_.round, signal_});
                 stop_workers(signal_);
                 break;
-            case AgentAction::tell_signal: client_->send(AgentSignalled{round_.round, signal_}); break;
+            case AgentAction::tell_signal:
+                client_->send(AgentSignalled{round_.round, signal_});
+                // Nothing else would end the wait of a node whose workers are done.
+                if (machine_.state() == AgentState::draining) limit_finish({});
+                break;
             case AgentAction::stop_workers: stop_workers(stop_signal()); break;
             case AgentAction::kill_workers: workers_->kill_now(); break;
             case AgentAction::report_gone: report_gone(); break;
@@ -253,7 +282,9 @@ class Agent::Impl {
 
     void start_workers() {
         finish_limit_.cancel();
+        reminder_.cancel();
         joined_ = true;
+        name_carrier_interface();
         workers_.emplace(context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
                          RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
                                      .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
@@ -262,6 +293,19 @@ class Agent::Impl {
         explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round_);
+    }
+
+    void name_carrier_interface() {
+        if (options_.nnodes == 1) return;
+        const std::string& address = server_ ? round_.reached_at : client_->local_address();
+        const auto interface = carrier_interface(address, local_addresses());
+        if (!interface) return;
+        std::string names;
+        for (const std::string& name : name_interface(options_.environment, *interface))
+            names += (names.empty() ? "" : ", ") + name;
+        if (!names.empty())
+            explain("workers are told to use " + *interface + ", since " + address +
+                    " carries the rendezvous: " + names);
     }
 
     AgentStatus status() const {
@@ -368,6 +412,12 @@ class Agent::Impl {
         if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
         // Without the coordinator's last word this node knows of its own workers only.
         if (ending.rank_ends.empty() && workers_) ending.rank_ends = workers_->ends();
+        if (finish_) {
+            ending.unknown_nodes = finish_->unknown_nodes;
+            ending.unknown_node_count = finish_->unknown_node_count;
+        } else if (joined_) {
+            ending.unknown_node_count = options_.nnodes - 1;
+        }
         if (joined_) {
             for (const Survivor& survivor : find_survivors(round_.job_id))
                 ending.survivors.push_back(to_string(survivor));
@@ -411,6 +461,7 @@ class Agent::Impl {
     GuardianRunner runner_;
     asio::signal_set signals_;
     asio::steady_timer finish_limit_;
+    asio::steady_timer reminder_;
     JoinStatus join_status_;
     std::optional<RendezvousServer> server_;
     std::optional<CoordinatorClient> client_;

@@ -41,7 +41,7 @@ constexpr std::array<Row, kAgentStates> make_table() {
           /* workers_succeeded */ draining, /* worker_failed */ draining, /* workers_gone */ draining,
           /* stop_ordered */ {A::report_gone, S::leaving}, /* finish_ordered */ {A::say_goodbye, S::done},
           /* signal_received */ {A::tell_signal, S::draining}, /* interrupted_again */ out,
-          /* finish_timed_out */ draining}},
+          /* finish_timed_out */ out}},
         // stopping
         {{/* round_ready */ stopping, /* refused */ stopping, /* connection_lost */ alone,
           /* workers_succeeded */ stopping, /* worker_failed */ stopping,

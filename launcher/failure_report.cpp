@@ -109,6 +109,19 @@ Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
     return lines;
 }
 
+// ", unknown on node 1 (gpu07) and 2 more"; empty if all were asked.
+std::string unknown_text(const ReportFacts& facts) {
+    const int count = facts.unknown_node_count;
+    if (count == 0) return {};
+    std::string text = ", unknown on ";
+    for (std::size_t i = 0; i < facts.unknown_nodes.size(); ++i)
+        text += (i == 0 ? "" : ", ") + harmless_line(facts.unknown_nodes[i]);
+    const int unnamed = count - static_cast<int>(facts.unknown_nodes.size());
+    if (unnamed == 0) return text;
+    if (unnamed < count) return text + " and " + std::to_string(unnamed) + " more";
+    return text + (count == 1 ? "the other node" : "the other " + std::to_string(count) + " nodes");
+}
+
 std::string survivor_line(const std::vector<std::string>& survivors) {
     std::string line = "survivors: " + std::to_string(survivors.size());
     const std::size_t named = std::min(survivors.size(), kMaxSurvivorsNamed);
@@ -131,7 +144,7 @@ std::string failure_report(const ReportFacts& facts) {
 
     Lines last = message_lines(facts.finish.message);
     last.push_back("  exiting with code " + std::to_string(facts.finish.exit_code));
-    last.push_back(kIndent + survivor_line(facts.survivors));
+    last.push_back(kIndent + survivor_line(facts.survivors) + unknown_text(facts));
 
     const Lines evidence = evidence_of(cause);
     const bool of_error_file = !cause.error_message.empty() || !cause.traceback.empty();

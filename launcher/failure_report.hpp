@@ -23,6 +23,9 @@ struct ReportFacts {
     int max_restarts = 0;
     std::chrono::seconds utc_offset{0};  // of the time zone in which times are shown
     std::vector<std::string> survivors;  // what is left of the job on this node, in words; normally nothing
+    // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
+    std::vector<std::string> unknown_nodes;
+    int unknown_node_count = 0;
 };
 
 // Lines without "ddprun: " in front (the Console's part) and without a newline at the end. Its parts, in
@@ -39,7 +42,7 @@ struct ReportFacts {
 //       and 12 more: 12 stopped by ddprun
 //       gave up after 3 restarts without progress   (Finish::message)
 //       exiting with code 7
-//       survivors: 0
+//       survivors: 0, unknown on node 1 (gpu07)
 std::string failure_report(const ReportFacts& facts);
 
 }  // namespace ddprun

@@ -12,8 +12,11 @@ Verdict verdict_of(const JobEnding& ending) {
         return {signalled ? kExitSignalBase + ending.cause->signal : ending.cause->exit_code, {}, false};
     }
     if (ending.signal == 0) return {};
+    const std::string text = "ended by " + signal_text(ending.signal);
     return {kExitSignalBase + ending.signal,
-            "ended by " + signal_text(ending.signal) + " before any worker was started", true};
+            text + (ending.joined ? ": no worker is left here, but node 0 did not say how the job has ended"
+                                  : " before any worker was started"),
+            true};
 }
 
 ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name) {
@@ -24,6 +27,8 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
     facts.max_restarts = ending.round.max_restarts;
     facts.utc_offset = ending.utc_offset;
     facts.survivors = ending.survivors;
+    facts.unknown_nodes = ending.unknown_nodes;
+    facts.unknown_node_count = ending.unknown_node_count;
     return facts;
 }
 
@@ -44,6 +49,8 @@ JobResult job_result(const JobEnding& ending, const Verdict& verdict, const Laun
     result.start_unix_ms = ending.start_unix_ms;
     result.end_unix_ms = ending.end_unix_ms;
     result.survivors = ending.survivors;
+    result.unknown_nodes = ending.unknown_nodes;
+    result.unknown_node_count = ending.unknown_node_count;
     return result;
 }
 

@@ -23,7 +23,10 @@ struct JobEnding {
     bool joined = false;             // a round began here
     RoundReady round;                // the last one
     std::vector<RankEnd> rank_ends;  // of all nodes as far as this one was told, else of this node
-    std::vector<std::string> survivors;
+    std::vector<std::string> survivors;  // of this node
+    // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
+    std::vector<std::string> unknown_nodes;
+    int unknown_node_count = 0;
     std::string host;                // this node's
     std::int64_t start_unix_ms = 0;  // of the launcher
     std::int64_t end_unix_ms = 0;

@@ -1,10 +1,13 @@
 // JoinStatus: what an agent says while it joins, and when. Pure.
 //
 // Fed with each failed attempt and each word of the coordinator; returns the line to print, or an empty one.
-// Silent during the first moments of a start, then each time the state of things changes.
+// Silent during the first moments of a start; then one line for each distinct cause and for each change of who
+// is there, and every kReminderPeriod one that says how long it has been, how long it may be, and the last of
+// these. Times are the caller's.
 #pragma once
 
 #include <chrono>
+#include <set>
 #include <string>
 
 #include "rendezvous/control_message.hpp"
@@ -14,8 +17,15 @@ namespace ddprun {
 class JoinStatus {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
+    using Duration = std::chrono::milliseconds;
 
-    JoinStatus(TimePoint start, std::chrono::milliseconds first_delay) : speaks_from_(start + first_delay) {}
+    static constexpr Duration kReminderPeriod = std::chrono::minutes(1);
+    // Distinct causes that are printed; a resolver that words each failure anew must not fill the screen.
+    static constexpr std::size_t kMaxCauses = 32;
+
+    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `limit`. `advice` is
+    // what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
+    JoinStatus(TimePoint start, Duration first_delay, Duration limit, std::string advice);
 
     // An attempt to reach the coordinator failed with this cause.
     std::string trouble(const std::string& cause, TimePoint now);
@@ -23,9 +33,18 @@ class JoinStatus {
     // The coordinator says who is there (it has waited before it said so).
     std::string waiting(const Waiting& status);
 
+    // When the next reminder is due, and its line; without any news yet there is none.
+    TimePoint reminder_due() const { return reminder_due_; }
+    std::string remind(TimePoint now);
+
   private:
+    TimePoint start_;
     TimePoint speaks_from_;
-    std::string last_line_;
+    TimePoint reminder_due_;
+    Duration limit_;
+    std::string advice_;
+    std::string last_line_;  // said or not
+    std::set<std::string> causes_;
 };
 
 }  // namespace ddprun

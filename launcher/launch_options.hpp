@@ -11,6 +11,7 @@
 #include "launcher/output_plan.hpp"
 #include "launcher/wrap.hpp"
 #include "rendezvous/endpoint.hpp"
+#include "rendezvous/listen_plan.hpp"
 #include "rendezvous/restart_policy.hpp"
 #include "rendezvous/worker_env.hpp"
 
@@ -30,6 +31,9 @@ struct LaunchOptions {
     int node_rank = 0;
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
+    ListenPlan listen;                 // of node 0: where it hosts the rendezvous
+    std::vector<std::string> command;  // the program and its arguments as the user gave them
+    bool allow_different = false;      // other nodes may run something else
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout{900'000};

@@ -136,6 +136,8 @@ std::string to_json(const JobResult& result) {
     for (const Restart& restart : result.restarts) restarts.push_back(restart_object(restart));
     root["restarts"] = std::move(restarts);
     root["survivors"] = texts(result.survivors);
+    root["unknown_nodes"] = texts(result.unknown_nodes);
+    root["unknown_node_count"] = result.unknown_node_count;
     return json::serialize(root) + "\n";
 }
 

@@ -43,6 +43,8 @@ struct JobResult {
     std::int64_t start_unix_ms = 0;  // of the launcher on this node
     std::int64_t end_unix_ms = 0;
     std::vector<std::string> survivors;
+    std::vector<std::string> unknown_nodes;  // see Finish; empty without the coordinator's last word
+    int unknown_node_count = 0;
 };
 
 // `cause` is the job's first failure, if there was one; `joined`: a round began on this node.

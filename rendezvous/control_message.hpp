@@ -4,7 +4,7 @@
 //   Hello → Waiting*
 //         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
 //         Restarting?)?)+ → RankEnds* → Finish → Goodbye
-// or Refused at any time before the first RoundReady. RankEnds also go before WorkersSucceeded and
+// or Refused at any time before the first RoundReady; PeerRefused may come to node 0. RankEnds also go before WorkersSucceeded and
 // WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and before what they may be
 // the cause of, WorkerDying comes from an agent and PeerDying goes to the others.
 #pragma once
@@ -14,6 +14,8 @@
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "rendezvous/job_command.hpp"
 
 namespace ddprun {
 
@@ -87,6 +89,9 @@ struct Hello {
     std::string host;
     std::int64_t pid = 0;
     bool wants_rank_ends = false;  // send RankEnds before Finish (for --result-file)
+    JobCommand command;            // the same on all nodes that have workers of one role …
+    bool allow_different = false;  // … unless this one allows others
+    std::string reached_at;        // the address of node 0 by which this agent has reached it
 
     bool operator==(const Hello&) const = default;
 };
@@ -162,6 +167,14 @@ struct Refused {
     bool operator==(const Refused&) const = default;
 };
 
+// To node 0's agent: somebody else was refused.
+struct PeerRefused {
+    std::string host;
+    std::int64_t pid = 0;
+    std::string reason;
+    bool operator==(const PeerRefused&) const = default;
+};
+
 // Who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed numbers are
 // listed.
 struct Waiting {
@@ -184,6 +197,7 @@ struct RoundReady {
     int restart_count = 0;
     int max_restarts = 0;
     std::string restart_reason;  // of the last restart; empty in the first round
+    std::string reached_at;      // to node 0: its address as another node has reached it; empty if none has
     bool operator==(const RoundReady&) const = default;
 };
 
@@ -222,12 +236,16 @@ struct Finish {
     int lost = 0;
     int succeeded = 0;
     std::vector<Restart> restarts;  // the last kMaxRestartsListed
+    // Nodes that could not be asked whether something of the job is left there: `node 1 (gpu07)`, at most
+    // kMaxUnknownListed of them.
+    std::vector<std::string> unknown_nodes;
+    int unknown_node_count = 0;
     bool operator==(const Finish&) const = default;
 };
 
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
-                 NoticeSignal, Goodbye, Refused, Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
+                 NoticeSignal, Goodbye, Refused, PeerRefused, Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
 
 // Limits of the texts and lists above, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;
@@ -238,6 +256,7 @@ inline constexpr std::size_t kMaxReasonText = 256;
 inline constexpr std::size_t kMaxEndsInMessage = 256;
 inline constexpr std::size_t kMaxOthersListed = 20;
 inline constexpr std::size_t kMaxRestartsListed = 100;
+inline constexpr std::size_t kMaxUnknownListed = 8;
 
 // The launcher's own exit codes (design: one table for all rooms; README lists them).
 inline constexpr int kExitUsage = 2;

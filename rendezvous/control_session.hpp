@@ -8,6 +8,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,9 @@
 #include "rendezvous/control_wire.hpp"
 
 namespace ddprun {
+
+// After this time without a sign of the other side a control connection counts as lost, on both ends.
+inline constexpr std::chrono::seconds kControlSilenceLimit{10};
 
 class ControlSession : public std::enable_shared_from_this<ControlSession> {
   public:

@@ -58,6 +58,10 @@ void fields(auto& visit, auto& m, const Restart*) {
     visit("reason", m.reason, kMaxReasonText);
     visit("unix_time_ms", m.unix_time_ms);
 }
+void fields(auto& visit, auto& m, const JobCommand*) {
+    visit("text", m.text);
+    visit("digest", m.digest);
+}
 void fields(auto& visit, auto& m, const Hello*) {
     visit("version", m.version);
     visit("run_id", m.run_id);
@@ -68,6 +72,9 @@ void fields(auto& visit, auto& m, const Hello*) {
     visit("host", m.host, kMaxHostText);
     visit("pid", m.pid);
     visit("wants_rank_ends", m.wants_rank_ends);
+    visit("command", m.command);
+    visit("allow_different", m.allow_different);
+    visit("reached_at", m.reached_at, kMaxHostText);
 }
 void fields(auto& visit, auto& m, const WorkersSucceeded*) { visit("round", m.round); }
 void fields(auto& visit, auto& m, const WorkerFailed*) {
@@ -104,6 +111,11 @@ void fields(auto& visit, auto& m, const Refused*) {
     visit("reason", m.reason);
     visit("exit_code", m.exit_code);
 }
+void fields(auto& visit, auto& m, const PeerRefused*) {
+    visit("host", m.host, kMaxHostText);
+    visit("pid", m.pid);
+    visit("reason", m.reason);
+}
 void fields(auto& visit, auto& m, const Waiting*) {
     visit("joined", m.joined);
     visit("expected", m.expected);
@@ -121,6 +133,7 @@ void fields(auto& visit, auto& m, const RoundReady*) {
     visit("restart_count", m.restart_count);
     visit("max_restarts", m.max_restarts);
     visit("restart_reason", m.restart_reason, kMaxReasonText);
+    visit("reached_at", m.reached_at, kMaxHostText);
 }
 void fields(auto& visit, auto& m, const PeerDying*) {
     visit("round", m.round);
@@ -147,6 +160,8 @@ void fields(auto& visit, auto& m, const Finish*) {
     visit("lost", m.lost);
     visit("succeeded", m.succeeded);
     visit("restarts", m.restarts, kMaxRestartsListed);
+    visit("unknown_nodes", m.unknown_nodes, kMaxUnknownListed);
+    visit("unknown_node_count", m.unknown_node_count);
 }
 
 // Cut to the limit, but not in the middle of a UTF-8 character: JSON texts must stay valid.
@@ -270,8 +285,8 @@ struct Reader {
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {
     "hello",        "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled",
     "workers_gone", "rank_ends",         "notice_signal", "goodbye",      "refused",
-    "waiting",      "round_ready",       "peer_dying",    "stop",         "restarting",
-    "finish"};
+    "peer_refused", "waiting",           "round_ready",   "peer_dying",   "stop",
+    "restarting",   "finish"};
 
 template <std::size_t Index = 0>
 boost::system::result<ControlMessage> read_as(std::size_t index, const json::value& object) {

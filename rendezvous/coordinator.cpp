@@ -3,39 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/admission.hpp"
 #include "rendezvous/check.hpp"
+#include "rendezvous/control_text.hpp"
 #include "rendezvous/rank_mapping.hpp"
 
 namespace ddprun {
-namespace {
-
-Refused not_admitted(std::string reason) { return {std::move(reason), kExitNotAdmitted}; }
-
-}  // namespace
-
-std::string to_text(const Waiting& waiting) {
-    std::string text = "joined " + std::to_string(waiting.joined) + "/" + std::to_string(waiting.expected);
-    for (std::size_t i = 0; i < waiting.missing.size(); ++i) {
-        text += (i == 0 ? ", missing node " : ", node ") + std::to_string(waiting.missing[i]);
-    }
-    int unlisted = waiting.expected - waiting.joined - static_cast<int>(waiting.missing.size());
-    if (unlisted > 0) text += " and " + std::to_string(unlisted) + " more";
-    return text;
-}
-
-std::string to_text(const Failure& failure) {
-    const std::string node = "node " + std::to_string(failure.node_rank) + " (" + failure.host + ")";
-    switch (failure.kind) {
-        case Failure::Kind::signalled:
-            return "signal " + std::to_string(failure.signal) + " to the agent of " + node;
-        case Failure::Kind::node_lost: return node + " was lost";
-        case Failure::Kind::worker_failed: break;
-    }
-    const std::string end = failure.signal != 0 ? "signal " + std::to_string(failure.signal)
-                                                : "exit code " + std::to_string(failure.exit_code);
-    return "rank " + std::to_string(failure.rank) + " on " + node + ": " + end;
-}
-
 Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     : options_(std::move(options)),
       policy_(options_.restarts),
@@ -63,8 +36,9 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
 }
 
 Coordinator::Outbox Coordinator::receive_hello(ConnectionId from, const Hello& hello, TimePoint now) {
-    if (find(from) != nullptr) return {{from, not_admitted("this agent has said Hello before"), true}};
-    if (auto refused = reason_to_refuse(hello)) return {{from, *refused, true}};
+    if (find(from) != nullptr)
+        return {{from, Refused{"this agent has said Hello before", kExitNotAdmitted}, true}};
+    if (auto refused = reason_to_refuse_now(hello)) return refuse(from, hello, *refused);
 
     nodes_[hello.node_rank] = Node{.hello = hello, .connection = from};
     nodes_by_connection_[from] = hello.node_rank;
@@ -73,38 +47,38 @@ Coordinator::Outbox Coordinator::receive_hello(ConnectionId from, const Hello& h
     // The newcomer hears of the others after a while; those who wait already hear of the newcomer.
     TimePoint due = last_status_ ? std::max(now, *last_status_ + kStatusPeriod) : now + kFirstStatusDelay;
     status_due_ = status_due_ ? std::min(*status_due_, due) : due;
-    return {};
+    Outbox out;
+    if (hello.node_rank != 0) return out;
+    for (PeerRefused& told : refusals_untold_) out.push_back({from, std::move(told)});
+    refusals_untold_.clear();
+    return out;
 }
 
-std::optional<Refused> Coordinator::reason_to_refuse(const Hello& hello) const {
-    auto text = [](int number) { return std::to_string(number); };
-    if (hello.version != options_.version) {
-        return not_admitted("this agent is ddprun " + hello.version + ", node 0 is ddprun " +
-                            options_.version + "; install one version on all nodes");
+std::optional<Refused> Coordinator::reason_to_refuse_now(const Hello& hello) const {
+    Company company;
+    if (auto holder = nodes_.find(hello.node_rank); holder != nodes_.end()) company.holder = &holder->second.hello;
+    for (const auto& [rank, node] : nodes_) {
+        if (company.companion == nullptr && node.hello.role == hello.role) company.companion = &node.hello;
     }
-    if (hello.run_id != options_.run_id) {
-        return not_admitted("this agent's --rdzv-id is \"" + hello.run_id + "\", but the job here is \"" +
-                            options_.run_id + "\"");
-    }
-    if (hello.nnodes != options_.nnodes) {
-        return not_admitted("this agent's --nnodes is " + text(hello.nnodes) + ", but node 0 has --nnodes " +
-                            text(options_.nnodes));
-    }
-    if (hello.node_rank < 0 || hello.node_rank >= options_.nnodes) {
-        return not_admitted("--node-rank " + text(hello.node_rank) + " is out of range: --nnodes is " +
-                            text(options_.nnodes));
-    }
-    if (hello.local_world_size < 1 || hello.local_world_size > kMaxWorkersPerNode) {
-        return not_admitted("--nproc-per-node " + text(hello.local_world_size) + " is not between 1 and " +
-                            text(kMaxWorkersPerNode));
-    }
-    if (auto taken = nodes_.find(hello.node_rank); taken != nodes_.end()) {
-        const Hello& holder = taken->second.hello;
-        return not_admitted("--node-rank " + text(hello.node_rank) + " has already joined from " +
-                            holder.host + " (agent pid " + std::to_string(holder.pid) + ")");
-    }
+    if (auto refused = reason_to_refuse(hello, {options_.version, options_.run_id, options_.nnodes}, company))
+        return refused;
     if (state_ != State::gathering) return Refused{"the job is over", kExitUnavailable};
     return std::nullopt;
+}
+
+Coordinator::Outbox Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused) {
+    Outbox out{{from, refused, true}};
+    // Once each, or an agent that tries again and again would fill node 0's screen.
+    PeerRefused told{hello.host, hello.pid, refused.reason};
+    const bool is_news = refusals_told_.size() < kMaxRefusalsTold &&
+                         refusals_told_.insert(told.host + '\n' + told.reason).second;
+    if (!is_news) return out;
+    if (auto host = nodes_.find(0); host == nodes_.end()) {
+        refusals_untold_.push_back(std::move(told));
+    } else if (host->second.connected) {
+        out.push_back({host->second.connection, std::move(told)});
+    }
+    return out;
 }
 
 Coordinator::Outbox Coordinator::start_round(TimePoint now) {
@@ -117,7 +91,7 @@ Coordinator::Outbox Coordinator::start_round(TimePoint now) {
     std::vector<NodeShare> shares;
     for (auto& [rank, node] : nodes_) {
         shares.push_back({node.hello.local_world_size, node.hello.role});
-        node.ended = node.all_zero = false;
+        node.ended = node.all_zero = node.is_gone = false;
         node.ends.clear();
         node.suspects = 0;
     }
@@ -135,9 +109,18 @@ Coordinator::Outbox Coordinator::start_round(TimePoint now) {
         ready.restart_count = policy_.restarts();
         ready.max_restarts = policy_.max_restarts();
         if (!restarts_.empty()) ready.restart_reason = restarts_.back().reason;
+        if (node_rank == 0) ready.reached_at = reached_at();
         out.push_back({node.connection, ready});
     }
     return out;
+}
+
+// As the node with the lowest number says, since one that shares node 0's machine may have taken another way.
+std::string Coordinator::reached_at() const {
+    for (const auto& [rank, node] : nodes_) {
+        if (rank != 0) return node.hello.reached_at;
+    }
+    return {};
 }
 
 Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure failure, TimePoint now) {
@@ -188,12 +171,13 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
     }
     if (const auto* succeeded = std::get_if<WorkersSucceeded>(&message)) {
         if (state_ != State::running || succeeded->round != round_) return {};
-        node.all_zero = true;
+        node.all_zero = node.is_gone = true;
         return node_ended(node, now);
     }
     if (const auto* gone = std::get_if<WorkersGone>(&message)) {
         if (state_ != State::stopping || gone->round != round_) return {};
         node.all_zero = gone->all_zero;
+        node.is_gone = true;
         progressed_ = progressed_ || gone->progressed;
         if (gone->failed) add_evidence(node, gone->failure);
         return node_ended(node, now);
@@ -313,6 +297,8 @@ Finish Coordinator::summary(const std::string& message) const {
     std::vector<RankEnd> others;
     for (const auto& [rank, node] : nodes_) {
         const bool lost = !node.connected && !node.ended;
+        if (!node.connected && !node.is_gone && ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
+            finish.unknown_nodes.push_back(node_text(rank, node.hello.host));
         if (lost || (!node.connected && node.ends.empty())) finish.lost += node.hello.local_world_size;
         for (const RankEnd& end : node.ends) {
             const bool the_first =

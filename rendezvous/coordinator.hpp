@@ -14,9 +14,10 @@
 //   state       leaves it when
 //   gathering   all nodes have said Hello → running; the join timeout passes → over
 //   running     every node succeeded → over; a first failure → stopping
-//   stopping    every node's workers are gone, or the node itself is → pausing if the RestartPolicy says so,
-//   else over pausing     the pause is over → running, with the next round; a signal, or a node is lost →
-//   over over        (the caller stops once no connection is left, see empty())
+//   stopping    every node's workers are gone, or the node itself is
+//               → pausing if the RestartPolicy says so, else over
+//   pausing     the pause is over → running, with the next round; a signal, or a node is lost → over
+//   over        (the caller stops once no connection is left, see empty())
 #pragma once
 
 #include <chrono>
@@ -24,6 +25,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,10 +61,11 @@ class Coordinator {
     static constexpr std::chrono::milliseconds kFirstStatusDelay{3'000};
     // … and on changes no more often than this.
     static constexpr std::chrono::milliseconds kStatusPeriod{1'000};
-    static constexpr int kMaxWorkersPerNode = 4096;
     // Messages in a round by which agents hear of single deaths elsewhere; of more their workers hear when
     // connections close.
     static constexpr std::size_t kMaxDeathsTold = 100'000;
+    // Different refusals that node 0's agent hears of.
+    static constexpr std::size_t kMaxRefusalsTold = 32;
 
     Coordinator(CoordinatorOptions options, TimePoint now);
 
@@ -86,6 +89,7 @@ class Coordinator {
         bool connected = true;
         bool ended = false;  // succeeded, while the round runs; gone, while it stops
         bool all_zero = false;
+        bool is_gone = false;  // it said that nothing of this round's workers is left there
         std::vector<RankEnd> ends;  // of this round's workers
         int suspects = 0;           // likewise
     };
@@ -95,7 +99,9 @@ class Coordinator {
     Outbox receive_dying(Node& node, const WorkerDying& dying);
     Outbox receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now);
     Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
-    std::optional<Refused> reason_to_refuse(const Hello& hello) const;
+    std::optional<Refused> reason_to_refuse_now(const Hello& hello) const;
+    Outbox refuse(ConnectionId from, const Hello& hello, const Refused& refused);
+    std::string reached_at() const;
     Outbox start_round(TimePoint now);
     void add_evidence(const Node& node, Failure failure);
     std::size_t place_among_suspects(const Failure& failure) const;
@@ -123,6 +129,8 @@ class Coordinator {
     std::optional<TimePoint> pause_end_;
     std::map<int, Node> nodes_;  // by node rank
     std::map<ConnectionId, int> nodes_by_connection_;
+    std::set<std::string> refusals_told_;
+    std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
     std::size_t awaited_ = 0;  // nodes that have not ended in this state
     int round_ = 0;
     TimePoint round_start_;
@@ -135,11 +143,5 @@ class Coordinator {
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
 };
-
-// `joined 1/3, missing node 1, node 2`; what an agent prints of a Waiting message.
-std::string to_text(const Waiting& waiting);
-
-// `rank 3 on node 1 (gpu01): exit code 7`; the reason of a restart, as workers of the next round read it.
-std::string to_text(const Failure& failure);
 
 }  // namespace ddprun

@@ -49,6 +49,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (session_) session_->send(message, false);
     }
 
+    const std::string& local_address() const { return local_address_; }
+
     void close(std::function<void()> on_closed) {
         silent_ = true;
         on_closed_ = std::move(on_closed);
@@ -75,6 +77,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         auto self = shared_from_this();
         auto socket = co_await connect();
         if (!socket) co_return;
+        limit_silence(*socket, kControlSilenceLimit);
+        note_addresses(*socket);
         co_await write_magic(*socket);
         session_ = std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
         session_->send(hello_, false);
@@ -121,6 +125,14 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         co_return std::nullopt;
     }
 
+    void note_addresses(const tcp::socket& socket) {
+        boost::system::error_code error;  // A connection that is broken already has no addresses.
+        const auto local = socket.local_endpoint(error);
+        if (!error) local_address_ = local.address().to_string();
+        const auto remote = socket.remote_endpoint(error);
+        if (!error) hello_.reached_at = remote.address().to_string();
+    }
+
     asio::awaitable<void> write_magic(tcp::socket& socket) {
         boost::system::error_code ignored;  // A broken connection shows itself at the first read.
         co_await asio::async_write(socket, asio::buffer(kControlMagic),
@@ -134,6 +146,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     asio::any_io_executor executor_;
     Endpoint coordinator_;
     Hello hello_;
+    std::string local_address_;
     TimePoint join_deadline_;
     CoordinatorClientEvents events_;
     asio::steady_timer pause_;
@@ -152,6 +165,8 @@ CoordinatorClient::CoordinatorClient(const asio::any_io_executor& executor, Endp
 CoordinatorClient::~CoordinatorClient() { impl_->abandon(); }
 
 void CoordinatorClient::join() { impl_->join(); }
+
+const std::string& CoordinatorClient::local_address() const { return impl_->local_address(); }
 
 void CoordinatorClient::send(const ControlMessage& message) { impl_->send(message); }
 

@@ -1,6 +1,7 @@
 // CoordinatorClient: an agent's one connection to the coordinator.
 //
-// Connects (and tries again, with a growing pause, until the join deadline), says Hello, then hands over each
+// Connects (and tries again, with a growing pause, until the join deadline), says Hello (and in it, at which
+// address it has reached the coordinator), then hands over each
 // message and writes what it is given. Created, driven and destroyed by the agent on the thread of
 // `executor`; callbacks come from there and never from inside a call of the client's own functions. After a
 // callback has reported the end of a connection, join() may be called again.
@@ -39,6 +40,9 @@ class CoordinatorClient {
     ~CoordinatorClient();
 
     void join();
+
+    // The address of this machine that the last connection was made from; empty before the first.
+    const std::string& local_address() const;
 
     // Queues a message; without a connection it is dropped (the agent hears of the loss by on_lost).
     void send(const ControlMessage& message);

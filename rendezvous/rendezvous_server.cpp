@@ -38,15 +38,17 @@ std::thread start_thread_without_signals(Function function) {
 class RendezvousServer::Impl {
   public:
     Impl(const RendezvousServerOptions& options, std::function<void()> on_over)
-        : acceptor_(listen_tcp(context_.get_executor(), options.scope, options.port)),
-          port_(acceptor_.local_endpoint().port()),
+        : acceptors_(listen_tcp(context_.get_executor(), options.listen, options.port)),
+          own_endpoint_(own_endpoint_of(acceptors_.front())),
           store_(context_.get_executor()),
           coordinator_(options.coordinator, Coordinator::TimePoint::clock::now()),
           deadline_(context_),
           on_over_(std::move(on_over)) {
-        asio::co_spawn(context_, accept_all(), [](const std::exception_ptr& error) {
-            if (error) std::rethrow_exception(error);  // The listener itself is broken: nothing can go on.
-        });
+        for (tcp::acceptor& acceptor : acceptors_) {
+            asio::co_spawn(context_, accept_all(acceptor), [](const std::exception_ptr& error) {
+                if (error) std::rethrow_exception(error);  // The listener itself is broken: nothing can go on.
+            });
+        }
         arm_deadline();
         thread_ = start_thread_without_signals([this] { context_.run(); });
     }
@@ -56,14 +58,20 @@ class RendezvousServer::Impl {
         thread_.join();
     }
 
-    std::uint16_t port() const { return port_; }
+    const Endpoint& own_endpoint() const { return own_endpoint_; }
 
   private:
     using ConnectionId = Coordinator::ConnectionId;
 
-    asio::awaitable<void> accept_all() {
+    static Endpoint own_endpoint_of(const tcp::acceptor& acceptor) {
+        const auto bound = acceptor.local_endpoint();
+        const bool any = bound.address().is_unspecified();
+        return {any ? "127.0.0.1" : bound.address().to_string(), bound.port()};
+    }
+
+    asio::awaitable<void> accept_all(tcp::acceptor& acceptor) {
         for (;;) {
-            tcp::socket socket = co_await accept_tcp(acceptor_);
+            tcp::socket socket = co_await accept_tcp(acceptor);
             if (connections_ >= kMaxConnections) continue;  // The socket closes here.
             ++connections_;
             asio::co_spawn(context_, identify(std::move(socket)), [this](const std::exception_ptr& error) {
@@ -98,6 +106,7 @@ class RendezvousServer::Impl {
 
     asio::awaitable<void> serve_agent(tcp::socket socket, std::string first_bytes) {
         const ConnectionId id = ++last_id_;
+        limit_silence(socket, kControlSilenceLimit);
         auto session = std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes);
         sessions_[id] = session;
         asio::steady_timer limit(context_, kIdentifyTimeout);
@@ -141,8 +150,8 @@ class RendezvousServer::Impl {
     }
 
     asio::io_context context_{1};
-    tcp::acceptor acceptor_;
-    std::uint16_t port_;
+    std::vector<tcp::acceptor> acceptors_;
+    Endpoint own_endpoint_;
     StoreService store_;
     Coordinator coordinator_;
     asio::steady_timer deadline_;
@@ -160,6 +169,8 @@ RendezvousServer::RendezvousServer(const RendezvousServerOptions& options, std::
 
 RendezvousServer::~RendezvousServer() = default;
 
-std::uint16_t RendezvousServer::port() const { return impl_->port(); }
+std::uint16_t RendezvousServer::port() const { return impl_->own_endpoint().port; }
+
+Endpoint RendezvousServer::own_endpoint() const { return impl_->own_endpoint(); }
 
 }  // namespace ddprun

@@ -19,7 +19,7 @@
 namespace ddprun {
 
 struct RendezvousServerOptions {
-    ListenScope scope = ListenScope::loopback;
+    ListenPlan listen;       // the default: loopback only
     std::uint16_t port = 0;  // 0 takes a free one
     CoordinatorOptions coordinator;
 };
@@ -40,6 +40,9 @@ class RendezvousServer {
     ~RendezvousServer();
 
     std::uint16_t port() const;
+
+    // By which the host's own agent reaches it: on loopback where that is possible.
+    Endpoint own_endpoint() const;
 
   private:
     class Impl;

@@ -11,6 +11,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -29,6 +30,12 @@ using Clock = std::chrono::steady_clock;
 
 // With every descriptor in use, accept fails at once and forever; no event says when one is free again.
 constexpr std::chrono::milliseconds kDescriptorShortageWait{50};
+
+// How often a free port on loopback may turn out to be taken on another address.
+constexpr int kFreePortAttempts = 20;
+
+// Questions to a silent peer before its connection is given up.
+constexpr int kProbes = 3;
 
 class Descriptor {
   public:
@@ -53,7 +60,10 @@ class Descriptor {
         holder = ", held by pid " + std::to_string(owner->pid) + " (" + owner->command + ")";
     }
     fail(Errc::address_in_use, "cannot listen on " + where + holder +
-                                   "; choose another port with --master-port, or leave it out on one node");
+                                   "; choose another port with --master-port, or leave it out on one node" +
+                                   (holder.find("ddprun") == std::string::npos
+                                        ? ""
+                                        : "; on another node of that job give its --node-rank"));
 }
 
 // A bound and listening descriptor, or -errno.
@@ -123,7 +133,9 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
     auto addresses = co_await resolve(endpoint, error);
     if (error) co_return Attempt{std::nullopt, "cannot resolve " + endpoint.host + ": " + error.message()};
     error = asio::error::host_unreachable;
+    bool leads_here = false;
     for (const tcp::endpoint& address : addresses) {
+        leads_here = address.address().is_loopback();
         tcp::socket socket(executor);
         int fd =
             ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
@@ -137,7 +149,11 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
         set_no_delay(fd);
         co_return Attempt{std::move(socket), {}};
     }
-    co_return Attempt{std::nullopt, "cannot connect to " + to_string(endpoint) + ": " + error.message()};
+    std::string cause = "cannot connect to " + to_string(endpoint) + ": " + error.message();
+    // A machine's own name is often 127.0.1.1 in its /etc/hosts.
+    if (leads_here)
+        cause += " (" + addresses.back().address().to_string() + " is a loopback address, this machine itself)";
+    co_return Attempt{std::nullopt, cause};
 }
 
 }  // namespace
@@ -161,6 +177,51 @@ tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scop
     int fd = open_listener(reinterpret_cast<sockaddr*>(&v4), sizeof v4);
     if (fd < 0) fail_listen(-fd, scope == ListenScope::loopback ? "127.0.0.1" : "0.0.0.0", port);
     return tcp::acceptor(executor, tcp::v4(), fd);
+}
+
+std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, const ListenPlan& plan,
+                                      std::uint16_t port) {
+    std::vector<tcp::acceptor> acceptors;
+    if (plan.any) {
+        acceptors.push_back(listen_tcp(executor, ListenScope::any, port));
+        return acceptors;
+    }
+    std::vector<std::string> addresses{"127.0.0.1"};
+    addresses.insert(addresses.end(), plan.addresses.begin(), plan.addresses.end());
+    for (int attempt = 1;; ++attempt) {
+        std::uint16_t chosen = port;
+        int error_number = 0;
+        for (const std::string& text : addresses) {
+            const tcp::endpoint where(asio::ip::make_address(text), chosen);
+            const int fd = open_listener(where.data(), static_cast<socklen_t>(where.size()));
+            // A machine whose loopback interface is down has no 127.0.0.1.
+            if (fd == -EADDRNOTAVAIL && addresses.size() > 1 && &text == &addresses.front()) continue;
+            const bool other_port = fd == -EADDRINUSE && port == 0 && attempt < kFreePortAttempts;
+            if (fd < 0 && !other_port) fail_listen(-fd, text, chosen);
+            if (fd < 0) {
+                error_number = -fd;
+                break;
+            }
+            acceptors.emplace_back(executor, where.protocol(), fd);
+            chosen = acceptors.back().local_endpoint().port();
+        }
+        if (error_number == 0) return acceptors;
+        acceptors.clear();
+    }
+}
+
+void limit_silence(tcp::socket& socket, std::chrono::milliseconds limit) {
+    const int fd = socket.native_handle();
+    const int on = 1;
+    const int user_timeout = static_cast<int>(limit.count());
+    // The first question after half of the time, the others in the rest of it.
+    const int idle = std::max(1, static_cast<int>(limit.count() / 2000));
+    const int interval = std::max(1, idle / kProbes);
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout, sizeof user_timeout);
 }
 
 asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {

@@ -50,13 +50,16 @@ std::string text(Milliseconds duration) { return std::to_string(duration.count()
 
 }  // namespace
 
-TcpStore::TcpStore(Endpoint endpoint, Milliseconds connect_timeout)
+TcpStore::TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
+                   std::function<void(const std::string& cause)> while_waiting)
     : endpoint_(std::move(endpoint)), connect_timeout_(connect_timeout) {
-    connect();
+    connect(while_waiting);
 }
 
-void TcpStore::connect() {
-    const Deadline deadline = Clock::now() + connect_timeout_;
+void TcpStore::connect(const std::function<void(const std::string& cause)>& while_waiting) {
+    const auto start = Clock::now();
+    const Deadline deadline = start + connect_timeout_;
+    auto next_notice = start + kFirstNotice;
     std::minstd_rand random(std::random_device{}());
     Milliseconds pause = kFirstPause;
     // The last thing that was learned: an attempt that merely ran out of time teaches nothing new.
@@ -88,6 +91,10 @@ void TcpStore::connect() {
         if (left <= Milliseconds(0)) {
             fail(code,
                  "no store at " + to_string(endpoint_) + " within " + text(connect_timeout_) + ": " + cause);
+        }
+        if (const auto now = Clock::now(); while_waiting && now >= next_notice) {
+            while_waiting(cause);
+            next_notice = start + 2 * (now - start);
         }
         // No event tells that a store begins to listen. Half to one and a half of the pause, so that a
         // thousand clients do not come back all at once.

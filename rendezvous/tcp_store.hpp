@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,7 +33,12 @@ class TcpStore final : public Store {
     // Connects, again and again with jittered pauses until the store answers or `connect_timeout` is over.
     // Throws Errc::unreachable or timed_out with the last attempt's cause, or protocol_violation if something
     // else than a store answers there.
-    TcpStore(Endpoint endpoint, Milliseconds connect_timeout);
+    // `while_waiting` hears the last attempt's cause after kFirstNotice, then each time as much has passed again.
+    TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
+             std::function<void(const std::string& cause)> while_waiting = {});
+
+    // So long a store that is about to begin may take.
+    static constexpr Milliseconds kFirstNotice{5'000};
 
     void set(std::string_view key, std::string_view value) override;
     std::string get(std::string_view key, Milliseconds timeout) override;
@@ -50,7 +56,7 @@ class TcpStore final : public Store {
     using Outcome = BlockingStream::Outcome;
     using Deadline = BlockingStream::Deadline;
 
-    void connect();
+    void connect(const std::function<void(const std::string& cause)>& while_waiting = {});
     Outcome try_dialect(Dialect dialect, Deadline deadline);
     void ensure_connected();
 

@@ -133,6 +133,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
     line.nproc_per_node = parse_nproc(texts.nproc_per_node);
     set_master(line, texts);
     set_networks(line, texts);
+    if (texts.listen != "auto" && texts.listen != "any")
+        throw UsageError("--listen " + texts.listen + ": must be auto or any");
+    line.listen_any = texts.listen == "any";
+    line.allow_different = texts.allow_different;
     line.run_id = texts.rdzv_id;
     line.role = texts.role;
     line.join_timeout_s = parse_rdzv_conf(texts.rdzv_conf, line.join_timeout_s);

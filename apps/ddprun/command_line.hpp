@@ -25,6 +25,8 @@ struct CommandLine {
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
+    bool listen_any = false;
+    bool allow_different = false;
     std::string networks;  // for the workers' own connections; empty: not said
     std::string run_id = "none";
     std::string role = "default";

@@ -54,15 +54,29 @@ std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts&
     return std::get<std::vector<DeviceBinding>>(bound);
 }
 
+ListenPlan listen_plan_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!facts.master) return {.any = line.listen_any};
+    auto plan = plan_listening({.nnodes = line.nnodes,
+                                .any = line.listen_any,
+                                .master_addr = *line.master_addr,
+                                .resolved = *facts.master,
+                                .own = facts.addresses});
+    if (const auto* refusal = std::get_if<std::string>(&plan)) throw UsageError(*refusal);
+    return std::get<ListenPlan>(plan);
+}
+
 }  // namespace
 
-NodeFacts find_node_facts() {
+NodeFacts find_node_facts(const CommandLine& line) {
     NodeFacts facts;
     facts.environment = current_environment();
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
     struct sigaction hangup {};
     facts.hangup_ignored = ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    if (line.node_rank != 0 || !line.master_addr) return facts;
+    facts.addresses = local_addresses();
+    facts.master = resolve_host(*line.master_addr);
     return facts;
 }
 
@@ -76,6 +90,10 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.node_rank = line.node_rank;
     options.master.host = line.master_addr.value_or("127.0.0.1");
     options.master.port = line.master_port.value_or(line.nnodes == 1 ? 0 : kDefaultMasterPort);
+    options.listen = listen_plan_of(line, facts);
+    if (line.module) options.command.emplace_back("-m");
+    options.command.insert(options.command.end(), line.program.begin(), line.program.end());
+    options.allow_different = line.allow_different;
     options.run_id = line.run_id;
     options.role = line.role;
     options.join_timeout = std::chrono::seconds(line.join_timeout_s);

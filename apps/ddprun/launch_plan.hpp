@@ -15,12 +15,16 @@ struct NodeFacts {
     NodeDevices devices;
     int usable_cpus = 1;
     bool hangup_ignored = false;
+    std::vector<LocalAddress> addresses;
+    // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
+    std::optional<std::variant<std::vector<std::string>, std::string>> master;
 };
 
-// Reads the machine.
-NodeFacts find_node_facts();
+// Reads the machine; on node 0 resolves --master-addr, which may take as long as the resolver's limits.
+NodeFacts find_node_facts(const CommandLine& line);
 
-// Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs.
+// Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a
+// --master-addr on node 0 that is none of its addresses.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun

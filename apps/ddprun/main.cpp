@@ -52,7 +52,7 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
             if (line.verbosity == Verbosity::quiet) break;
             console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         }
-        const LaunchOptions options = resolve_launch(line, find_node_facts());
+        const LaunchOptions options = resolve_launch(line, find_node_facts(line));
         if (line.detach) return run_detached(options, words, console);
         return Agent(options, console).run();
     } catch (const UsageError& error) {

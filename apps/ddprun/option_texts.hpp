@@ -17,6 +17,8 @@ struct OptionTexts {
     std::string master_addr;
     std::string master_port;
     std::string networks;
+    std::string listen = "auto";
+    bool allow_different = false;
     std::string rdzv_backend = "static";
     std::string rdzv_endpoint;
     std::string rdzv_id = "none";

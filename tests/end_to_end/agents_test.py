@@ -20,7 +20,7 @@ class AgentsTest(EndToEndTest):
         super().setUp()
         self.port = free_port()
 
-    def agent(self, node_rank, *words, nnodes=2, nproc=1, flags=(), **options):
+    def agent(self, node_rank, *words, nnodes=2, nproc=1, flags=("--allow-different",), **options):
         return self.launch("--nnodes", nnodes, "--node-rank", node_rank, "--nproc-per-node", nproc, "--master-addr",
                            "127.0.0.1", "--master-port", self.port, *flags, *words, **options)
 
@@ -52,6 +52,24 @@ class Joining(AgentsTest):
             for agent in agents:
                 self.assertEqual(agent.wait(), 0, agent.err())
                 self.assertIn(f"MASTER_ADDR={host}\n", agent.out())
+
+    def test_two_jobs_do_not_become_one(self):
+        first = self.agent(0, *worker("exit", "0"), flags=())
+        first.wait_for_line(r"^ddprun: joined 1/2, missing node 1$")
+        other = self.agent(1, *worker("exit", "3"), flags=())
+        self.assertEqual(other.wait(), 77)
+        refusal = r'this agent runs "\S*worker_stub exit 3", but node 0 \(.*\) runs "\S*worker_stub exit 0"; .*--allow-different'
+        self.assertRegex(other.err(), refusal)
+        first.wait_for_line(rf"^ddprun: refused an agent on .* \(pid {other.pid}\): {refusal}")
+        second = self.agent(1, *worker("exit", "0"), flags=())
+        self.assertEqual([first.wait(), second.wait()], [0, 0])
+
+    def test_who_may_differ_says_so_or_has_another_role(self):
+        for flags in (("--allow-different",), ()):
+            self.port = free_port()
+            roles = ((), ()) if flags else (("--role=trainer",), ("--role=evaluator",))
+            agents = [self.agent(rank, *worker("exit", "0"), str(rank), flags=(*flags, *roles[rank])) for rank in (0, 1)]
+            self.assertEqual([agent.wait() for agent in agents], [0, 0], agents[1].err())
 
     def test_who_waits_says_who_is_missing(self):
         first = self.agent(0, "true", nnodes=3)

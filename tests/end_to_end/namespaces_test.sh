@@ -42,9 +42,16 @@ expect node0 "MASTER_ADDR=10.77.0.1"
 expect node1 "MASTER_ADDR=node0"
 expect node1 "RANK=2"
 expect node1 "WORLD_SIZE=3"
+# Gloo, NCCL and TensorPipe shall use the interface that carries the rendezvous.
+for node in 0 1; do
+    expect "node$node" "GLOO_SOCKET_IFNAME=cable$node"
+    expect "node$node" "NCCL_SOCKET_IFNAME==cable$node"
+    expect "node$node" "TP_SOCKET_IFNAME=cable$node"
+done
 
 status=0
-two_nodes "--master-addr=node0 sh -c 'exec sleep 1000'" "--master-addr=node0 sh -c 'exit 5'" || status=$?
+two_nodes "--master-addr=node0 --allow-different sh -c 'exec sleep 1000'" \
+          "--master-addr=node0 sh -c 'exit 5'" || status=$?
 [[ $status -eq 5 ]] || fail "a failure on node 1: exit code $status, not 5"
 expect node0 "rank 1 (local rank 0) on node 1 (node1)"
 expect node1 "exit code 5"
@@ -86,5 +93,34 @@ two_nodes "--master-addr=10.77.0.1 --net=10.88.0.0/16 $bench" \
 [[ $status -ne 0 ]] || fail "a network that node 1 has not: exit code 0"
 expect node1 "DDPRUN_NET='10.99.0.0/16': no address of this machine satisfies it; there are"
 expect node1 "10.77.0.2 (cable1)"
+
+# The cable is cut, while node 1's worker runs, and when it has ended. Neither agent waits for the other, and neither
+# claims to know what is left over there.
+prepare=true
+conclude=true
+mkfifo "$folder/runs"
+cat >"$folder/cut.sh" <<'WORKER'
+# usage: cut.sh FIFO COMMAND…: rank 1 becomes COMMAND; rank 0 cuts the cable when rank 1 runs, or has ended.
+fifo="$1"
+shift
+if [ "$RANK" = 1 ]; then
+    echo $$ >"$fifo"
+    exec "$@"
+fi
+read -r other <"$fifo"
+[ "$1" != true ] || tail --pid="$other" -f /dev/null
+ip link set cable0 down
+[ "$1" = true ] || exec sleep 1000
+WORKER
+for command in "sleep 1000" true; do
+    status=0
+    words="--master-addr=10.77.0.1 --grace=1 sh '$folder/cut.sh' '$folder/runs' $command"
+    two_nodes "$words" "$words" || status=$?
+    [[ $status -eq 69 ]] || fail "a cut cable, $command: exit code $status, not 69"
+    expect node1 "node 0 (10.77.0.1) was lost"
+    expect node1 "survivors: 0, unknown on the other node"
+    [[ $command == true ]] || expect node0 "node 1 (node1) was lost"
+    [[ $command == true ]] || expect node0 "survivors: 0, unknown on node 1 (node1)"
+done
 
 echo "two nodes: all passed"

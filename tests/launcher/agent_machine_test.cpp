@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <vector>
 
-#include "launcher/join_status.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -81,6 +80,10 @@ TEST_CASE("the lives of an agent") {
               {E::workers_succeeded, A::report_success, S::draining},
               {E::signal_received, A::tell_signal, S::draining},
               {E::stop_ordered, A::report_gone, S::leaving}});
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::signal_received, A::tell_signal, S::draining},
+              {E::finish_timed_out, A::leave, S::done}});
     }
     SECTION("a worker elsewhere fails when all is done here") {
         walk({{E::round_ready, A::start_workers, S::running},
@@ -170,19 +173,6 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
             }
         }
     }
-}
-
-TEST_CASE("an agent that joins is silent at first, then says each new state of things once") {
-    using namespace std::chrono_literals;
-    const JoinStatus::TimePoint start{};
-    JoinStatus status(start, 3s);
-    CHECK(status.trouble("refused", start + 1s).empty());
-    CHECK(status.trouble("refused", start + 4s) == "waiting for node 0: refused");
-    CHECK(status.trouble("refused", start + 5s).empty());
-    CHECK(status.trouble("no route", start + 6s) == "waiting for node 0: no route");
-    CHECK(status.waiting({1, 2, {1}}) == "joined 1/2, missing node 1");
-    CHECK(status.waiting({1, 2, {1}}).empty());
-    CHECK(status.trouble("refused", start + 9s) == "waiting for node 0: refused");
 }
 
 }  // namespace ddprun

@@ -35,6 +35,9 @@ RankEnd sample_end() {
 
 std::vector<ControlMessage> samples() {
     Hello hello{.version = "0.1.0", .run_id = "none", .node_rank = 1, .nnodes = 2, .local_world_size = 8};
+    hello.command = describe_command({"train.py", "--lr", "0.1"});
+    hello.allow_different = true;
+    hello.reached_at = "10.0.0.1";
     hello.host = "gpu01";
     hello.pid = 4711;
     RoundReady ready{
@@ -45,10 +48,14 @@ std::vector<ControlMessage> samples() {
     ready.restart_count = 1;
     ready.max_restarts = 3;
     ready.restart_reason = "rank 1 failed";
+    ready.reached_at = "10.0.0.1";
+    const PeerRefused peer_refused{"gpu07", 4711, "--node-rank 1 has already joined"};
     Finish finish{.exit_code = 139, .failed = true, .cause = sample_failure(), .message = "no restart"};
     finish.others = {sample_end()};
     finish.failed_too = 1;
     finish.restarts = {{0, "rank 1 failed", 1'700'000'000'000}};
+    finish.unknown_nodes = {"node 1 (gpu07)"};
+    finish.unknown_node_count = 3;
     return {hello,
             WorkersSucceeded{2},
             WorkerFailed{2, sample_failure()},
@@ -59,6 +66,7 @@ std::vector<ControlMessage> samples() {
             NoticeSignal{2, 10},
             Goodbye{},
             Refused{"no", 77},
+            peer_refused,
             Waiting{1, 3, {1, 2}},
             ready,
             PeerDying{2, 17},

@@ -1,5 +1,7 @@
 #include "rendezvous/coordinator.hpp"
 
+#include "rendezvous/admission.hpp"
+#include "rendezvous/control_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 
@@ -47,22 +49,98 @@ TEST_CASE("an agent that does not fit is refused with both values, and nothing e
         {with([](Hello& h) { h.node_rank = -1; }), {"--node-rank -1", "out of range"}},
         {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
         {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
-        {with([](Hello& h) { h.local_world_size = Coordinator::kMaxWorkersPerNode + 1; }),
+        {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }),
          {"--nproc-per-node 4097"}},
     };
     std::uint64_t connection = 10;
     for (const Case& refused : cases) {
         auto out = coordinator.receive(++connection, refused.hello, kStart);
-        REQUIRE(out.size() == 1);
+        REQUIRE(out.size() == 2);
         CHECK(out[0].to == connection);
         CHECK(out[0].close_after);
         const auto& message = std::get<Refused>(out[0].message);
         CHECK(message.exit_code == kExitNotAdmitted);
+        // Node 0's user reads the same.
+        CHECK(out[1].to == 1);
+        CHECK(std::get<PeerRefused>(out[1].message).reason == message.reason);
         for (const std::string& word : refused.words) CHECK_THAT(message.reason, Catch::Contains(word));
         CHECK(coordinator.closed(connection, kStart).empty());
     }
     CHECK(of_type<RoundReady>(coordinator.receive(2, hello(1, 2), kStart)).size() == 2);
     CHECK(of_type<Refused>(coordinator.receive(30, hello(1, 2), kStart)).size() == 1);
+}
+
+TEST_CASE("node 0's agent hears once of each refusal, also of those before it came") {
+    Coordinator coordinator = make(2);
+    Hello stranger = hello(1, 2);
+    stranger.run_id = "other";
+    for (std::uint64_t connection = 10; connection < 20; ++connection)
+        CHECK(coordinator.receive(connection, stranger, kStart).size() == 1);
+    auto told = of_type<PeerRefused>(coordinator.receive(1, hello(0, 2), kStart));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].host == "gpu1");
+    CHECK(told[0].pid == 101);
+    CHECK(of_type<PeerRefused>(coordinator.receive(20, stranger, kStart)).empty());
+    std::size_t heard = 0;
+    for (std::uint64_t connection = 100; connection < 300; ++connection) {
+        stranger.run_id = "other" + std::to_string(connection);
+        heard += of_type<PeerRefused>(coordinator.receive(connection, stranger, kStart)).size();
+    }
+    CHECK(heard == Coordinator::kMaxRefusalsTold - 1);
+}
+
+TEST_CASE("agents with different commands do not join one job, those of different roles may") {
+    Coordinator coordinator = make(3);
+    const auto runs = [](int node_rank, const std::string& role, const std::string& program) {
+        Hello agent = hello(node_rank, 3);
+        agent.role = role;
+        agent.command = describe_command({program});
+        return agent;
+    };
+    coordinator.receive(1, runs(0, "trainer", "train"), kStart);
+    CHECK(of_type<Refused>(coordinator.receive(2, runs(1, "trainer", "evaluate"), kStart)).size() == 1);
+    CHECK(of_type<Refused>(coordinator.receive(3, runs(1, "evaluator", "evaluate"), kStart)).empty());
+    CHECK(of_type<Refused>(coordinator.receive(4, runs(2, "evaluator", "train"), kStart)).size() == 1);
+    CHECK(of_type<RoundReady>(coordinator.receive(5, runs(2, "trainer", "train"), kStart)).size() == 3);
+}
+
+TEST_CASE("node 0 is told by which of its addresses it was reached") {
+    Coordinator coordinator = make(2);
+    Hello other = hello(1, 2);
+    other.reached_at = "10.78.0.1";
+    coordinator.receive(1, other, kStart);
+    const auto out = coordinator.receive(2, hello(0, 2), kStart);
+    for (const auto& outgoing : out) {
+        const auto* ready = std::get_if<RoundReady>(&outgoing.message);
+        if (ready != nullptr) CHECK(ready->reached_at == (ready->group_rank == 0 ? "10.78.0.1" : ""));
+    }
+    CHECK(of_type<RoundReady>(out).size() == 2);
+}
+
+TEST_CASE("survivors are unknown on nodes that were lost before they said that nothing is left") {
+    Coordinator coordinator = make(4);
+    join_all(coordinator, {1, 1, 1, 1});
+    coordinator.receive(3, WorkersSucceeded{0}, kStart);
+    coordinator.closed(3, kStart);  // nothing was left there
+    coordinator.receive(1, failed_with(7, 0), kStart);
+    coordinator.closed(4, kStart);
+    coordinator.receive(1, gone(0, false), kStart);
+    const auto finish = of_type<Finish>(coordinator.receive(2, gone(0, false), kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].unknown_node_count == 1);
+    CHECK(finish[0].unknown_nodes == std::vector<std::string>{"node 3 (gpu3)"});
+}
+
+TEST_CASE("of many lost nodes some are named") {
+    constexpr int kNodes = 40;
+    Coordinator coordinator = make(kNodes);
+    join_all(coordinator, std::vector<int>(kNodes, 1));
+    coordinator.receive(1, failed_with(7, 0), kStart);
+    for (std::uint64_t connection = 2; connection <= kNodes; ++connection) coordinator.closed(connection, kStart);
+    const auto finish = of_type<Finish>(coordinator.receive(1, gone(0, false), kStart));
+    REQUIRE(finish.size() == 1);
+    CHECK(finish[0].unknown_node_count == kNodes - 1);
+    CHECK(finish[0].unknown_nodes.size() == kMaxUnknownListed);
 }
 
 TEST_CASE("who waits hears who is missing: after a while, then on changes, not too often") {

@@ -1,11 +1,14 @@
-#include "collectives/local_addresses.hpp"
+#include "rendezvous/local_addresses.hpp"
 
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "rendezvous/error.hpp"
@@ -38,6 +41,29 @@ std::vector<LocalAddress> local_addresses() {
         if (address->sa_family != AF_INET && address->sa_family != AF_INET6) continue;
         if (is_link_local(address)) continue;
         addresses.push_back({entry->ifa_name, numeric_host(address), (entry->ifa_flags & IFF_LOOPBACK) != 0});
+    }
+    return addresses;
+}
+
+bool is_loopback_address(const std::string& address) {
+    boost::system::error_code error;
+    const auto parsed = boost::asio::ip::make_address(address, error);
+    return !error && parsed.is_loopback();
+}
+
+std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host) {
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0)
+        return std::string(error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error));
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+    std::vector<std::string> addresses;
+    for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+        const std::string address = numeric_host(entry->ai_addr);
+        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
+            addresses.push_back(address);
     }
     return addresses;
 }

@@ -1,0 +1,19 @@
+// What control messages are in words. Pure.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/control_message.hpp"
+
+namespace ddprun {
+
+// `joined 1/3, missing node 1, node 2`; what an agent prints of a Waiting message.
+std::string to_text(const Waiting& waiting);
+
+// `rank 3 on node 1 (gpu01): exit code 7`; the reason of a restart, as workers of the next round read it.
+std::string to_text(const Failure& failure);
+
+// `node 1 (gpu07)`.
+std::string node_text(int node_rank, const std::string& host);
+
+}  // namespace ddprun

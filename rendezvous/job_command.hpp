@@ -1,0 +1,30 @@
+// JobCommand: what an agent's workers run, to be compared between nodes and shown when it differs. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// How much of a command is shown where two of them differ.
+inline constexpr std::size_t kMaxCommandShown = 300;
+// How much of it travels for that.
+inline constexpr std::size_t kMaxJobCommandText = 4096;
+
+struct JobCommand {
+    std::string text;          // as it could be typed into a shell, cut at kMaxJobCommandText
+    std::uint64_t digest = 0;  // of all words, whole (FNV-1a)
+
+    bool operator==(const JobCommand&) const = default;
+};
+
+// Of the program and its arguments, before ${local_rank} is filled in.
+JobCommand describe_command(const std::vector<std::string>& words);
+
+// The command from where it begins to differ from the other, or from a little before; at most kMaxCommandShown
+// bytes and marks for what is left out.
+std::string shown_beside(const JobCommand& command, const JobCommand& other);
+
+}  // namespace ddprun
