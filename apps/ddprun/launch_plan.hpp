@@ -15,12 +15,15 @@ struct NodeFacts {
     NodeDevices devices;
     int usable_cpus = 1;
     bool hangup_ignored = false;
+    std::string python;       // the file that runs Python programs, as found on PATH; empty: not found
+    bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
 };
 
 // Reads the machine.
 NodeFacts find_node_facts();
 
-// Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs.
+// Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs; one of
+// several tasks of srun or mpirun without a word about nodes.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun
