@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -187,6 +188,25 @@ class Tasks(EndToEndTest):
                                    ([], self.STEP | {"PET_NNODES": "1"}), ([], batch),
                                    ([], batch | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"})):
             self.assertEqual(self.run_job(*flags, *worker("say", "x"), env=environment), (0, "x", ""))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
+    def test_under_a_real_mpirun(self):
+        def under_mpirun(tasks, *words):
+            done = subprocess.run(["mpirun", "--oversubscribe", "-np", str(tasks), *words], capture_output=True, text=True,
+                                  timeout=support.HANG_GUARD,
+                                  env=self.environment | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                                          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+            return done.returncode, done.stdout.split(), done.stderr
+
+        code, out, err = under_mpirun(2, program("ddprun"), *worker("say", "x"))
+        self.assertEqual((code, out), (2, []))
+        self.assertRegex(err, r"task [01] of 2 of an Open MPI job \(OMPI_COMM_WORLD_SIZE=2\)")
+        self.assertEqual(under_mpirun(1, program("ddprun"), *worker("say", "x"))[:2], (0, ["x"]))
+        self.assertEqual(under_mpirun(2, program("ddprun"), "--standalone", *worker("say", "x"))[:2], (0, ["x", "x"]))
+        line = (f"{program('ddprun')} --nnodes=2 --node-rank=$OMPI_COMM_WORLD_RANK --master-addr=127.0.0.1 "
+                f"--master-port={free_port()} {program('worker_stub')} print-env")
+        code, out, err = under_mpirun(2, "bash", "-c", line)
+        self.assertEqual((code, out.count("WORLD_SIZE=2"), out.count("RANK=0"), out.count("RANK=1")), (0, 2, 1, 1), err)
 
     def test_a_launcher_within_a_worker_is_none_of_the_tasks(self):
         self.assertEqual(self.run_job("--standalone", program("ddprun"), *worker("say", "x"), env=self.STEP),
