@@ -55,13 +55,15 @@ bool says(const Failure& failure, std::string_view text) {
 
 }  // namespace
 
-std::string failure_hint(const Failure& failure) {
+std::string failure_hint(const Failure& failure, const std::string& interpreter) {
     if (failure.kind != Failure::Kind::worker_failed) return {};
     for (const Known& known : kKnown) {
         const bool all = std::all_of(known.texts.begin(), known.texts.end(),
                                      [&](std::string_view text) { return says(failure, text); });
         if (all) return std::string(known.hint);
     }
+    if (!interpreter.empty() && says(failure, "ModuleNotFoundError"))
+        return "the interpreter is " + interpreter;
     if (failure.signal == SIGBUS) return std::string(kSharedMemoryFull);
     return {};
 }

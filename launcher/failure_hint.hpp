@@ -9,7 +9,7 @@
 namespace ddprun {
 
 // One line for Failure::hint, out of the failure's signal, error message, traceback and last lines; empty if
-// nothing is known of it.
-std::string failure_hint(const Failure& failure);
+// nothing is known of it. `interpreter` is LaunchOptions::interpreter, which a missing module is often about.
+std::string failure_hint(const Failure& failure, const std::string& interpreter);
 
 }  // namespace ddprun

@@ -51,6 +51,7 @@ struct LaunchOptions {
     std::string result_file;          // empty: none
     std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;           // what reports call the program
+    std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
     Environment environment;          // what workers inherit
     bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so

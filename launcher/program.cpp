@@ -67,13 +67,16 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     const bool script = request.program.ends_with(".py") || request.python;
     program.is_python = !request.no_python && (request.module || script);
     if (program.is_python) {
-        const bool chosen = request.python_exec && !request.python_exec->empty();
-        program.argv = {chosen ? *request.python_exec : "python3", "-u"};
+        program.argv = {python_name(request.python_exec), "-u"};
         if (request.module) program.argv.emplace_back("-m");
     }
     program.argv.push_back(request.program);
     program.argv.insert(program.argv.end(), request.arguments.begin(), request.arguments.end());
     return program;
+}
+
+std::string python_name(const std::optional<std::string>& python_exec) {
+    return python_exec && !python_exec->empty() ? *python_exec : "python3";
 }
 
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank) {

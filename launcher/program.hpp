@@ -29,8 +29,11 @@ struct Program {
 //   --no-python                PROGRAM ...
 //   a name in .py, or --python python -u PROGRAM ...
 //   anything else              PROGRAM ...
-// where python is $PYTHON_EXEC, or else python3 as found on PATH.
+// where python is python_name(), looked for on PATH.
 std::variant<Program, std::string> choose_program(const ProgramRequest& request);
+
+// What a Python program is run by: $PYTHON_EXEC, or else python3.
+std::string python_name(const std::optional<std::string>& python_exec);
 
 // The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
 // these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's

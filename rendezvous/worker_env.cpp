@@ -133,7 +133,6 @@ Environment worker_environment(const Environment& parent, const WorkerIdentity& 
     if (!identity.restart_reason.empty()) set("DDPRUN_RESTART_REASON", identity.restart_reason);
     if (!identity.life.empty()) set(kLifeVariable, identity.life);
     environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-    environment.emplace("NCCL_ASYNC_ERROR_HANDLING", "1");
     return environment;
 }
 

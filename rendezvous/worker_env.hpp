@@ -5,7 +5,7 @@
 //   RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK
 //   ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
 //   TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE=True TORCH_NCCL_ASYNC_ERROR_HANDLING (kept if set, else
-//   1) and NCCL_ASYNC_ERROR_HANDLING (likewise, for PyTorch before 2.2)
+//   1; not its name before PyTorch 2.2, NCCL_ASYNC_ERROR_HANDLING, of which newer ones warn on every rank)
 // and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND, from the
 // second round on DDPRUN_RESTART_REASON, and DDPRUN_LIFE (see life_table.hpp) where the worker has a slot.
 #pragma once

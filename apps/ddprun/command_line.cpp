@@ -129,6 +129,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words) {
     }
 
     line.nnodes = parse_nnodes(texts.nnodes);
+    line.nodes_said = texts.standalone || app.count("--nnodes") > 0;
     line.node_rank = bounded("--node-rank", texts.node_rank, 0, kMaxNodes);
     line.nproc_per_node = parse_nproc(texts.nproc_per_node);
     set_master(line, texts);

@@ -1,7 +1,8 @@
 // The command line of ddprun: words in, a CommandLine out. Pure but for PET_* variables, which CLI11 reads.
 //
-// torchrun's options, with dashes or underscores. Everything from the program's name on is the program's and
-// is passed on byte for byte; a "--" before it is dropped.
+// torchrun's options, with dashes or underscores; one whose value is empty, also by its variable, counts as
+// not given. Everything from the program's name on is the program's and is passed on byte for byte, but for
+// one "--" (see launcher_words.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ namespace ddprun {
 
 struct CommandLine {
     int nnodes = 1;
+    bool nodes_said = false;  // --nnodes or --standalone was given, or its variable
     int node_rank = 0;
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;

@@ -1,10 +1,15 @@
 #include "apps/ddprun/launch_plan.hpp"
 
 #include <signal.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "launcher/exec_search.hpp"
 #include "launcher/node_resources.hpp"
 #include "launcher/program.hpp"
 #include "rendezvous/check.hpp"
+#include "rendezvous/peer_tasks.hpp"
 
 namespace ddprun {
 namespace {
@@ -15,6 +20,30 @@ std::optional<std::string> find(const Environment& environment, const std::strin
     auto entry = environment.find(name);
     if (entry == environment.end()) return std::nullopt;
     return entry->second;
+}
+
+// The file that execvp would take; empty: none.
+std::string find_executable(const std::string& name, const std::optional<std::string>& path) {
+    for (const std::string& candidate : exec_candidates(name, path)) {
+        std::error_code ignored;
+        if (std::filesystem::is_regular_file(candidate, ignored) && ::access(candidate.c_str(), X_OK) == 0)
+            return std::filesystem::absolute(candidate, ignored).lexically_normal().string();
+    }
+    return {};
+}
+
+// A virtual environment's python3 is a link to another one, so the folder it lies in decides.
+bool is_of_venv(const std::string& python, const std::string& venv) {
+    std::error_code ignored;
+    const auto prefix = std::filesystem::path(python).parent_path().parent_path();
+    return std::filesystem::equivalent(prefix, venv, ignored);
+}
+
+std::string interpreter_text(const NodeFacts& facts) {
+    if (facts.python.empty() || !facts.other_venv) return facts.python;
+    const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
+    return facts.python + ", but VIRTUAL_ENV is " + venv + "; PYTHON_EXEC=" + venv +
+           "/bin/python3 takes that one";
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
@@ -73,6 +102,10 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
     struct sigaction hangup {};
+    facts.python =
+        find_executable(python_name(find(facts.environment, "PYTHON_EXEC")), find(facts.environment, "PATH"));
+    const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
+    facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     facts.hangup_ignored = ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
     if (line.node_rank != 0 || !line.master_addr) return facts;
     facts.addresses = local_addresses();
@@ -81,6 +114,8 @@ NodeFacts find_node_facts(const CommandLine& line) {
 }
 
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
+    if (const auto peers = find_peer_tasks(facts.environment); peers && !line.nodes_said)
+        throw UsageError(advice(*peers));
     const int workers = local_world_size(line, facts);
     const Program program = program_of(line, facts);
     const auto bindings = bindings_of(line, facts, program, workers);
@@ -109,6 +144,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.result_file = line.result_file;
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
+    if (program.is_python) options.interpreter = interpreter_text(facts);
     options.environment = facts.environment;
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.hangup_ignored = facts.hangup_ignored;
@@ -118,6 +154,9 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         if (binding.cuda_visible_devices)
             plan.additions["CUDA_VISIBLE_DEVICES"] = *binding.cuda_visible_devices;
         if (binding.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+        // A crash's place in the program then stands in its last lines.
+        if (program.is_python && !facts.environment.contains("PYTHONFAULTHANDLER"))
+            plan.additions["PYTHONFAULTHANDLER"] = "1";
         if (!facts.environment.contains("OMP_NUM_THREADS")) {
             plan.additions["OMP_NUM_THREADS"] = std::to_string(omp_threads(facts.usable_cpus, workers));
         }

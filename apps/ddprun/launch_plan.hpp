@@ -18,13 +18,16 @@ struct NodeFacts {
     std::vector<LocalAddress> addresses;
     // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
+    std::string python;       // the file that runs Python programs, as found on PATH; empty: not found
+    bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
 };
 
 // Reads the machine; on node 0 resolves --master-addr, which may take as long as the resolver's limits.
 NodeFacts find_node_facts(const CommandLine& line);
 
 // Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a
-// --master-addr on node 0 that is none of its addresses.
+// --master-addr on node 0 that is none of its addresses; one of several tasks of srun or mpirun without a word
+// about nodes.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun

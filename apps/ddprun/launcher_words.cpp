@@ -1,11 +1,15 @@
 #include "apps/ddprun/launcher_words.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include "apps/ddprun/option_values.hpp"
 
 namespace ddprun {
 namespace {
+
+constexpr std::string_view kEndOfOptions = "--";
 
 [[noreturn]] void refuse_unknown(const std::string& flag, const std::vector<const CLI::Option*>& options) {
     std::vector<std::string> names;
@@ -17,6 +21,43 @@ namespace {
                      (meant ? "; did you mean " + *meant + "?" : "; see ddprun --help"));
 }
 
+// A word that begins like an option: its name with dashes, and where that ends in the word.
+struct OptionWord {
+    std::string name;
+    std::size_t end = 0;
+    bool is_long = false;
+};
+
+std::optional<OptionWord> as_option(const std::string& word) {
+    if (word.size() < 2 || word.front() != '-') return std::nullopt;
+    OptionWord option;
+    option.is_long = word[1] == '-';
+    option.end = option.is_long ? std::min(word.find('='), word.size()) : 2;
+    option.name = word.substr(0, option.end);
+    std::replace(option.name.begin() + 2, option.name.end(), '_', '-');
+    return option;
+}
+
+const CLI::Option* find_option(const std::vector<const CLI::Option*>& options, const std::string& name) {
+    auto match = std::find_if(options.begin(), options.end(),
+                              [&](const CLI::Option* option) { return option->check_name(name); });
+    return match == options.end() ? nullptr : *match;
+}
+
+// The value that stands in a word of its own. An option there is not it: an unset shell variable has left the
+// value out.
+std::string separate_value(const std::vector<const CLI::Option*>& options, const std::string& name,
+                           const std::vector<std::string>& words, std::size_t at) {
+    if (at == words.size()) throw UsageError(name + ": needs a value");
+    const auto option = as_option(words[at]);
+    if (words[at] == kEndOfOptions || (option && find_option(options, option->name) != nullptr)) {
+        throw UsageError(name + ": needs a value, but " + words[at] + " follows; write " +
+                         (name.starts_with("--") ? name + "=VALUE" : name + "VALUE") +
+                         " for one that begins so");
+    }
+    return words[at];
+}
+
 }  // namespace
 
 std::vector<std::string> take_launcher_words(const CLI::App& app, const std::vector<std::string>& words,
@@ -24,29 +65,27 @@ std::vector<std::string> take_launcher_words(const CLI::App& app, const std::vec
     const std::vector<const CLI::Option*> options = app.get_options();
     std::vector<std::string> launcher;
     std::size_t i = 0;
-    for (; i < words.size(); ++i) {
-        std::string word = words[i];
-        if (word == "--") {
-            ++i;
-            break;
-        }
-        if (word.size() < 2 || word.front() != '-') break;
-        const bool is_long = word[1] == '-';
-        const std::size_t name_end = is_long ? std::min(word.find('='), word.size()) : 2;
-        std::string name = word.substr(0, name_end);
-        std::replace(name.begin() + 2, name.end(), '_', '-');
-        auto match = std::find_if(options.begin(), options.end(),
-                                  [&](const CLI::Option* option) { return option->check_name(name); });
-        if (match == options.end()) refuse_unknown(name, options);
-        launcher.push_back(name + word.substr(name_end));
+    for (; i < words.size() && words[i] != kEndOfOptions; ++i) {
+        const auto word = as_option(words[i]);
+        if (!word) break;
+        const CLI::Option* option = find_option(options, word->name);
+        if (option == nullptr) refuse_unknown(word->name, options);
         // One whose value is optional takes it only behind an "=".
-        const bool wants_value = (*match)->get_items_expected_min() > 0;
-        if (!wants_value || name_end < word.size()) continue;
-        if (i + 1 == words.size()) throw UsageError(name + ": needs a value");
-        // "--name=value" keeps a value that begins with a dash from being read as an option.
-        launcher.back() += (is_long ? "=" : "") + words[++i];
+        if (option->get_items_expected_min() == 0) {
+            launcher.push_back(word->name + words[i].substr(word->end));
+            continue;
+        }
+        const bool is_joined = word->end < words[i].size();
+        const std::string value = is_joined ? words[i].substr(word->end + (word->is_long ? 1 : 0))
+                                            : separate_value(options, word->name, words, ++i);
+        // CLI11 would take the next word for an empty one. And "--name=value" keeps a value that begins with
+        // a dash from being read as an option.
+        if (!value.empty()) launcher.push_back(word->name + (word->is_long ? "=" : "") + value);
     }
-    program.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())), words.end());
+    // argparse swallows one in all, and launch lines are written for that.
+    const bool swallowed = i < words.size() && words[i] == kEndOfOptions;
+    program.assign(words.begin() + static_cast<std::ptrdiff_t>(i + (swallowed ? 1 : 0)), words.end());
+    if (!swallowed && program.size() > 1 && program[1] == kEndOfOptions) program.erase(program.begin() + 1);
     return launcher;
 }
 

@@ -53,6 +53,8 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
             console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         }
         const LaunchOptions options = resolve_launch(line, find_node_facts(line));
+        if (line.verbosity == Verbosity::verbose && !options.interpreter.empty())
+            console.say("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, console);
         return Agent(options, console).run();
     } catch (const UsageError& error) {

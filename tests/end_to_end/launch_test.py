@@ -3,10 +3,12 @@
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -60,6 +62,23 @@ class Workers(EndToEndTest):
                                   capture_output=True, timeout=support.HANG_GUARD)
             self.assertEqual(os.fsdecode(done.stdout), expected, f"seed {seed}")
 
+    def test_one_pair_of_dashes_is_dropped_as_torchrun_does(self):
+        stub, *mode = worker("print-args")
+        for words, arguments in (([stub, "--", *mode, "--depth=26"], ["--depth=26"]),
+                                 (["--", stub, *mode, "--", "x"], ["--", "x"]),
+                                 ([stub, *mode, "a", "--", "b"], ["a", "--", "b"]),
+                                 ([stub, "--", *mode, "--", "x"], ["--", "x"])):
+            code, out, err = self.run_job(*words)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(out.splitlines(), [f"{len(argument)}:{argument}" for argument in arguments], words)
+
+    def test_an_empty_value_takes_nothing_from_the_next_word(self):
+        for empty in (["--role="], ["--role", ""], ["--master-addr=", "--master-port="], ["--rdzv-conf="], ["-r", ""]):
+            code, out, err = self.run_job(*empty, "--nproc-per-node=2", *worker("print-env"),
+                                          env={"PET_NNODES": "", "PET_NPROC_PER_NODE": "", "PET_STANDALONE": ""})
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(re.findall("^ROLE_NAME=.*$", out, re.MULTILINE), ["ROLE_NAME=default"] * 2, empty)
+
     def test_local_rank_is_filled_in_where_it_is_named(self):
         code, out, _ = self.run_job("--nproc-per-node", 2, *worker("print-args"), "dev=${local_rank}", "$local_rank!")
         self.assertEqual(code, 0)
@@ -77,6 +96,39 @@ class Workers(EndToEndTest):
             self.assertEqual((code, out), (0, "0 [] True"))
             code, out, _ = self.run_job("--no-python", script)
             self.assertEqual(code, 126, "a script without the execute permission is not executed by itself")
+
+    def test_a_missing_module_and_v_name_the_interpreter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "train.py")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("import no_such_module_of_anybody\n")
+            python = os.path.join(folder, "venv", "bin", "python3")
+            os.makedirs(os.path.dirname(python))
+            os.symlink(sys.executable, python)
+            path = os.path.dirname(python) + ":" + os.environ["PATH"]
+            for venv, ending in ((os.path.join(folder, "venv"), ""), ("", ""),
+                                 ("/elsewhere", ", but VIRTUAL_ENV is /elsewhere; "
+                                                "PYTHON_EXEC=/elsewhere/bin/python3 takes that one")):
+                code, _, err = self.run_job(script, env={"PATH": path, "VIRTUAL_ENV": venv, "PYTHON_EXEC": ""})
+                self.assertEqual(code, 1)
+                self.assertEqual(re.findall("hint: (.*)", err), [f"the interpreter is {python}{ending}"])
+            code, _, err = self.run_job("-v", script, env={"PATH": "/nowhere", "VIRTUAL_ENV": "", "PYTHON_EXEC": python})
+            self.assertEqual(err.splitlines()[0], f"ddprun: the interpreter is {python}")
+            self.assertNotIn("interpreter", self.run_job("-v", "true")[2])
+
+    def test_a_crash_of_a_python_program_leaves_its_stack(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "train.py")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("import os, signal\ndef crash_here():\n    os.kill(os.getpid(), signal.SIGSEGV)\n"
+                           "crash_here()\n")
+            for value, shown in ((None, True), ("1", True), ("", False)):
+                environment = {name: text for name, text in self.environment.items() if name != "PYTHONFAULTHANDLER"}
+                done = subprocess.run([program("ddprun"), script], capture_output=True, text=True,
+                                      timeout=support.HANG_GUARD, cwd=folder,
+                                      env=environment | ({} if value is None else {"PYTHONFAULTHANDLER": value}))
+                self.assertEqual(done.returncode, 128 + signal.SIGSEGV)
+                self.assertEqual("in crash_here" in done.stderr, shown, done.stderr)
 
     def test_workers_have_sessions_of_their_own_and_nothing_of_the_launcher(self):
         code, out, _ = self.run_job("--nproc-per-node", 2, *worker("session", "fds", "dispositions", "print-stdin"))
@@ -110,6 +162,55 @@ class Workers(EndToEndTest):
     def test_output_of_success_is_the_workers_alone(self):
         for _ in range(20):
             self.assertEqual(self.run_job("--nproc-per-node", 4, "true"), (0, "", ""))
+
+
+class Tasks(EndToEndTest):
+    """ddprun as several tasks of srun or mpirun, as their environment tells."""
+
+    STEP = {"SLURM_NNODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_PROCID": "1",
+            "SLURM_NODEID": "1"}
+
+    def test_several_tasks_without_a_word_about_nodes_are_no_jobs_of_one(self):
+        for environment, words in (
+                (self.STEP, ["task 1 of 2 of a Slurm step (SLURM_STEP_NUM_TASKS=2)",
+                             "--nnodes=2 --node-rank=$SLURM_NODEID --master-addr=HOST", "--standalone"]),
+                ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
+                 ["OMPI_COMM_WORLD_SIZE=2", "--nproc-per-node=2", "--standalone"]),
+                ({"PMI_SIZE": "3"}, ["PMI_SIZE=3", "--nnodes=3 --node-rank=$PMI_RANK", "--standalone"])):
+            code, out, err = self.run_job("--nproc-per-node=2", *worker("say", "x"), env=environment)
+            self.assertEqual((code, out, err.count("\n")), (2, "", 0), err)
+            for word in words:
+                self.assertIn(word, err)
+
+    def test_who_has_said_what_is_meant_runs(self):
+        batch = {"SLURM_NNODES": "2", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
+        for flags, environment in ((["--standalone"], self.STEP), (["--nnodes=1"], self.STEP),
+                                   ([], self.STEP | {"PET_NNODES": "1"}), ([], batch),
+                                   ([], batch | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"})):
+            self.assertEqual(self.run_job(*flags, *worker("say", "x"), env=environment), (0, "x", ""))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
+    def test_under_a_real_mpirun(self):
+        def under_mpirun(tasks, *words):
+            done = subprocess.run(["mpirun", "--oversubscribe", "-np", str(tasks), *words], capture_output=True, text=True,
+                                  timeout=support.HANG_GUARD,
+                                  env=self.environment | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                                          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+            return done.returncode, done.stdout.split(), done.stderr
+
+        code, out, err = under_mpirun(2, program("ddprun"), *worker("say", "x"))
+        self.assertEqual((code, out), (2, []))
+        self.assertRegex(err, r"task [01] of 2 of an Open MPI job \(OMPI_COMM_WORLD_SIZE=2\)")
+        self.assertEqual(under_mpirun(1, program("ddprun"), *worker("say", "x"))[:2], (0, ["x"]))
+        self.assertEqual(under_mpirun(2, program("ddprun"), "--standalone", *worker("say", "x"))[:2], (0, ["x", "x"]))
+        line = (f"{program('ddprun')} --nnodes=2 --node-rank=$OMPI_COMM_WORLD_RANK --master-addr=127.0.0.1 "
+                f"--master-port={free_port()} {program('worker_stub')} print-env")
+        code, out, err = under_mpirun(2, "bash", "-c", line)
+        self.assertEqual((code, out.count("WORLD_SIZE=2"), out.count("RANK=0"), out.count("RANK=1")), (0, 2, 1, 1), err)
+
+    def test_a_launcher_within_a_worker_is_none_of_the_tasks(self):
+        self.assertEqual(self.run_job("--standalone", program("ddprun"), *worker("say", "x"), env=self.STEP),
+                         (0, "x", ""))
 
 
 class ExitCodes(EndToEndTest):
@@ -155,7 +256,8 @@ class BadInput(EndToEndTest):
         (["--nnodes=3:1", "true"], ["--nnodes", "3:1"]),
         (["--nnodes", "a", "true"], ["--nnodes", "a"]),
         (["--nnodes", "1:2", "true"], ["--nnodes", "1:2"]),
-        (["--nnodes", "", "true"], ["--nnodes"]),
+        (["--role", "--nproc-per-node=2", "true"], ["--role", "--nproc-per-node=2 follows"]),
+        (["--master-addr=", "--nnodes=2", "true"], ["--nnodes 2", "--master-addr"]),
         (["--nnodes", "2", "true"], ["--nnodes 2", "--master-addr"]),
         (["--nproc-per-node", "0", "true"], ["--nproc-per-node", "0"]),
         (["--nproc_per_node", "-2", "true"], ["--nproc-per-node", "-2"]),

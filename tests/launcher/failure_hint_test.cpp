@@ -7,11 +7,11 @@
 namespace ddprun {
 namespace {
 
-std::string hint_for(const std::string& line, int signal = 0) {
+std::string hint_for(const std::string& line, int signal = 0, const std::string& interpreter = "") {
     Failure failure;
     failure.signal = signal;
     failure.last_lines = {"one line before", line, "one line behind"};
-    return failure_hint(failure);
+    return failure_hint(failure, interpreter);
 }
 
 }  // namespace
@@ -55,12 +55,22 @@ TEST_CASE("hints: SIGBUS, and nothing where nothing is known") {
 TEST_CASE("hints: the error file's texts count too, and only a worker's failure has one") {
     Failure failure;
     failure.error_message = "RuntimeError: CUDA error: invalid device ordinal";
-    CHECK_FALSE(failure_hint(failure).empty());
+    CHECK_FALSE(failure_hint(failure, "").empty());
     failure.kind = Failure::Kind::node_lost;
-    CHECK(failure_hint(failure).empty());
+    CHECK(failure_hint(failure, "").empty());
     Failure traced;
     traced.traceback = "OSError: [Errno 24] Too many open files";
-    CHECK_FALSE(failure_hint(traced).empty());
+    CHECK_FALSE(failure_hint(traced, "").empty());
+}
+
+TEST_CASE("hints: a missing module names the interpreter, if there is one") {
+    const std::string line = "ModuleNotFoundError: No module named 'torch'";
+    CHECK(hint_for(line, 0, "/usr/bin/python3") == "the interpreter is /usr/bin/python3");
+    CHECK(hint_for(line).empty());
+    CHECK(hint_for("ImportError: cannot import name 'x'", 0, "/usr/bin/python3").empty());
+    Failure recorded;
+    recorded.error_message = line;
+    CHECK_FALSE(failure_hint(recorded, "/usr/bin/python3").empty());
 }
 
 }  // namespace ddprun

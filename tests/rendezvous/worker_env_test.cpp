@@ -56,7 +56,6 @@ TEST_CASE("the worker environment is exactly this table") {
         {"LOCAL_WORLD_SIZE", "4"},
         {"MASTER_ADDR", "node-a"},
         {"MASTER_PORT", "29500"},
-        {"NCCL_ASYNC_ERROR_HANDLING", "1"},
         {"RANK", "5"},
         {"ROLE_NAME", "trainer"},
         {"ROLE_RANK", "3"},

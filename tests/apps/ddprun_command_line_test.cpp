@@ -1,0 +1,294 @@
+#include "apps/ddprun/command_line.hpp"
+
+#include <cstdlib>
+#include <functional>
+
+#include "apps/ddprun/launch_plan.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Sets a variable for as long as it lives.
+class ScopedVariable {
+  public:
+    ScopedVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+    ~ScopedVariable() { ::unsetenv(name_); }
+    ScopedVariable(const ScopedVariable&) = delete;
+    ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+  private:
+    const char* name_;
+};
+
+std::string refusal_of(const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+std::string refusal(const Words& words) {
+    return refusal_of([&] { parse_command_line(words); });
+}
+
+Words joined(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+// One line for each value that the words may change.
+Words summary(const CommandLine& line) {
+    Words values = {
+        "nnodes " + std::to_string(line.nnodes) + (line.nodes_said ? " said" : ""),
+        "node_rank " + std::to_string(line.node_rank),
+        "nproc " + line.nproc_per_node,
+        "master " + line.master_addr.value_or("-") + " " +
+            (line.master_port ? std::to_string(*line.master_port) : "-"),
+        "net " + line.networks,
+        "id " + line.run_id,
+        "role " + line.role,
+        "times " + std::to_string(line.join_timeout_s) + " " + std::to_string(line.shutdown_timeout_s),
+        "restarts " + std::to_string(line.restarts.max_restarts),
+        "progress " + line.progress_file,
+        "signals " + std::to_string(line.terminating_signals.size()) + " " +
+            std::to_string(line.unknown_signals.size()) + " " + std::to_string(line.forwarded_signals.size()),
+        "wraps " + std::to_string(line.wraps.size()),
+        "tty " + (line.tty_rank ? std::to_string(*line.tty_rank) : "-"),
+        "result " + line.result_file,
+        "bind " + line.gpu_bind};
+    return joined(std::move(values), line.program);
+}
+
+NodeFacts facts_with(const Environment& environment) {
+    NodeFacts facts;
+    facts.environment = environment;
+    facts.usable_cpus = 8;
+    return facts;
+}
+
+LaunchOptions launched(const Words& words, const NodeFacts& facts) {
+    return resolve_launch(parse_command_line(words), facts);
+}
+
+}  // namespace
+
+TEST_CASE("command line: words reach their values") {
+    const CommandLine line = parse_command_line({"--nnodes=2",
+                                                 "--node_rank",
+                                                 "1",
+                                                 "--nproc-per-node=3",
+                                                 "--master-addr",
+                                                 "10.0.0.1",
+                                                 "--master_port=1234",
+                                                 "--rdzv-id",
+                                                 "job",
+                                                 "--rdzv-conf=join_timeout=7",
+                                                 "--role=trainer",
+                                                 "--max-restarts",
+                                                 "4",
+                                                 "--grace=5",
+                                                 "--net",
+                                                 "10.0.0.0/8",
+                                                 "-r3",
+                                                 "-t",
+                                                 "1",
+                                                 "-m",
+                                                 "pkg.train",
+                                                 "--nnodes",
+                                                 "-h"});
+    CHECK(line.nnodes == 2);
+    CHECK(line.nodes_said);
+    CHECK(line.node_rank == 1);
+    CHECK(line.nproc_per_node == "3");
+    CHECK(line.master_addr == "10.0.0.1");
+    CHECK(line.master_port == 1234);
+    CHECK(line.run_id == "job");
+    CHECK(line.join_timeout_s == 7);
+    CHECK(line.role == "trainer");
+    CHECK(line.restarts.max_restarts == 4);
+    CHECK(line.shutdown_timeout_s == 5);
+    CHECK(line.networks == "10.0.0.0/8");
+    CHECK(line.module);
+    CHECK(line.program == Words{"pkg.train", "--nnodes", "-h"});
+}
+
+TEST_CASE("command line: nodes are said by --nnodes or --standalone, or by their variables") {
+    CHECK_FALSE(parse_command_line({"p"}).nodes_said);
+    CHECK_FALSE(parse_command_line({"--nnodes=", "p"}).nodes_said);
+    CHECK_FALSE(parse_command_line({"--master-addr=a", "--nproc-per-node=2", "p"}).nodes_said);
+    CHECK(parse_command_line({"--nnodes=1", "p"}).nodes_said);
+    CHECK(parse_command_line({"--nnodes=1:1", "p"}).nodes_said);
+    CHECK(parse_command_line({"--standalone", "p"}).nodes_said);
+    {
+        const ScopedVariable set("PET_NNODES", "1");
+        CHECK(parse_command_line({"p"}).nodes_said);
+    }
+    {
+        const ScopedVariable empty("PET_NNODES", "");
+        CHECK_FALSE(parse_command_line({"p"}).nodes_said);
+    }
+    const ScopedVariable set("PET_STANDALONE", "1");
+    CHECK(parse_command_line({"p"}).nodes_said);
+}
+
+TEST_CASE("command line: an empty value is as good as none, and takes nothing from the next word") {
+    const Words rest = {"--nproc-per-node=2", "train.py", "-x"};
+    const Words expected = summary(parse_command_line(rest));
+    for (const char* name : {"--nnodes",
+                             "--node-rank",
+                             "--nproc-per-node",
+                             "--master-addr",
+                             "--master-port",
+                             "--net",
+                             "--rdzv-backend",
+                             "--rdzv-endpoint",
+                             "--rdzv-id",
+                             "--rdzv-conf",
+                             "--role",
+                             "--gpu-bind",
+                             "--shutdown-timeout",
+                             "--grace",
+                             "--signals-to-handle",
+                             "--forward",
+                             "--max-restarts",
+                             "--restart-on",
+                             "--no-restart-on",
+                             "--backoff",
+                             "--min-uptime",
+                             "--progress-file",
+                             "--monitor-interval",
+                             "--redirects",
+                             "--tee",
+                             "--log-dir",
+                             "--log-max",
+                             "--show",
+                             "--local-ranks-filter",
+                             "--log-line-prefix-template",
+                             "--duplicate-stdout-filters",
+                             "--duplicate-stderr-filters",
+                             "--result-file",
+                             "--tty",
+                             "--wrap",
+                             "--master_addr"}) {
+        CAPTURE(name);
+        CHECK(summary(parse_command_line(joined({std::string(name) + "="}, rest))) == expected);
+        CHECK(summary(parse_command_line(joined({name, ""}, rest))) == expected);
+    }
+    for (const char* name : {"-r", "-t"})
+        CHECK(summary(parse_command_line(joined({name, ""}, rest))) == expected);
+    CHECK(parse_command_line({"--prefix=", "--nproc-per-node=2", "p"}).nproc_per_node == "2");
+    // The launch line of a script whose variables are not set.
+    const CommandLine line = parse_command_line(
+        {"--nnodes=", "--node-rank=", "--master-addr=", "--master-port=", "--nproc-per-node=4", "p"});
+    CHECK(line.nproc_per_node == "4");
+    CHECK_FALSE(line.master_addr);
+}
+
+TEST_CASE("command line: an empty value leaves the variable's, and an empty variable the default") {
+    const ScopedVariable given("PET_NPROC_PER_NODE", "3");
+    CHECK(parse_command_line({"--nproc-per-node=", "p"}).nproc_per_node == "3");
+    CHECK(parse_command_line({"--nproc-per-node=2", "p"}).nproc_per_node == "2");
+    const ScopedVariable empty("PET_NPROC_PER_NODE", "");
+    const ScopedVariable address("PET_MASTER_ADDR", "");
+    const ScopedVariable module("PET_MODULE", "");
+    const ScopedVariable timeout("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "");
+    const CommandLine line = parse_command_line({"p"});
+    CHECK(line.nproc_per_node == "1");
+    CHECK_FALSE(line.master_addr);
+    CHECK_FALSE(line.module);
+    CHECK(line.shutdown_timeout_s == 30);
+}
+
+TEST_CASE("command line: a value that was left out is missed") {
+    const struct {
+        Words words;
+        std::string message;
+    } rows[] = {
+        {{"--nnodes"}, "--nnodes: needs a value"},
+        {{"-r"}, "-r: needs a value"},
+        {{"--role", "--nproc-per-node=2", "train.py"},
+         "--role: needs a value, but --nproc-per-node=2 follows; write --role=VALUE for one that begins so"},
+        {{"--rdzv_conf", "--nproc_per_node", "2", "p"},
+         "--rdzv-conf: needs a value, but --nproc_per_node follows; write --rdzv-conf=VALUE for one that "
+         "begins so"},
+        {{"--master-addr", "--", "p"},
+         "--master-addr: needs a value, but -- follows; write --master-addr=VALUE for one that begins so"},
+        {{"-r", "-t", "3", "p"}, "-r: needs a value, but -t follows; write -rVALUE for one that begins so"},
+    };
+    for (const auto& row : rows) CHECK(refusal(row.words) == row.message);
+    CHECK(parse_command_line({"--role=--nproc-per-node=2", "p"}).role == "--nproc-per-node=2");
+    CHECK(parse_command_line({"--role", "-1", "p"}).role == "-1");
+    CHECK(parse_command_line({"--role", "--unknown", "p"}).role == "--unknown");
+}
+
+TEST_CASE("command line: one -- is dropped, before the program or directly behind it") {
+    const struct {
+        Words words, program;
+    } rows[] = {
+        {{"s.py", "--", "--depth=26"}, {"s.py", "--depth=26"}},
+        {{"-m", "mod", "--", "--depth=26"}, {"mod", "--depth=26"}},
+        {{"-m", "--", "mod", "x"}, {"mod", "x"}},
+        {{"--", "s.py", "x"}, {"s.py", "x"}},
+        {{"--", "s.py", "--", "x"}, {"s.py", "--", "x"}},
+        {{"s.py", "--", "--", "x"}, {"s.py", "--", "x"}},
+        {{"s.py", "a", "--", "b"}, {"s.py", "a", "--", "b"}},
+        {{"s.py", "--"}, {"s.py"}},
+        {{"--no-python", "./train", "--", "-x"}, {"./train", "-x"}},
+        {{"--nproc-per-node", "2", "train", "--", "-x", "--"}, {"train", "-x", "--"}},
+        {{"--", "--", "x"}, {"--", "x"}},
+        {{"s.py", "", "--"}, {"s.py", "", "--"}},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.words);
+        CHECK(parse_command_line(row.words).program == row.program);
+    }
+    CHECK(refusal({"--"}) == "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
+    CHECK(refusal({"--nnodes=1", "--"}) == refusal({"--"}));
+}
+
+TEST_CASE("launch: one of several tasks needs a word about nodes") {
+    const NodeFacts step = facts_with({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}});
+    const std::string message = refusal_of([&] { launched({"p"}, step); });
+    CHECK_THAT(message, Catch::Contains("SLURM_STEP_NUM_TASKS=2") && Catch::Contains("--nnodes=2") &&
+                            Catch::Contains("--standalone"));
+    CHECK(refusal_of([&] { launched({"--master-addr=a", "p"}, step); }) == message);
+    CHECK(launched({"--standalone", "p"}, step).nnodes == 1);
+    CHECK(launched({"--nnodes=1", "p"}, step).nnodes == 1);
+    CHECK(launched({"--nnodes=2", "--node-rank=1", "--master-addr=a", "p"}, step).node_rank == 1);
+    CHECK(launched({"p"}, facts_with({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_NNODES", "2"}})).nnodes == 1);
+}
+
+TEST_CASE("launch: Python programs get the fault handler, unless the user has decided") {
+    const auto addition = [](const Words& words, const Environment& environment) -> std::string {
+        const LaunchOptions options = launched(words, facts_with(environment));
+        const Environment& additions = options.workers.at(0).additions;
+        const auto entry = additions.find("PYTHONFAULTHANDLER");
+        return entry == additions.end() ? "-" : entry->second;
+    };
+    CHECK(addition({"train.py"}, {}) == "1");
+    CHECK(addition({"-m", "train"}, {}) == "1");
+    CHECK(addition({"--python", "train"}, {}) == "1");
+    CHECK(addition({"train"}, {}) == "-");
+    CHECK(addition({"--no-python", "train.py"}, {}) == "-");
+    CHECK(addition({"train.py"}, {{"PYTHONFAULTHANDLER", "0"}}) == "-");
+    CHECK(addition({"train.py"}, {{"PYTHONFAULTHANDLER", ""}}) == "-");
+}
+
+TEST_CASE("launch: the interpreter is named for Python programs") {
+    NodeFacts facts = facts_with({{"VIRTUAL_ENV", "/v"}});
+    CHECK(launched({"train.py"}, facts).interpreter.empty());
+    facts.python = "/v/bin/python3";
+    CHECK(launched({"train.py"}, facts).interpreter == "/v/bin/python3");
+    CHECK(launched({"train"}, facts).interpreter.empty());
+    facts.python = "/usr/bin/python3";
+    facts.other_venv = true;
+    CHECK(launched({"-m", "train"}, facts).interpreter ==
+          "/usr/bin/python3, but VIRTUAL_ENV is /v; PYTHON_EXEC=/v/bin/python3 takes that one");
+}
+
+}  // namespace ddprun
