@@ -42,10 +42,7 @@ class Agent::Impl {
 
     int run() {
         host_if_first();
-        OutputPumpSettings settings;
-        if (auto folder = options_.environment.find("TMPDIR"); folder != options_.environment.end()) {
-            settings.temporary_folder = folder->second;
-        }
+        const OutputPumpSettings settings{.temporary_folder = temporary_folder(options_.environment)};
         pump_.emplace(context_.get_executor(), options_.output, settings,
                       [this](const std::string& notice) { say(notice); });
         watch_signals();
@@ -63,7 +60,6 @@ class Agent::Impl {
 
   private:
     // --- set-up
-    // ---------------------------------------------------------------------------------------------------
 
     void host_if_first() {
         if (options_.node_rank != 0) return;
@@ -140,7 +136,6 @@ class Agent::Impl {
     }
 
     // --- events
-    // ---------------------------------------------------------------------------------------------------
 
     void receive(const ControlMessage& message) {
         if (const auto* waiting = std::get_if<Waiting>(&message)) {
@@ -226,7 +221,6 @@ class Agent::Impl {
     }
 
     // --- actions
-    // --------------------------------------------------------------------------------------------------
 
     void handle(AgentEvent event) {
         switch (machine_.handle(event)) {
@@ -310,7 +304,6 @@ class Agent::Impl {
     }
 
     // --- the end
-    // --------------------------------------------------------------------------------------------------
 
     void leave() {
         finish_limit_.cancel();
@@ -361,11 +354,13 @@ class Agent::Impl {
                          .round = round_,
                          .rank_ends = rank_ends_,
                          .survivors = {},
+                         .logs = {},
                          .host = host_name(),
                          .start_unix_ms = start_unix_ms_,
                          .end_unix_ms = unix_time_now_ms(),
                          .utc_offset = {}};
         if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
+        if (ending.cause && workers_) ending.logs = workers_->logs_of(*ending.cause);
         // Without the coordinator's last word this node knows of its own workers only.
         if (ending.rank_ends.empty() && workers_) ending.rank_ends = workers_->ends();
         if (joined_) {

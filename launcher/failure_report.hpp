@@ -23,6 +23,7 @@ struct ReportFacts {
     int max_restarts = 0;
     std::chrono::seconds utc_offset{0};  // of the time zone in which times are shown
     std::vector<std::string> survivors;  // what is left of the job on this node, in words; normally nothing
+    std::string logs;  // where those of the first failure's worker are, if they are on this node
 };
 
 // Lines without "ddprun: " in front (the Console's part) and without a newline at the end. Its parts, in
@@ -40,6 +41,7 @@ struct ReportFacts {
 //       gave up after 3 restarts without progress   (Finish::message)
 //       exiting with code 7
 //       survivors: 0
+//       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
 }  // namespace ddprun

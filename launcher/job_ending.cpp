@@ -24,6 +24,7 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
     facts.max_restarts = ending.round.max_restarts;
     facts.utc_offset = ending.utc_offset;
     facts.survivors = ending.survivors;
+    facts.logs = ending.logs;
     return facts;
 }
 

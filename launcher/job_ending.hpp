@@ -24,6 +24,7 @@ struct JobEnding {
     RoundReady round;                // the last one
     std::vector<RankEnd> rank_ends;  // of all nodes as far as this one was told, else of this node
     std::vector<std::string> survivors;
+    std::string logs;                // of the cause's worker, as the report says it
     std::string host;                // this node's
     std::int64_t start_unix_ms = 0;  // of the launcher
     std::int64_t end_unix_ms = 0;

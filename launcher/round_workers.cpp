@@ -49,6 +49,7 @@ void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
         {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
+    if (!pump_.log_folder().empty()) events_.on_word("logs: " + pump_.log_folder());
     if (has_tty_rank() && ::isatty(STDIN_FILENO) != 0) relay_.emplace(executor_, STDIN_FILENO);
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
@@ -269,6 +270,21 @@ const Failure* RoundWorkers::failure() const {
 std::string RoundWorkers::error_file_text() const {
     const auto* record = failures_.first();
     return record == nullptr ? std::string() : record->error_file_text;
+}
+
+std::string RoundWorkers::logs_of(const Failure& failure) const {
+    const std::string folder = pump_.log_folder();
+    if (folder.empty() || failure.node_rank != options_.node_rank || failure.local_rank < 0) return {};
+    std::string files;
+    for (const OutputStream stream : {OutputStream::err, OutputStream::out}) {
+        const std::string name =
+            std::to_string(failure.local_rank) + "/" + std::string(stream_name(stream)) + ".log";
+        struct stat info {};
+        if (::stat((folder + "/" + name).c_str(), &info) == 0 && info.st_size > 0)
+            files += (files.empty() ? "" : ", ") + name;
+    }
+    if (files.empty()) return {};
+    return folder + " (rank " + std::to_string(failure.rank) + ": " + files + ")";
 }
 
 Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {
