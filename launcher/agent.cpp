@@ -338,8 +338,9 @@ class Agent::Impl {
             write_own_error_file(*ending.cause);
         }
         if (watcher_ != nullptr || !options_.result_file.empty()) {
-            const JobResult result = job_result(ending, verdict, options_);
-            if (!options_.result_file.empty()) console_.say(write_result_file(options_.result_file, result));
+            JobResult result = job_result(ending, verdict, options_);
+            console_.say(write_result_file(options_.result_file, result));
+            exit_code_ = result.exit_code;
             if (watcher_ != nullptr) console_.say(watcher_->ended(result));
         }
         end_if_free();

@@ -47,12 +47,14 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
     try {
         const CommandLine line = parse_command_line(words);
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
-        if (const std::string wrong = log_dir_complaint(line.output); !wrong.empty()) throw UsageError(wrong);
         for (const std::string& name : line.unknown_signals) {
             if (line.verbosity == Verbosity::quiet) break;
             console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         }
         const LaunchOptions options = resolve_launch(line, find_node_facts());
+        std::string wrong = result_file_complaint(options.result_file);
+        if (wrong.empty()) wrong = log_dir_complaint(options.output);
+        if (!wrong.empty()) throw UsageError(wrong);
         if (line.detach) return run_detached(options, words, console);
         return Agent(options, console).run();
     } catch (const UsageError& error) {
@@ -72,6 +74,8 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
 int main(int argc, char** argv) {
     // A reader that goes away (a closed terminal, `| head`) must not take the job with it.
     ::signal(SIGPIPE, SIG_IGN);
+    // One beyond the limit of a file's size is an error of write.
+    ::signal(SIGXFSZ, SIG_IGN);
     ddprun::Console console;
     return run({argv + 1, argv + argc}, console);
 }
