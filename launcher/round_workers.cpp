@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "launcher/ending_process.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/failure_hint.hpp"
 #include "launcher/job_cgroup.hpp"
+#include "launcher/rank_limits.hpp"
 #include "launcher/wall_clock.hpp"
 
 namespace ddprun {
@@ -62,7 +64,12 @@ void RoundWorkers::start() {
         error_files_.push_back(streams.back().error_file);
         specs.push_back(spec(local_rank, streams.back()));
     }
-    auto refused = group_.start_all(specs);
+    std::optional<WorkerStartFailure> refused;
+    if (std::string wrong = rank_beyond_job(options_, place_.world_size); !wrong.empty()) {
+        refused = {place_.base_rank, 0, {EINVAL, std::move(wrong), kExitUsage}};
+        specs.clear();
+    }
+    if (auto failed = group_.start_all(specs); failed) refused = std::move(failed);
     tell_start();
     if (relay_) relay_->start();
     if (!refused) {

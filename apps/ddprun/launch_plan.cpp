@@ -4,6 +4,7 @@
 
 #include "launcher/node_resources.hpp"
 #include "launcher/program.hpp"
+#include "launcher/rank_limits.hpp"
 #include "rendezvous/check.hpp"
 
 namespace ddprun {
@@ -52,6 +53,15 @@ std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts&
                                .devices = facts.devices});
     if (const auto* refusal = std::get_if<std::string>(&bound)) throw UsageError(*refusal);
     return std::get<std::vector<DeviceBinding>>(bound);
+}
+
+// On more nodes a local rank may be that of another node with more workers, and the number of all workers is
+// known when the round begins (RoundWorkers).
+void check_ranks(const LaunchOptions& options) {
+    if (options.nnodes > 1) return;
+    std::string wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));
+    if (wrong.empty()) wrong = local_rank_beyond_node(options);
+    if (!wrong.empty()) throw UsageError(wrong);
 }
 
 }  // namespace
@@ -105,6 +115,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         }
         options.workers.push_back(std::move(plan));
     }
+    check_ranks(options);
     return options;
 }
 

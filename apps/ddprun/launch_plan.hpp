@@ -20,7 +20,8 @@ struct NodeFacts {
 // Reads the machine.
 NodeFacts find_node_facts();
 
-// Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs.
+// Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, ranks
+// that the job of one node does not have.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun

@@ -11,6 +11,7 @@
 #include "launcher/detached_job.hpp"
 #include "launcher/job_folder.hpp"
 #include "launcher/log_folder.hpp"
+#include "launcher/rank_limits.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/error.hpp"
 
@@ -55,6 +56,9 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
         std::string wrong = result_file_complaint(options.result_file);
         if (wrong.empty()) wrong = log_dir_complaint(options.output);
         if (!wrong.empty()) throw UsageError(wrong);
+        if (const std::string odd = local_rank_beyond_node(options);
+            !odd.empty() && line.verbosity != Verbosity::quiet)
+            console.say(odd + "; passed over on this node");
         if (line.detach) return run_detached(options, words, console);
         return Agent(options, console).run();
     } catch (const UsageError& error) {
