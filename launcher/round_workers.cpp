@@ -247,7 +247,7 @@ void RoundWorkers::gather_evidence(NodeFailures::Record& record) {
     pump_.last_lines(failure.local_rank, [self = self_, &failure](std::vector<std::string> lines) {
         if (*self == nullptr) return;
         failure.last_lines = std::move(lines);
-        if (failure.hint.empty()) failure.hint = failure_hint(failure);
+        if (failure.hint.empty()) failure.hint = failure_hint(failure, shared_memory_room());
         (*self)->step_done();
     });
 }
