@@ -55,10 +55,7 @@ class Agent::Impl {
 
     int run() {
         host_if_first();
-        OutputPumpSettings settings;
-        if (auto folder = options_.environment.find("TMPDIR"); folder != options_.environment.end()) {
-            settings.temporary_folder = folder->second;
-        }
+        const OutputPumpSettings settings{.temporary_folder = temporary_folder(options_.environment)};
         pump_.emplace(context_.get_executor(), options_.output, settings,
                       [this](const std::string& notice) { say(notice); });
         watch_signals();
@@ -77,7 +74,6 @@ class Agent::Impl {
 
   private:
     // --- set-up
-    // ---------------------------------------------------------------------------------------------------
 
     void host_if_first() {
         if (options_.node_rank != 0) return;
@@ -162,7 +158,6 @@ class Agent::Impl {
     }
 
     // --- events
-    // ---------------------------------------------------------------------------------------------------
 
     void receive(const ControlMessage& message) {
         if (const auto* waiting = std::get_if<Waiting>(&message)) {
@@ -251,7 +246,6 @@ class Agent::Impl {
     }
 
     // --- actions
-    // --------------------------------------------------------------------------------------------------
 
     void handle(AgentEvent event) {
         switch (machine_.handle(event)) {
@@ -354,7 +348,6 @@ class Agent::Impl {
     }
 
     // --- the end
-    // --------------------------------------------------------------------------------------------------
 
     void leave() {
         finish_limit_.cancel();
@@ -389,8 +382,9 @@ class Agent::Impl {
             write_own_error_file(*ending.cause);
         }
         if (watcher_ != nullptr || !options_.result_file.empty()) {
-            const JobResult result = job_result(ending, verdict, options_);
-            if (!options_.result_file.empty()) console_.say(write_result_file(options_.result_file, result));
+            JobResult result = job_result(ending, verdict, options_);
+            console_.say(write_result_file(options_.result_file, result));
+            exit_code_ = result.exit_code;
             if (watcher_ != nullptr) console_.say(watcher_->ended(result));
         }
         end_if_free();
@@ -405,11 +399,13 @@ class Agent::Impl {
                          .round = round_,
                          .rank_ends = rank_ends_,
                          .survivors = {},
+                         .logs = {},
                          .host = host_name(),
                          .start_unix_ms = start_unix_ms_,
                          .end_unix_ms = unix_time_now_ms(),
                          .utc_offset = {}};
         if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
+        if (ending.cause && workers_) ending.logs = workers_->logs_of(*ending.cause);
         // Without the coordinator's last word this node knows of its own workers only.
         if (ending.rank_ends.empty() && workers_) ending.rank_ends = workers_->ends();
         if (finish_) {

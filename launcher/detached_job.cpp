@@ -17,7 +17,7 @@ namespace ddprun {
 
 DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& options,
                          std::vector<std::string> command, OwnedDescriptor starter)
-    : folder_(std::move(folder)), options_(options), starter_(std::move(starter)) {
+    : folder_(std::move(folder)), claim_(folder_), options_(options), starter_(std::move(starter)) {
     record_.entry_name = options.entry_name;
     record_.command = std::move(command);
     std::error_code unknown;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/agent_watcher.hpp"
+#include "launcher/folder_claim.hpp"
 #include "launcher/job_control_server.hpp"
 #include "launcher/job_record.hpp"
 #include "launcher/launch_options.hpp"
@@ -35,6 +36,7 @@ class DetachedJob : public AgentWatcher {
     SignalEffect effect_of(int signal) const;
 
     std::filesystem::path folder_;
+    FolderClaim claim_;
     const LaunchOptions& options_;
     JobRecord record_;
     OwnedDescriptor starter_;

@@ -1,6 +1,7 @@
 #include "launcher/failure_report.hpp"
 
 #include <algorithm>
+#include <climits>
 
 #include "launcher/end_summary.hpp"
 #include "launcher/exit_status.hpp"
@@ -17,6 +18,8 @@ constexpr std::size_t kLinesOfOthers =
     4;  // that the evidence leaves to the other ranks, if there are so many
 constexpr std::size_t kMaxMessageLines = 3;
 constexpr std::size_t kMaxSurvivorsNamed = 5;
+// A path is of use only as a whole.
+constexpr std::size_t kMaxLogsLine = PATH_MAX + kMaxShownLine;
 constexpr const char* kIndent = "  ";
 constexpr const char* kEvidence = "    | ";
 
@@ -148,17 +151,19 @@ std::string failure_report(const ReportFacts& facts) {
 
     const Lines evidence = evidence_of(cause);
     const bool of_error_file = !cause.error_message.empty() || !cause.traceback.empty();
-    const std::size_t room = kMaxReportLines - lines.size() - last.size();
+    const std::size_t most = facts.logs.empty() ? kMaxReportLines : kMaxReportLines - 1;
+    const std::size_t room = most - lines.size() - last.size();
     const std::size_t for_others = std::min(end_lines(facts.finish, kMaxReportLines).size(), kLinesOfOthers);
     append(lines, fitted(evidence, std::min(room - for_others, kMaxEvidenceLines), of_error_file));
     if (for_others > 0) {
-        for (const std::string& line : end_lines(facts.finish, kMaxReportLines - lines.size() - last.size()))
+        for (const std::string& line : end_lines(facts.finish, most - lines.size() - last.size()))
             lines.push_back(kIndent + line);
     }
     append(lines, last);
 
     std::string report;
     for (const std::string& line : lines) report += (report.empty() ? "" : "\n") + harmless_line(line);
+    if (!facts.logs.empty()) report += "\n  logs: " + harmless_line(facts.logs, kMaxLogsLine);
     return report;
 }
 

@@ -26,6 +26,7 @@ struct ReportFacts {
     // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
     std::vector<std::string> unknown_nodes;
     int unknown_node_count = 0;
+    std::string logs;  // where those of the first failure's worker are, if they are on this node
 };
 
 // Lines without "ddprun: " in front (the Console's part) and without a newline at the end. Its parts, in
@@ -43,6 +44,7 @@ struct ReportFacts {
 //       gave up after 3 restarts without progress   (Finish::message)
 //       exiting with code 7
 //       survivors: 0, unknown on node 1 (gpu07)
+//       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
 }  // namespace ddprun

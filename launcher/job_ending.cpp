@@ -29,6 +29,7 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
     facts.survivors = ending.survivors;
     facts.unknown_nodes = ending.unknown_nodes;
     facts.unknown_node_count = ending.unknown_node_count;
+    facts.logs = ending.logs;
     return facts;
 }
 

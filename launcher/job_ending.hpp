@@ -27,6 +27,7 @@ struct JobEnding {
     // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
     std::vector<std::string> unknown_nodes;
     int unknown_node_count = 0;
+    std::string logs;                // of the cause's worker, as the report says it
     std::string host;                // this node's
     std::int64_t start_unix_ms = 0;  // of the launcher
     std::int64_t end_unix_ms = 0;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/process_table.hpp"
 #include "launcher/small_file.hpp"
@@ -22,8 +23,10 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kPrivate = 0700;
 constexpr std::string_view kStartingPrefix = ".starting-";
-// Between the making of a folder and the record of its launcher in it lies a fork.
+// Between the making of a folder and its launcher's claim on it lies a fork.
 constexpr std::chrono::seconds kForkPatience{60};
+// Where claims mean nothing, a launcher of another PID namespace or machine may be starting for so long.
+constexpr std::chrono::hours kUnclaimablePatience{24};
 // A record is small but for its command; a result has some 300 bytes for each rank.
 constexpr std::size_t kMaxRecordFile = 1 << 20;
 constexpr std::size_t kMaxResultFile = 64 << 20;
@@ -44,12 +47,21 @@ std::optional<JobRecord> read_record(const fs::path& folder) {
 
 Job read_job(const fs::path& folder) {
     Job job{.id = folder.filename().string(), .folder = folder, .record = read_record(folder), .end = {}};
-    const bool lived = job.record && launcher_lives(*job.record);
+    const bool lived = launcher_lives(job);
     // Read after the look at the launcher: one that ended in between has written its result before.
     if (const auto text = read_small_file(folder / "result.json", kMaxResultFile); text.has_value())
         job.end = parse_job_end(*text);
     job.state = job.end ? JobState::ended : lived ? JobState::running : JobState::lost;
+    struct stat output {};
+    if (job.state == JobState::lost && ::stat((folder / "output").c_str(), &output) == 0)
+        job.last_output_unix_ms =
+            std::int64_t{output.st_mtim.tv_sec} * 1000 + output.st_mtim.tv_nsec / 1'000'000;
     return job;
+}
+
+bool process_lives(const JobRecord& record) {
+    const auto process = read_process_stat(record.pid);
+    return process && !process->ended() && process->start_time == record.start_time;
 }
 
 // When the job ended; of a lost one, when something was last printed.
@@ -60,10 +72,13 @@ fs::file_time_type end_time(const Job& job) {
 }
 
 bool is_left_over(const fs::path& starting) {
-    if (const auto record = read_record(starting)) return !launcher_lives(*record);
+    const ClaimState claim = claim_on(starting);
+    const auto record = read_record(starting);
+    if (claim == ClaimState::held || (record && process_lives(*record))) return false;
     std::error_code none;
-    const auto made = fs::last_write_time(starting, none);
-    return !none && fs::file_time_type::clock::now() - made > kForkPatience;
+    const auto touched = fs::last_write_time(starting, none);
+    const auto age = fs::file_time_type::clock::now() - touched;
+    return !none && (claim == ClaimState::free ? age > kForkPatience : age > kUnclaimablePatience);
 }
 
 std::string ids_of(const std::vector<const Job*>& jobs) {
@@ -146,18 +161,23 @@ std::vector<Job> list_jobs(const fs::path& jobs) {
     return found;
 }
 
-bool launcher_lives(const JobRecord& record) {
-    const auto process = read_process_stat(record.pid);
-    return process && !process->ended() && process->start_time == record.start_time;
+bool launcher_lives(const Job& job) {
+    return claim_on(job.folder) == ClaimState::held || (job.record && process_lives(*job.record));
 }
 
-std::optional<OwnedDescriptor> open_launcher(const JobRecord& record) {
+std::optional<OwnedDescriptor> open_launcher(const Job& job) {
+    if (!job.record) return std::nullopt;
     // glibc 2.36 declares pidfd_open for C only.
-    OwnedDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, record.pid, 0)));
-    if (!process && errno != ESRCH) fail_errno(errno, "cannot watch process " + std::to_string(record.pid));
+    OwnedDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, job.record->pid, 0)));
+    if (!process && errno != ESRCH)
+        fail_errno(errno, "cannot watch process " + std::to_string(job.record->pid));
     // The look comes after the opening: now the number cannot be given to another process unnoticed.
-    if (!process || !launcher_lives(record)) return std::nullopt;
-    return process;
+    if (process && process_lives(*job.record)) return process;
+    // A process lets go of its claim before it has ended.
+    if (claim_on(job.folder) != ClaimState::held) return std::nullopt;
+    fail(Errc::refused, "the launcher of job " + harmless_line(job.id) +
+                            " runs in another PID namespace (a container), where ddpctl has to be run to see "
+                            "its end; 'kill --no-wait' works from here, too");
 }
 
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id) {

@@ -6,7 +6,8 @@
 //                      result.json  how it ended
 //
 // The jobs folder belongs to one user and nobody else may look into it. A folder has another name, with a dot
-// in front, until the workers run. Used by ddprun (writes) and ddpctl (reads); blocking, short.
+// in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives
+// as long as the claim holds. Used by ddprun (writes) and ddpctl (reads); blocking, short.
 #pragma once
 
 #include <sys/types.h>
@@ -57,16 +58,19 @@ struct Job {
     JobState state = JobState::lost;
     std::optional<JobRecord> record;  // missing only if something destroyed it
     std::optional<JobEnd> end;
+    std::int64_t last_output_unix_ms = 0;  // of a lost one, when something was last printed
 };
 
 // All jobs whose workers ran, the oldest first.
 std::vector<Job> list_jobs(const std::filesystem::path& jobs);
 
-// The launcher of this record still lives.
-bool launcher_lives(const JobRecord& record);
+// The launcher of this job still lives: the folder is claimed, or the record's process is there (where claims
+// mean nothing).
+bool launcher_lives(const Job& job);
 
-// Waits on the launcher of this record: becomes readable when it ends. Nothing if it has ended already.
-std::optional<OwnedDescriptor> open_launcher(const JobRecord& record);
+// Waits on the launcher of this job: becomes readable when it ends. Nothing if it has ended already. Throws
+// Error for one in another PID namespace, whose end cannot be seen.
+std::optional<OwnedDescriptor> open_launcher(const Job& job);
 
 // The job with this id or with the only id that begins so; else one line that says why not. Pure.
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "launcher/folder_sweep.hpp"
 #include "rendezvous/error.hpp"
 
 namespace ddprun {
@@ -48,6 +49,7 @@ LogFolder::~LogFolder() {
     if (chosen_by_user_) return;
     // What holds a file stays: rmdir refuses it.
     for (auto path = created_.rbegin(); path != created_.rend(); ++path) ::rmdir(path->c_str());
+    if (!created_.empty()) sweep_temporary_folders(temporary_);
 }
 
 std::string LogFolder::attempt(const std::string& run_id, int attempt) {
@@ -82,6 +84,7 @@ void LogFolder::create_base() {
     if (!chosen_by_user_) {
         base_ = make_unique(temporary_ + "/ddprun");
         created_.push_back(base_);
+        claim_ = FolderClaim(base_);
         return;
     }
     std::error_code error;
@@ -97,12 +100,23 @@ void LogFolder::create(const std::string& path) {
     }
 }
 
+std::string temporary_folder(const Environment& environment) {
+    const auto chosen = environment.find("TMPDIR");
+    return chosen == environment.end() ? "/tmp" : chosen->second;
+}
+
 std::string log_dir_complaint(const OutputPlan& plan) {
     if (!plan.files || plan.log_dir.empty()) return {};
-    std::error_code ignored;
-    const auto status = std::filesystem::status(plan.log_dir, ignored);
-    if (!std::filesystem::exists(status) || std::filesystem::is_directory(status)) return {};
-    return "--log-dir '" + plan.log_dir + "': is there, but is no folder";
+    const std::string flag = "--log-dir '" + plan.log_dir + "': ";
+    std::error_code trouble;
+    const auto status = std::filesystem::status(plan.log_dir, trouble);
+    if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+        return flag + "is there, but is no folder";
+    std::filesystem::create_directories(plan.log_dir, trouble);
+    if (trouble) return flag + "cannot be made: " + trouble.message();
+    if (::access(plan.log_dir.c_str(), W_OK | X_OK) == 0) return {};
+    return flag +
+           "nothing can be written there: " + std::error_code(errno, std::generic_category()).message();
 }
 
 }  // namespace ddprun

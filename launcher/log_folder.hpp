@@ -9,14 +9,16 @@
 //
 //   ddprun_XXXXXX/attempt_<n>_<local rank>_error.json
 //
-// Folders that stayed empty are removed at the end if the user did not choose the place. Used by the agent's
-// thread.
+// Folders that stayed empty are removed at the end if the user did not choose the place, and so is what
+// launchers before have left there (launcher/folder_sweep.hpp). Used by the agent's thread.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "launcher/folder_claim.hpp"
 #include "launcher/output_plan.hpp"
+#include "rendezvous/worker_env.hpp"
 
 namespace ddprun {
 
@@ -41,6 +43,7 @@ class LogFolder {
     void create(const std::string& path);
 
     std::string base_;
+    FolderClaim claim_;  // on a base that the user did not choose
     std::string temporary_;
     std::string job_;
     bool files_;
@@ -50,8 +53,11 @@ class LogFolder {
     std::vector<std::string> created_;
 };
 
-// What is wrong with --log-dir as the file system stands, in one line that names the flag; empty if nothing
-// is. For the command line, where it is bad input.
+// TMPDIR, else /tmp.
+std::string temporary_folder(const Environment& environment);
+
+// Makes the folder of --log-dir and tells what is wrong with it, in one line that names the flag; empty if
+// nothing is. For the command line, where it is bad input.
 std::string log_dir_complaint(const OutputPlan& plan);
 
 }  // namespace ddprun

@@ -156,6 +156,12 @@ bool StreamChoice::any() const {
     return false;
 }
 
+std::optional<std::string> StreamChoice::beyond(int count) const {
+    if (by_local_rank.empty() || by_local_rank.rbegin()->first < count) return std::nullopt;
+    const auto& [local_rank, value] = *by_local_rank.rbegin();
+    return std::to_string(local_rank) + ":" + std::to_string(value);
+}
+
 StreamPlan OutputPlan::stream(int local_rank, int rank, OutputStream stream) const {
     const bool teed = tee.has(local_rank, stream);
     const bool in_file = teed || redirects.has(local_rank, stream);

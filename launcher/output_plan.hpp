@@ -65,6 +65,8 @@ struct StreamChoice {
 
     bool has(int local_rank, OutputStream stream) const;
     bool any() const;
+    // The last entry, as text, whose local rank `count` workers do not have.
+    std::optional<std::string> beyond(int count) const;
 };
 
 // Where one stream of one worker goes.

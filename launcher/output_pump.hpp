@@ -86,6 +86,9 @@ class OutputPump {
     // Throws system_error if a folder that is needed cannot be made.
     void begin_round(const RoundIdentity& identity);
 
+    // The round's folder if somebody wants logs; else empty, though there may be error files.
+    std::string log_folder() const { return plan_.wants_logs() ? round_folder_ : std::string(); }
+
     // Throws system_error if there are no descriptors left.
     WorkerStreams open(int local_rank, int rank);
 

@@ -45,6 +45,15 @@ bool RankSet::contains(int rank) const {
                        [rank](const auto& range) { return range.first <= rank && rank <= range.second; });
 }
 
+std::optional<std::string> RankSet::beyond(int count) const {
+    if (*this == all()) return std::nullopt;
+    for (const auto& [first, last] : ranges_) {
+        if (last < count) continue;
+        return first == last ? std::to_string(last) : std::to_string(first) + "-" + std::to_string(last);
+    }
+    return std::nullopt;
+}
+
 std::variant<RankSet, std::string> parse_rank_set(std::string_view text) {
     if (trimmed(text) == "*") return RankSet::all();
     RankSet set;

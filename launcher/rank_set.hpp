@@ -1,6 +1,7 @@
 // RankSet: which ranks an option is about, `0,8-15` or `*`. Pure values, used wherever a flag names ranks.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,10 @@ class RankSet {
     static RankSet all();
 
     bool contains(int rank) const;
+
+    // The first number or range, as text, that names a rank of which `count` ranks (0 to count - 1) know
+    // nothing; all() names none in particular.
+    std::optional<std::string> beyond(int count) const;
 
     bool operator==(const RankSet&) const = default;
 

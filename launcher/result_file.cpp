@@ -88,6 +88,11 @@ json::object restart_object(const Restart& restart) {
     return object;
 }
 
+std::string complaint(const std::filesystem::path& path, const boost::system::error_code& error) {
+    if (!error) return {};
+    return "--result-file '" + path.string() + "' cannot be written: " + error.message();
+}
+
 }  // namespace
 
 Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined) {
@@ -141,10 +146,17 @@ std::string to_json(const JobResult& result) {
     return json::serialize(root) + "\n";
 }
 
-std::string write_result_file(const std::filesystem::path& path, const JobResult& result) {
-    const auto error = replace_file(path, to_json(result));
-    return error ? "--result-file '" + path.string() + "' cannot be written: " + error.message()
-                 : std::string();
+std::string result_file_complaint(const std::filesystem::path& path) {
+    return path.empty() ? std::string() : complaint(path, try_replace(path));
+}
+
+std::string write_result_file(const std::filesystem::path& path, JobResult& result) {
+    if (path.empty()) return {};
+    const std::string trouble = complaint(path, replace_file(path, to_json(result)));
+    if (trouble.empty() || result.exit_code != 0) return trouble;
+    result.exit_code = kExitSystem;
+    result.message = trouble;
+    return trouble;
 }
 
 }  // namespace ddprun

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "launcher/ending_process.hpp"
 #include "launcher/error_file.hpp"
 #include "launcher/failure_hint.hpp"
 #include "launcher/job_cgroup.hpp"
+#include "launcher/rank_limits.hpp"
 #include "launcher/wall_clock.hpp"
 
 namespace ddprun {
@@ -49,6 +51,7 @@ void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
         {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
+    if (!pump_.log_folder().empty()) events_.on_word("logs: " + pump_.log_folder());
     if (has_tty_rank() && ::isatty(STDIN_FILENO) != 0) relay_.emplace(executor_, STDIN_FILENO);
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
@@ -61,7 +64,12 @@ void RoundWorkers::start() {
         error_files_.push_back(streams.back().error_file);
         specs.push_back(spec(local_rank, streams.back()));
     }
-    auto refused = group_.start_all(specs);
+    std::optional<WorkerStartFailure> refused;
+    if (std::string wrong = rank_beyond_job(options_, place_.world_size); !wrong.empty()) {
+        refused = {place_.base_rank, 0, {EINVAL, std::move(wrong), kExitUsage}};
+        specs.clear();
+    }
+    if (auto failed = group_.start_all(specs); failed) refused = std::move(failed);
     tell_start();
     if (relay_) relay_->start();
     if (!refused) {
@@ -239,7 +247,8 @@ void RoundWorkers::gather_evidence(NodeFailures::Record& record) {
     pump_.last_lines(failure.local_rank, [self = self_, &failure](std::vector<std::string> lines) {
         if (*self == nullptr) return;
         failure.last_lines = std::move(lines);
-        if (failure.hint.empty()) failure.hint = failure_hint(failure, (*self)->options_.interpreter);
+        if (failure.hint.empty())
+            failure.hint = failure_hint(failure, {(*self)->options_.interpreter, shared_memory_room()});
         (*self)->step_done();
     });
 }
@@ -269,6 +278,21 @@ const Failure* RoundWorkers::failure() const {
 std::string RoundWorkers::error_file_text() const {
     const auto* record = failures_.first();
     return record == nullptr ? std::string() : record->error_file_text;
+}
+
+std::string RoundWorkers::logs_of(const Failure& failure) const {
+    const std::string folder = pump_.log_folder();
+    if (folder.empty() || failure.node_rank != options_.node_rank || failure.local_rank < 0) return {};
+    std::string files;
+    for (const OutputStream stream : {OutputStream::err, OutputStream::out}) {
+        const std::string name =
+            std::to_string(failure.local_rank) + "/" + std::string(stream_name(stream)) + ".log";
+        struct stat info {};
+        if (::stat((folder + "/" + name).c_str(), &info) == 0 && info.st_size > 0)
+            files += (files.empty() ? "" : ", ") + name;
+    }
+    if (files.empty()) return {};
+    return folder + " (rank " + std::to_string(failure.rank) + ": " + files + ")";
 }
 
 Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {

@@ -72,6 +72,8 @@ class RoundWorkers {
     // The first failure of this node, nullptr without one. When on_gone comes, with what could be found out
     // about it; and it may be another one then than on_failure told of, see NodeFailures.
     const Failure* failure() const;
+    // Where what a failing worker of this node printed is, in words; empty if there are no such files.
+    std::string logs_of(const Failure& failure) const;
     // The error file of that worker as it is; empty without one.
     std::string error_file_text() const;
 

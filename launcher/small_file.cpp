@@ -1,12 +1,16 @@
 #include "launcher/small_file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <random>
 #include <utility>
 
 #include "rendezvous/error.hpp"
@@ -19,8 +23,14 @@ using boost::system::error_code;
 
 constexpr mode_t kNewFileMode = 0666;
 constexpr std::size_t kChunk = 64 * 1024;
+// A result of some ranks; more cannot be known before.
+constexpr std::size_t kTrialBytes = 4096;
+// How long a reader that is there may leave a full pipe alone.
+constexpr std::chrono::milliseconds kReaderPatience{10'000};
+constexpr int kMaxLinks = 40;  // the kernel's
 
-error_code last_error() { return {errno, boost::system::system_category()}; }
+error_code system_error(int number) { return {number, boost::system::system_category()}; }
+error_code last_error() { return system_error(errno); }
 
 class Descriptor {
   public:
@@ -42,17 +52,23 @@ error_code write_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t count = ::write(fd, bytes.data(), bytes.size());
         if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) {
+            pollfd room{fd, POLLOUT, 0};
+            if (::poll(&room, 1, static_cast<int>(kReaderPatience.count())) > 0) continue;
+            return system_error(ETIMEDOUT);
+        }
         if (count < 0) return last_error();
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
     return {};
 }
 
-error_code write_new(const fs::path& path, std::string_view bytes) {
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kNewFileMode));
+// `flags`: what becomes of a file that is there.
+error_code write_file(const fs::path& path, int flags, std::string_view bytes, bool synced = true) {
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, kNewFileMode));
     if (file.get() < 0) return last_error();
     if (auto error = write_all(file.get(), bytes)) return error;
-    if (::fsync(file.get()) != 0) return last_error();
+    if (synced && ::fsync(file.get()) != 0) return last_error();
     return file.close() == 0 ? error_code{} : last_error();
 }
 
@@ -66,6 +82,63 @@ error_code write_through(const fs::path& path, std::string_view bytes) {
 void sync_folder(const fs::path& folder) {
     const Descriptor handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (handle.get() >= 0) ::fsync(handle.get());
+}
+
+// Where the bytes of replace_file go.
+struct Target {
+    enum class Kind { replaced, own_stream, written_through };
+
+    fs::path path;
+    Kind kind = Kind::replaced;
+    bool exists = false;
+    int stream = -1;  // of own_stream
+};
+
+// The name that a link which leads to nothing yet leads to.
+fs::path behind_links(fs::path path) {
+    std::error_code trouble;
+    for (int i = 0; i < kMaxLinks && fs::is_symlink(path, trouble); ++i) {
+        const fs::path link = fs::read_symlink(path, trouble);
+        path = link.is_absolute() ? link : path.parent_path() / link;
+    }
+    return path;
+}
+
+boost::system::result<Target> find_target(const fs::path& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) {
+        if (errno != ENOENT) return last_error();
+        return Target{.path = behind_links(path)};
+    }
+    if (S_ISDIR(info.st_mode)) return system_error(EISDIR);
+    if (S_ISSOCK(info.st_mode)) return system_error(ENXIO);
+    if (::access(path.c_str(), W_OK) != 0) return last_error();
+    Target target{.path = path, .kind = Target::Kind::written_through, .exists = true};
+    if (!S_ISREG(info.st_mode)) return target;
+    for (int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+        struct stat own {};
+        if (::fstat(stream, &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino)
+            return Target{.path = path, .kind = Target::Kind::own_stream, .exists = true, .stream = stream};
+    }
+    // A file that has lost its name is still reached by /proc/self/fd/N, but nothing can take its place.
+    std::error_code nameless;
+    const fs::path name = fs::canonical(path, nameless);
+    if (!nameless && fs::equivalent(name, path, nameless))
+        return Target{.path = name, .kind = Target::Kind::replaced, .exists = true};
+    return target;
+}
+
+// Not a name that another node's launcher, or one of another PID namespace, could choose as well.
+fs::path fresh_name_beside(const fs::path& target) {
+    std::random_device random;
+    return target.parent_path() / (".ddprun-" + std::to_string(random()) + "-" + std::to_string(random()));
+}
+
+// The folder does not allow a new file, or not to replace this one; what is in the file may still be
+// replaced.
+bool concerns_name_only(const error_code& error) {
+    constexpr std::array kErrors = {EACCES, EPERM, EROFS, EBUSY, EXDEV};
+    return std::find(kErrors.begin(), kErrors.end(), error.value()) != kErrors.end();
 }
 
 }  // namespace
@@ -90,21 +163,29 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
 }
 
 error_code replace_file(const fs::path& path, std::string_view bytes) {
-    std::error_code unknown;  // a file that cannot be looked at is reported by the steps below
-    const fs::path target = fs::is_symlink(path, unknown) ? fs::weakly_canonical(path, unknown) : path;
-    if (fs::exists(target, unknown) && !fs::is_regular_file(target, unknown))
-        return write_through(target, bytes);
-    fs::path fresh = target;
-    fresh += ".new-" + std::to_string(::getpid());
-    ::unlink(fresh.c_str());  // what a killed launcher of the same pid has left
-    auto error = write_new(fresh, bytes);
-    if (!error && std::rename(fresh.c_str(), target.c_str()) != 0) error = last_error();
+    const auto target = find_target(path);
+    if (!target.has_value()) return target.error();
+    if (target->kind == Target::Kind::own_stream) return write_all(target->stream, bytes);
+    if (target->kind == Target::Kind::written_through) return write_through(target->path, bytes);
+    const fs::path fresh = fresh_name_beside(target->path);
+    auto error = write_file(fresh, O_CREAT | O_EXCL, bytes);
+    if (!error && std::rename(fresh.c_str(), target->path.c_str()) != 0) error = last_error();
     if (error) {
         ::unlink(fresh.c_str());
-        return error;
+        return target->exists && concerns_name_only(error) ? write_file(target->path, O_TRUNC, bytes) : error;
     }
-    sync_folder(target.has_parent_path() ? target.parent_path() : fs::path("."));
+    sync_folder(target->path.has_parent_path() ? target->path.parent_path() : fs::path("."));
     return {};
+}
+
+error_code try_replace(const fs::path& path) {
+    const auto target = find_target(path);
+    if (!target.has_value()) return target.error();
+    if (target->kind != Target::Kind::replaced) return {};
+    const fs::path fresh = fresh_name_beside(target->path);
+    const auto error = write_file(fresh, O_CREAT | O_EXCL, std::string(kTrialBytes, '\n'), false);
+    ::unlink(fresh.c_str());
+    return target->exists && concerns_name_only(error) ? error_code{} : error;
 }
 
 }  // namespace ddprun

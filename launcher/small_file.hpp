@@ -16,8 +16,14 @@ namespace ddprun {
 boost::system::result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
 
 // Puts the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name,
-// with the mode 0666 less the umask. A symbolic link is followed. What is no regular file (/dev/stdout, a
-// FIFO that has a reader) is written to as it is. Leaves nothing behind when it fails.
+// with the mode 0666 less the umask. A symbolic link is followed, a file without permission to write is
+// refused. Where a writable file cannot be replaced (its folder belongs to somebody else, it is a mount) it
+// is written over. What this process has as its stdout or stderr (/dev/stdout) is written behind what is
+// there, and what is no regular file (a FIFO that has a reader) as it is. Leaves nothing behind when it
+// fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
+
+// Why replace_file would fail, as far as can be told before; tries it with a file that is removed at once.
+boost::system::error_code try_replace(const std::filesystem::path& path);
 
 }  // namespace ddprun

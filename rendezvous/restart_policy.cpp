@@ -65,6 +65,8 @@ RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double 
     if (failure.pid == 0 && failure.exit_code >= kFirstCannotStart && failure.exit_code <= kLastCannotStart) {
         return {.message = "no restart: the program cannot be started"};
     }
+    if (failure.pid == 0 && failure.exit_code == kExitUsage)
+        return {.message = "no restart: the command line is wrong"};
     if (contains(options_.no_restart_on, failure.exit_code)) {
         return {.message = "no restart: " + code_text(failure) + " is among --no-restart-on"};
     }

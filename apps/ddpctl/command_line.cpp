@@ -29,7 +29,8 @@ CLI::App* add_command(CLI::App& app, Values& values, const char* name, const cha
 void add_commands(CLI::App& app, Values& values) {
     app.set_help_flag("-h,--help", "Show this text and exit");
     app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION, "Show the version and exit");
-    app.add_subcommand("list", "List the jobs: running, and the last that ended");
+    app.add_subcommand("list", "List the jobs: running, and the last that ended")
+        ->add_flag("--json", values.json, "As a JSON array of what 'status --json' shows");
     add_command(app, values, "status", "Show the workers' pids, restarts and how the job ended")
         ->add_flag("--json", values.json, "As one JSON object");
     CLI::App* logs = add_command(app, values, "logs", "Print what the job has printed");
@@ -50,6 +51,16 @@ std::optional<std::uint64_t> tail_of(const std::string& text) {
     return static_cast<std::uint64_t>(bounded("--tail", text, 0, 1'000'000'000));
 }
 
+// CLI11 would only say that some subcommand is required.
+void check_command(const CLI::App& app, const std::string& word) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+    if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
+    const auto meant = nearest(word, names);
+    throw UsageError(word + ": no such command" +
+                     (meant ? "; did you mean " + *meant + "?" : "; see ddpctl --help"));
+}
+
 }  // namespace
 
 ControlCommand parse_control_command(std::vector<std::string> words) {
@@ -57,6 +68,7 @@ ControlCommand parse_control_command(std::vector<std::string> words) {
                  "ddpctl");
     Values values;
     add_commands(app, values);
+    if (!words.empty()) check_command(app, words.front());
     std::reverse(words.begin(), words.end());  // CLI11 takes a vector from its back.
     try {
         app.parse(std::move(words));
@@ -67,7 +79,7 @@ ControlCommand parse_control_command(std::vector<std::string> words) {
     } catch (const CLI::ParseError& error) {
         throw UsageError(std::string(error.what()) + "; see ddpctl --help");
     }
-    if (app.got_subcommand("list")) return ListCommand{};
+    if (app.got_subcommand("list")) return ListCommand{values.json};
     if (app.got_subcommand("status")) return StatusCommand{values.id, values.json};
     if (app.got_subcommand("logs")) return LogsCommand{values.id, values.follow, tail_of(values.tail)};
     if (app.got_subcommand("attach")) return AttachCommand{values.id};

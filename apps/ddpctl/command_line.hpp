@@ -9,7 +9,9 @@
 
 namespace ddprun {
 
-struct ListCommand {};
+struct ListCommand {
+    bool json = false;
+};
 struct StatusCommand {
     std::string id;
     bool json = false;

@@ -41,8 +41,23 @@ class Commands {
         return 0;
     }
 
-    int operator()(const ListCommand&) const {
-        print(list_text(all(), unix_time_now_ms()));
+    int operator()(const ListCommand& command) const {
+        const std::vector<Job> jobs = all();
+        if (!command.json) {
+            print(list_text(jobs, unix_time_now_ms()));
+            return 0;
+        }
+        std::vector<JobFacts> facts;
+        for (const Job& job : jobs) {
+            std::optional<AgentStatus> status;
+            try {
+                if (job.state == JobState::running) status = ask_job(job.folder, StatusRequest{}).status;
+            } catch (const Error&) {
+                // One that has ended since, or does not answer, does not keep the others from being listed.
+            }
+            facts.push_back({job, std::move(status), read_result(job)});
+        }
+        print(list_json(facts));
         return 0;
     }
 
@@ -58,12 +73,8 @@ class Commands {
                 if (job.state == JobState::running) throw;
             }
         }
-        if (!command.json) {
-            print(status_text(job, status, unix_time_now_ms()));
-            return 0;
-        }
-        const auto result = read_small_file(job.folder / "result.json", kMaxResultShown);
-        print(status_json(job, status, result.has_value() ? std::optional(*result) : std::nullopt));
+        print(command.json ? status_json({job, status, read_result(job)})
+                           : status_text(job, status, unix_time_now_ms()));
         return 0;
     }
 
@@ -91,13 +102,16 @@ class Commands {
 
     int operator()(const KillCommand& command) const {
         const Job job = find(command.id);
-        const auto launcher = job.record ? open_launcher(*job.record) : std::nullopt;
-        if (launcher && send(job, launcher->get(), command.signal) && command.wait) {
-            pollfd ended{launcher->get(), POLLIN, 0};
+        const bool needs_process = command.wait || command.signal == SIGKILL;
+        const auto launcher = needs_process ? open_launcher(job) : std::nullopt;
+        const int process = launcher ? launcher->get() : -1;
+        const bool lived = launcher || launcher_lives(job);
+        if (lived && send(job, process, command.signal) && command.wait) {
+            pollfd ended{process, POLLIN, 0};
             while (::poll(&ended, 1, -1) < 0 && errno == EINTR) {
             }
         }
-        if (launcher && (!command.wait || launcher_lives(*job.record))) return 0;
+        if (lived && (!command.wait || launcher_lives(job))) return 0;
         print(job.id + ": " + state_text(find(job.id)) + "\n");
         return 0;
     }
@@ -109,6 +123,11 @@ class Commands {
         auto found = find_job(all(), id);
         if (const auto* why = std::get_if<std::string>(&found)) throw UsageError(*why);
         return std::get<Job>(found);
+    }
+
+    static std::optional<std::string> read_result(const Job& job) {
+        const auto result = read_small_file(job.folder / "result.json", kMaxResultShown);
+        return result.has_value() ? std::optional(*result) : std::nullopt;
     }
 
     static int exit_code_of(const Job& job) {
@@ -130,7 +149,7 @@ class Commands {
             return reply.ends_job;
         } catch (const Error&) {
             // One that ends at this moment does not answer any more.
-            if (launcher_lives(*job.record)) throw;
+            if (launcher_lives(job)) throw;
             return true;
         }
     }

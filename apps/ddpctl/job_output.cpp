@@ -60,7 +60,7 @@ std::string_view read_at(int fd, std::array<char, kBlock>& buffer, std::size_t s
 JobOutput::JobOutput(const Job& job)
     : path_((job.folder / "output").string()),
       file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)),
-      record_(job.record) {
+      job_(job) {
     if (!file_) fail_errno(errno, "cannot open '" + path_ + "'");
 }
 
@@ -100,7 +100,7 @@ void JobOutput::print() {
 JobOutput::Stop JobOutput::follow(bool interruptible) {
     const OwnedDescriptor changes = watch(path_);
     const OwnedDescriptor interrupts = interruptible ? take_interrupts() : OwnedDescriptor();
-    auto launcher = record_ ? open_launcher(*record_) : std::nullopt;
+    auto launcher = open_launcher(job_);
     for (;;) {
         // Once the launcher has ended, nothing is written behind what is printed now.
         print();

@@ -29,7 +29,7 @@ class JobOutput {
   private:
     std::string path_;
     OwnedDescriptor file_;
-    std::optional<JobRecord> record_;
+    Job job_;
     std::uint64_t offset_ = 0;  // of the first byte not printed
 };
 

@@ -60,6 +60,22 @@ std::string command_text(const std::vector<std::string>& command) {
     return harmless_line(text);
 }
 
+json::object job_object(const JobFacts& facts) {
+    const auto& [job, status, result_file] = facts;
+    json::object root;
+    root["id"] = valid_utf8(job.id);
+    root["state"] = name_of(job.state);
+    root["exit_code"] = job.end ? json::value(job.end->exit_code) : json::value(nullptr);
+    const std::int64_t last_output = job.last_output_unix_ms;
+    root["last_output_unix_ms"] = last_output != 0 ? json::value(last_output) : json::value(nullptr);
+    root["folder"] = valid_utf8(job.folder.string());
+    root["job"] = job.record ? json::parse(to_json(*job.record)) : json::value(nullptr);
+    root["status"] = status ? json::parse(to_json(*status)) : json::value(nullptr);
+    json::error_code trouble;
+    root["result"] = result_file ? json::parse(*result_file, trouble) : json::value(nullptr);
+    return root;
+}
+
 }  // namespace
 
 std::string state_text(const Job& job) {
@@ -112,6 +128,11 @@ std::string status_text(const Job& job, const std::optional<AgentStatus>& status
              wall_clock_text(record.start_unix_ms, local_utc_offset(record.start_unix_ms)) + ", " +
                  age_text(now_unix_ms - record.start_unix_ms) + " ago");
     }
+    if (job.last_output_unix_ms != 0) {
+        fact(text, "lost",
+             "after its last output at " +
+                 wall_clock_text(job.last_output_unix_ms, local_utc_offset(job.last_output_unix_ms)));
+    }
     if (job.end) {
         fact(text, "ended", wall_clock_text(job.end->end_unix_ms, local_utc_offset(job.end->end_unix_ms)));
         fact(text, "outcome", harmless_line(job.end->outcome));
@@ -127,18 +148,12 @@ std::string status_text(const Job& job, const std::optional<AgentStatus>& status
     return text;
 }
 
-std::string status_json(const Job& job, const std::optional<AgentStatus>& status,
-                        const std::optional<std::string>& result_file) {
-    json::object root;
-    root["id"] = valid_utf8(job.id);
-    root["state"] = name_of(job.state);
-    root["exit_code"] = job.end ? json::value(job.end->exit_code) : json::value(nullptr);
-    root["folder"] = valid_utf8(job.folder.string());
-    root["job"] = job.record ? json::parse(to_json(*job.record)) : json::value(nullptr);
-    root["status"] = status ? json::parse(to_json(*status)) : json::value(nullptr);
-    json::error_code trouble;
-    root["result"] = result_file ? json::parse(*result_file, trouble) : json::value(nullptr);
-    return json::serialize(root) + "\n";
+std::string status_json(const JobFacts& facts) { return json::serialize(job_object(facts)) + "\n"; }
+
+std::string list_json(const std::vector<JobFacts>& jobs) {
+    json::array array;
+    for (const JobFacts& facts : jobs) array.push_back(job_object(facts));
+    return json::serialize(array) + "\n";
 }
 
 }  // namespace ddprun

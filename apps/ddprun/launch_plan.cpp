@@ -8,6 +8,7 @@
 #include "launcher/exec_search.hpp"
 #include "launcher/node_resources.hpp"
 #include "launcher/program.hpp"
+#include "launcher/rank_limits.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/peer_tasks.hpp"
 
@@ -94,6 +95,15 @@ ListenPlan listen_plan_of(const CommandLine& line, const NodeFacts& facts) {
     return std::get<ListenPlan>(plan);
 }
 
+// On more nodes a local rank may be that of another node with more workers, and the number of all workers is
+// known when the round begins (RoundWorkers).
+void check_ranks(const LaunchOptions& options) {
+    if (options.nnodes > 1) return;
+    std::string wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));
+    if (wrong.empty()) wrong = local_rank_beyond_node(options);
+    if (!wrong.empty()) throw UsageError(wrong);
+}
+
 }  // namespace
 
 NodeFacts find_node_facts(const CommandLine& line) {
@@ -162,6 +172,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         }
         options.workers.push_back(std::move(plan));
     }
+    check_ranks(options);
     return options;
 }
 

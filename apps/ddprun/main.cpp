@@ -11,6 +11,7 @@
 #include "launcher/detached_job.hpp"
 #include "launcher/job_folder.hpp"
 #include "launcher/log_folder.hpp"
+#include "launcher/rank_limits.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/error.hpp"
 
@@ -47,12 +48,17 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
     try {
         const CommandLine line = parse_command_line(words);
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
-        if (const std::string wrong = log_dir_complaint(line.output); !wrong.empty()) throw UsageError(wrong);
         for (const std::string& name : line.unknown_signals) {
             if (line.verbosity == Verbosity::quiet) break;
             console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         }
         const LaunchOptions options = resolve_launch(line, find_node_facts(line));
+        std::string wrong = result_file_complaint(options.result_file);
+        if (wrong.empty()) wrong = log_dir_complaint(options.output);
+        if (!wrong.empty()) throw UsageError(wrong);
+        if (const std::string odd = local_rank_beyond_node(options);
+            !odd.empty() && line.verbosity != Verbosity::quiet)
+            console.say(odd + "; passed over on this node");
         if (line.verbosity == Verbosity::verbose && !options.interpreter.empty())
             console.say("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, console);
@@ -74,6 +80,8 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
 int main(int argc, char** argv) {
     // A reader that goes away (a closed terminal, `| head`) must not take the job with it.
     ::signal(SIGPIPE, SIG_IGN);
+    // One beyond the limit of a file's size is an error of write.
+    ::signal(SIGXFSZ, SIG_IGN);
     ddprun::Console console;
     return run({argv + 1, argv + argc}, console);
 }

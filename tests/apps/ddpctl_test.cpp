@@ -34,7 +34,8 @@ Job some_job(JobState state) {
 }  // namespace
 
 TEST_CASE("ddpctl: commands and their options") {
-    CHECK(std::holds_alternative<ListCommand>(parse_control_command({"list"})));
+    CHECK_FALSE(parsed<ListCommand>({"list"}).json);
+    CHECK(parsed<ListCommand>({"list", "--json"}).json);
     CHECK(parsed<StatusCommand>({"status", "x"}).id == "x");
     CHECK_FALSE(parsed<StatusCommand>({"status", "x"}).json);
     CHECK(parsed<StatusCommand>({"status", "--json", "x"}).json);
@@ -59,6 +60,20 @@ TEST_CASE("ddpctl: wrong command lines") {
           Words{"kill", "--signal", "X", "a"}, Words{"kill", "--json", "a"}, Words{"list", "kill", "a"}}) {
         CHECK_THROWS_AS(parse_control_command(words), UsageError);
     }
+}
+
+TEST_CASE("ddpctl: an unknown command is named, with what was meant") {
+    const auto refusal = [](const Words& words) -> std::string {
+        try {
+            parse_control_command(words);
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "";
+    };
+    CHECK(refusal({"stauts"}) == "stauts: no such command; did you mean status?");
+    CHECK(refusal({"lst", "--json"}) == "lst: no such command; did you mean list?");
+    CHECK(refusal({"nonsense", "list"}) == "nonsense: no such command; see ddpctl --help");
 }
 
 TEST_CASE("ddpctl: ages") {
@@ -97,11 +112,27 @@ TEST_CASE("ddpctl: the status in words") {
 }
 
 TEST_CASE("ddpctl: the status as JSON") {
-    const std::string text = status_json(some_job(JobState::ended), {}, "{\"exit_code\":7}");
+    const std::string text = status_json({some_job(JobState::ended), {}, "{\"exit_code\":7}"});
     CHECK_THAT(text, Catch::Contains(R"("state":"ended","exit_code":7)") &&
                          Catch::Contains(R"("result":{"exit_code":7})") &&
                          Catch::Contains(R"("status":null)"));
-    CHECK_THAT(status_json(some_job(JobState::lost), {}, "{"), Catch::Contains(R"("result":null)"));
+    CHECK_THAT(status_json({some_job(JobState::lost), {}, "{"}), Catch::Contains(R"("result":null)"));
+}
+
+TEST_CASE("ddpctl: the list as JSON has what the status has") {
+    CHECK(list_json({}) == "[]\n");
+    const JobFacts ended{some_job(JobState::ended), {}, "{}"};
+    const JobFacts runs{some_job(JobState::running), AgentStatus{.state = "running"}, {}};
+    const auto line = [](std::string text) { return text.substr(0, text.size() - 1); };
+    CHECK(list_json({ended, runs}) == "[" + line(status_json(ended)) + "," + line(status_json(runs)) + "]\n");
+}
+
+TEST_CASE("ddpctl: a lost job has the time of its last output") {
+    Job job = some_job(JobState::lost);
+    job.last_output_unix_ms = 1'000;
+    CHECK_THAT(status_text(job, {}, 5'000),
+               Catch::Contains("lost       after its last output at 1970-01-01 "));
+    CHECK_THAT(status_json({job, {}, {}}), Catch::Contains(R"("last_output_unix_ms":1000)"));
 }
 
 }  // namespace ddprun

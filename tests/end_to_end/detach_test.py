@@ -85,6 +85,7 @@ class Starting(DetachTest):
         self.assertEqual([entry["rank"] for entry in status["status"]["workers"]], [0, 1])
         for entry in status["status"]["workers"]:
             self.assertTrue(is_alive(entry["pid"]))
+        self.assertEqual(json.loads(self.run_ctl("list", "--json")[1]), [status])
         code, out, _ = self.run_ctl("list")
         self.assertEqual(code, 0)
         self.assertRegex(out.splitlines()[1], rf"^{job} +running +0/1 +2 +\d+s +\S*worker_stub$")
@@ -301,6 +302,7 @@ class Control(DetachTest):
         self.assertEqual(follower.wait(), 0)
         self.assertEqual(self.status(job)["state"], "lost")
         self.assertRegex(self.run_ctl("list")[1].splitlines()[1], rf"^{job} +lost ")
+        self.assertRegex(self.run_ctl("status", job)[1], r"(?m)^lost +after its last output at \d{4}-")
         code, out, err = self.run_ctl("attach", job)
         self.assertEqual((code, out), (69, "ready"))
         self.assertIn("lost", err)
@@ -319,6 +321,7 @@ class Control(DetachTest):
         for arguments in (("status", "x"), ("logs", ""), (), ("nonsense",), ("kill",), ("logs", "--tail", "-1", "x")):
             code, out, err = self.run_ctl(*arguments)
             self.assertEqual((code, out, len(err.splitlines())), (2, "", 1), err)
+        self.assertEqual(self.run_ctl("stauts", "x"), (2, "", "ddpctl: stauts: no such command; did you mean status?"))
         job = self.start("true")
         code, _, err = self.run_ctl("logs", "x")
         self.assertEqual(code, 2)

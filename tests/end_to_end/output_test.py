@@ -68,6 +68,41 @@ class LogFolders(OutputTest):
         self.assertIn("--log-dir", err)
         self.assertIn(path, err)
 
+    def test_where_the_logs_are_is_said(self):
+        said = r"^ddprun:   logs: (\S+/attempt_0) \(rank 1: 1/stderr\.log\)$"
+        script = shell('[ $RANK = 1 ] || exec sleep 1000; echo word >&2; exit 4')
+        temporary = {"TMPDIR": self.folder}
+        code, _, err = self.run_job("-v", "--nproc-per-node", 2, "--tee", 3, *script, env=temporary)
+        folder = re.fullmatch(said, err.splitlines()[-1])[1]
+        self.assertEqual((code, text_of(os.path.join(folder, "1", "stderr.log"))), (4, "word\n"))
+        self.assertIn(f"ddprun: logs: {folder}\n", err)
+        # Only on the node that has them, and only if there are any.
+        flags = ("--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port(), "--log-dir", self.logs)
+        agents = [self.launch(*flags, "--node-rank", node, "--redirects", 2, *script) for node in (0, 1)]
+        self.assertEqual([agent.wait() for agent in agents], [4, 4])
+        self.assertNotIn("logs:", agents[0].err())
+        self.assertRegex(agents[1].err().splitlines()[-1], r"logs: \S+/attempt_0 \(rank 1: 0/stderr\.log\)$")
+        for flags in ((), ("--redirects", 1), ("--redirects", 3, "--log-dir", "/dev/null")):
+            self.assertNotIn("logs: ", self.run_job(*flags, *shell("exit 4"), env=temporary)[2])
+
+    def test_what_killed_launchers_left_is_swept_but_for_logs(self):
+        write = shell('echo {} >"$TORCHELASTIC_ERROR_FILE"; echo ready; exec sleep 1000')
+        for flags in ((), ("--redirects", 2), ("--tee", 3)):
+            job = self.launch(*flags, *write, env={"TMPDIR": self.folder})
+            job.wait_for_line("ready$")
+            job.send(signal.SIGKILL)
+            job.wait()
+        left = os.listdir(self.folder)
+        self.assertEqual(len(left), 3)
+        self.run_job("true", env={"TMPDIR": self.folder})
+        self.assertEqual(sorted(os.listdir(self.folder)), sorted(left), "they are young")
+        for name in left:
+            os.utime(os.path.join(self.folder, name), (0, 0))
+        self.run_job("true", env={"TMPDIR": self.folder})
+        kept = [name for _, _, names in os.walk(self.folder) for name in names if name.endswith(".log")]
+        self.assertEqual(len(os.listdir(self.folder)), 2)
+        self.assertIn("stdout.log", kept)
+
 
 class StuckConsole(OutputTest):
     def launch_to(self, descriptor, streams, *arguments):

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import stat
 import tempfile
@@ -122,9 +123,65 @@ class Report(EndToEndTest):
             with open(path, encoding="utf-8") as file:
                 result = json.load(file)
             self.assertEqual((code, result["outcome"], result["exit_code"]), (0, "succeeded", 0))
-            code, _, err = self.run_job("--result-file", os.path.join(folder, "no", "such", "folder"), "true")
-            self.assertEqual(code, 0, "a result file that cannot be written changes nothing else")
-            self.assertIn("no/such/folder", err)
+
+    def test_a_result_file_that_cannot_be_written_is_known_before_anything_starts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path in (os.path.join(folder, "no", "such", "folder"), folder):
+                code, out, err = self.run_job("--result-file", path, *shell("echo started"))
+                self.assertEqual((code, out, len(err.splitlines())), (2, "", 1), err)
+                self.assertIn(f"--result-file '{path}' cannot be written", err)
+            path = os.path.join(folder, "result.json")
+            job = self.launch("--result-file", path, *worker("ready-then-wait"))
+            job.wait_for_line("^ready$")
+            self.assertEqual(os.listdir(folder), [], "nothing that looks like a result while there is none")
+            job.send(signal.SIGTERM)
+            self.assertEqual((job.wait(), os.listdir(folder)), (143, ["result.json"]))
+
+    def test_a_full_disk_at_the_end_is_a_code_of_its_own_unless_the_job_has_one(self):
+        said = "ddprun: --result-file '/dev/full' cannot be written: No space left on device"
+        self.assertEqual(self.run_job("--result-file", "/dev/full", "true"), (71, "", said))
+        code, _, err = self.run_job("--result-file", "/dev/full", *worker("exit", "7"))
+        self.assertEqual((code, err.splitlines()[-1]), (7, said))
+        # The room is taken while the job runs; the limit is for each file.
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, err = self.run_job(
+                "--nproc-per-node", 60, "--result-file", os.path.join(folder, "result.json"), "true",
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
+            self.assertEqual((code, os.listdir(folder)), (71, []))
+            self.assertIn("result.json' cannot be written: File too large", err)
+
+    def test_the_result_may_go_where_the_output_goes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            with open(path, "wb") as out:
+                job = self.launch("--result-file", "/dev/stdout", *shell("echo first"),
+                                  prefix=("sh", "-c", f'exec "$@" >{path}', "sh"))
+                self.assertEqual(job.wait(), 0)
+            with open(path, encoding="utf-8") as file:
+                first, result = file.read().splitlines()
+            self.assertEqual((first, json.loads(result)["outcome"]), ("first", "succeeded"))
+            code, out, _ = self.run_job("--result-file", "/dev/stdout", *shell("echo first"))
+            self.assertEqual((code, json.loads(out.splitlines()[1])["outcome"]), (0, "succeeded"))
+
+    def test_two_nodes_may_name_one_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            agents = self.agents("true", nproc=1, flags=("--result-file", os.path.join(folder, "result.json")))
+            self.assertEqual([agent.wait() for agent in agents], [0, 0])
+            self.assertEqual(os.listdir(folder), ["result.json"])
+            with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
+                self.assertIn(json.load(file)["node_rank"], (0, 1))
+
+    def test_a_rank_that_no_node_has_ends_the_job_before_anything_starts(self):
+        for flags, words in ((("--show", "0,9"), "--show 9: the job has 2 workers, ranks 0 to 1"),
+                             (("--tty", "2"), "--tty 2: the job has 2 workers"),
+                             (("--max-restarts", "3", "--wrap", "4:env"), "--wrap '4:env': the job has 2 workers")):
+            for agent in self.agents(*shell("echo started"), nproc=1, flags=flags):
+                self.assertEqual((agent.wait(), agent.out()), (2, ""))
+                self.assertIn(words, agent.err())
+        # A local rank may be that of a node with more workers.
+        for agent in self.agents("true", nproc=1, flags=("--redirects", "3:3")):
+            self.assertEqual(agent.wait(), 0)
+            self.assertIn("--redirects 3:3: this node has 1 worker, local rank 0; passed over on this node", agent.err())
 
 
 class Output(EndToEndTest):

@@ -11,8 +11,10 @@ std::string hint_for(const std::string& line, int signal = 0, const std::string&
     Failure failure;
     failure.signal = signal;
     failure.last_lines = {"one line before", line, "one line behind"};
-    return failure_hint(failure, interpreter);
+    return failure_hint(failure, {interpreter, Room{1 << 30, 1 << 30}});
 }
+
+HintFacts with_room(Room room) { return {.interpreter = {}, .shared_memory = room}; }
 
 }  // namespace
 
@@ -46,6 +48,7 @@ TEST_CASE("hints: texts that many users have met") {
 
 TEST_CASE("hints: SIGBUS, and nothing where nothing is known") {
     CHECK_THAT(hint_for("", SIGBUS), Catch::Contains("--shm-size"));
+    CHECK_THAT(hint_for("", SIGBUS), Catch::StartsWith("perhaps "));
     CHECK(hint_for("", SIGSEGV).empty());
     CHECK(hint_for("No space left on device: '/scratch'").empty());
     CHECK(hint_for("ValueError: boom").empty());
@@ -55,12 +58,12 @@ TEST_CASE("hints: SIGBUS, and nothing where nothing is known") {
 TEST_CASE("hints: the error file's texts count too, and only a worker's failure has one") {
     Failure failure;
     failure.error_message = "RuntimeError: CUDA error: invalid device ordinal";
-    CHECK_FALSE(failure_hint(failure, "").empty());
+    CHECK_FALSE(failure_hint(failure, {}).empty());
     failure.kind = Failure::Kind::node_lost;
-    CHECK(failure_hint(failure, "").empty());
+    CHECK(failure_hint(failure, {}).empty());
     Failure traced;
     traced.traceback = "OSError: [Errno 24] Too many open files";
-    CHECK_FALSE(failure_hint(traced, "").empty());
+    CHECK_FALSE(failure_hint(traced, {}).empty());
 }
 
 TEST_CASE("hints: a missing module names the interpreter, if there is one") {
@@ -70,7 +73,30 @@ TEST_CASE("hints: a missing module names the interpreter, if there is one") {
     CHECK(hint_for("ImportError: cannot import name 'x'", 0, "/usr/bin/python3").empty());
     Failure recorded;
     recorded.error_message = line;
-    CHECK_FALSE(failure_hint(recorded, "/usr/bin/python3").empty());
+    CHECK_FALSE(failure_hint(recorded, {.interpreter = "/usr/bin/python3", .shared_memory = {}}).empty());
+}
+
+TEST_CASE("hints: of a bus error only what /dev/shm shows is said as a fact") {
+    Failure failure;
+    failure.signal = SIGBUS;
+    const std::string full = "shared memory has run out, see 'df -h /dev/shm'";
+    CHECK_THAT(failure_hint(failure, with_room(Room{64 << 20, 0})),
+               Catch::StartsWith("0 bytes of 64.0 MiB of /dev/shm are free now: " + full));
+    CHECK_THAT(failure_hint(failure, with_room(Room{64 << 20, 2 << 20})), Catch::Contains(full));
+    CHECK_THAT(
+        failure_hint(failure, with_room(Room{64 << 20, (2 << 20) + 1})),
+        Catch::StartsWith("perhaps a file that was mapped became shorter, or shared memory ran out (2.0 "
+                          "MiB of 64.0 MiB of /dev/shm are free now); "));
+    CHECK_THAT(
+        failure_hint(failure, {}),
+        Catch::StartsWith("perhaps a file that was mapped became shorter, or shared memory ran out; "));
+    failure.signal = 0;
+    failure.last_lines = {"Bus error (core dumped)"};
+    CHECK_THAT(failure_hint(failure, with_room(Room{64 << 20, 64 << 20})), Catch::StartsWith("perhaps "));
+    CHECK_THAT(failure_hint(failure, with_room(Room{64 << 20, 0})), Catch::Contains(full));
+    // Where the program says so itself, it is so.
+    failure.last_lines = {"OSError: [Errno 28] No space left on device: '/dev/shm/psm_1'"};
+    CHECK_THAT(failure_hint(failure, with_room(Room{64 << 20, 64 << 20})), Catch::StartsWith(full));
 }
 
 }  // namespace ddprun

@@ -139,6 +139,8 @@ TEST_CASE("report: hint, restarts, the coordinator's message and survivors") {
     facts.survivors = numbered("pid ", 9);
     CHECK_THAT(failure_report(facts),
                Catch::EndsWith("survivors: 9: pid 1, pid 2, pid 3, pid 4, pid 5 and 4 more"));
+    facts.logs = "/logs/" + std::string(1000, 'x') + "/attempt_0 (rank 5: 1/stderr.log)";
+    CHECK_THAT(failure_report(facts), Catch::EndsWith("4 more\n  logs: " + facts.logs));
 }
 
 TEST_CASE("report: an error file's message and traceback, without the last lines") {
@@ -234,6 +236,7 @@ class RandomFacts {
         facts.max_restarts = number(4);
         facts.survivors.resize(static_cast<std::size_t>(number(2) * number(40)));
         for (std::string& survivor : facts.survivors) survivor = text(200);
+        facts.logs = text(3000);
         return facts;
     }
 
@@ -286,9 +289,14 @@ TEST_CASE("report: thirty lines at most and nothing but text, whatever the facts
     for (int repeat = 0; repeat < 400; ++repeat) {
         const ReportFacts facts = random.next();
         const std::string report = failure_report(facts);
-        const auto lines = lines_of(report);
+        auto lines = lines_of(report);
         INFO(report);
         REQUIRE(lines.size() <= kMaxReportLines);
+        if (!facts.logs.empty()) {
+            REQUIRE(lines.back().substr(0, 8) == "  logs: ");
+            REQUIRE(harmless_line(lines.back(), lines.back().size()) == lines.back());
+            lines.pop_back();
+        }
         REQUIRE(lines.back().substr(0, 12) == "  survivors:");
         REQUIRE(lines[lines.size() - 2] == "  exiting with code " + std::to_string(facts.finish.exit_code));
         for (const std::string_view line : lines) {

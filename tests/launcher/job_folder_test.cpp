@@ -9,6 +9,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "launcher/folder_claim.hpp"
 #include "launcher/process_table.hpp"
 #include "rendezvous/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
@@ -139,7 +140,9 @@ TEST_CASE("jobs run, have ended or are lost") {
     end_job(add_job(jobs.path(), "c-ended", dead_record(300)), 7);
     // The launcher writes its result shortly before it ends.
     end_job(add_job(jobs.path(), "b-ends", record_of(::getpid(), 200)), 0);
-    add_job(jobs.path(), "a-lost", dead_record(100));
+    const fs::path lost = add_job(jobs.path(), "a-lost", dead_record(100));
+    // The pid says nothing about the launcher of another PID namespace.
+    const FolderClaim claim(add_job(jobs.path(), "e-elsewhere", dead_record(500)));
     fs::create_directory(jobs.path() / "destroyed");
     write(jobs.path() / "destroyed" / "job.json", "{");
     fs::create_directory_symlink(jobs.path() / "d-runs", jobs.path() / "link");
@@ -147,22 +150,34 @@ TEST_CASE("jobs run, have ended or are lost") {
     make_starting_folder(jobs.path());
 
     const auto found = list_jobs(jobs.path());
-    REQUIRE(found.size() == 5);
-    const std::vector<std::pair<std::string, JobState>> expected{{"destroyed", JobState::lost},
-                                                                 {"a-lost", JobState::lost},
-                                                                 {"b-ends", JobState::ended},
-                                                                 {"c-ended", JobState::ended},
-                                                                 {"d-runs", JobState::running}};
+    REQUIRE(found.size() == 6);
+    const std::vector<std::pair<std::string, JobState>> expected{
+        {"destroyed", JobState::lost}, {"a-lost", JobState::lost},    {"b-ends", JobState::ended},
+        {"c-ended", JobState::ended},  {"d-runs", JobState::running}, {"e-elsewhere", JobState::running}};
     for (std::size_t i = 0; i < found.size(); ++i) {
         CHECK(found[i].id == expected[i].first);
         CHECK(found[i].state == expected[i].second);
     }
     CHECK_FALSE(found[0].record);
     CHECK(found[3].end->exit_code == 7);
+    const auto touched =
+        fs::last_write_time(lost / "output") - std::chrono::milliseconds(found[1].last_output_unix_ms);
+    CHECK(std::chrono::file_clock::to_sys(touched).time_since_epoch() < std::chrono::milliseconds(1));
+    CHECK(found[2].last_output_unix_ms == 0);
 }
 
 TEST_CASE("a launcher is waited for by pid and start time") {
-    CHECK_FALSE(open_launcher(dead_record(0)));
+    TemporaryFolder jobs;
+    Job job = job_named("none-1f");
+    job.folder = jobs.path();
+    CHECK_FALSE(open_launcher(job));
+    job.record = dead_record(0);
+    CHECK_FALSE(open_launcher(job));
+    {
+        const FolderClaim claim(jobs.path());
+        CHECK(launcher_lives(job));
+        CHECK_THROWS_WITH(open_launcher(job), Catch::Contains("none-1f runs in another PID namespace"));
+    }
     int gate[2];
     REQUIRE(::pipe(gate) == 0);
     const pid_t child = ::fork();
@@ -171,20 +186,20 @@ TEST_CASE("a launcher is waited for by pid and start time") {
         ::close(gate[1]);
         ::_exit(::read(gate[0], &byte, 1) == 0 ? 0 : 1);
     }
-    const JobRecord record = record_of(child, 0);
-    const auto launcher = open_launcher(record);
+    job.record = record_of(child, 0);
+    const auto launcher = open_launcher(job);
     REQUIRE(launcher);
-    CHECK(launcher_lives(record));
+    CHECK(launcher_lives(job));
     pollfd ended{launcher->get(), POLLIN, 0};
     CHECK(::poll(&ended, 1, 0) == 0);
     ::close(gate[0]);
     ::close(gate[1]);
     CHECK(::poll(&ended, 1, static_cast<int>(std::chrono::milliseconds(kHangGuard).count())) == 1);
     // Not reaped yet, and gone all the same.
-    CHECK_FALSE(launcher_lives(record));
-    CHECK_FALSE(open_launcher(record));
+    CHECK_FALSE(launcher_lives(job));
+    CHECK_FALSE(open_launcher(job));
     ::waitpid(child, nullptr, 0);
-    CHECK_FALSE(open_launcher(record));
+    CHECK_FALSE(open_launcher(job));
 }
 
 TEST_CASE("a job is found by its id or by the beginning of it") {
@@ -225,19 +240,23 @@ TEST_CASE("of ended jobs only the newest are kept") {
 
 TEST_CASE("what launchers left that died while they started is removed") {
     TemporaryFolder jobs;
-    const fs::path fresh = make_starting_folder(jobs.path());
-    const fs::path old = make_starting_folder(jobs.path());
-    fs::last_write_time(old, fs::file_time_type::clock::now() - hours(1));
-    const fs::path dead = make_starting_folder(jobs.path());
-    write(dead / "job.json", to_json(dead_record(1)));
-    const fs::path waits = make_starting_folder(jobs.path());
-    write(waits / "job.json", to_json(record_of(::getpid(), 1)));
-    fs::last_write_time(waits, fs::file_time_type::clock::now() - hours(1));
+    const auto started = [&](hours ago, const std::optional<JobRecord>& record) {
+        const fs::path folder = make_starting_folder(jobs.path());
+        if (record) write(folder / "job.json", to_json(*record));
+        fs::last_write_time(folder, fs::file_time_type::clock::now() - ago);
+        return folder;
+    };
+    const fs::path fresh = started(hours(0), std::nullopt);
+    // Not claimed yet, or of another PID namespace: for some time nobody can know.
+    const fs::path fresh_record = started(hours(0), dead_record(1));
+    const fs::path old = started(hours(1), std::nullopt);
+    const fs::path dead = started(hours(1), dead_record(1));
+    const fs::path waits = started(hours(1), record_of(::getpid(), 1));
+    const fs::path waits_elsewhere = started(hours(1), dead_record(1));
+    const FolderClaim claim(waits_elsewhere);
     prune_jobs(jobs.path());
-    CHECK(fs::exists(fresh));
-    CHECK_FALSE(fs::exists(old));
-    CHECK_FALSE(fs::exists(dead));
-    CHECK(fs::exists(waits));
+    for (const fs::path& kept : {fresh, fresh_record, waits, waits_elsewhere}) CHECK(fs::exists(kept));
+    for (const fs::path& gone : {old, dead}) CHECK_FALSE(fs::exists(gone));
 }
 
 }  // namespace ddprun

@@ -405,9 +405,15 @@ TEST_CASE("a log folder that cannot be made: refused where it was asked for, els
     OutputOptions options;
     options.log_dir = file + "/below";
     CHECK_THROWS_WITH(PumpRun(options), Catch::Contains("--log-dir") && Catch::Contains(file));
-    CHECK(log_dir_complaint(plan_of(options)).empty());
+    CHECK(log_dir_complaint(plan_of(options)) ==
+          "--log-dir '" + options.log_dir + "': cannot be made: Not a directory");
     options.log_dir = file;
     CHECK(log_dir_complaint(plan_of(options)) == "--log-dir '" + file + "': is there, but is no folder");
+    options.log_dir = (folder.path() / "new" / "folder").string();
+    CHECK(log_dir_complaint(plan_of(options)).empty());
+    CHECK(std::filesystem::is_directory(options.log_dir));
+    CHECK(log_dir_complaint(OutputPlan()).empty());
+    CHECK_THAT(log_dir_complaint(plan_of({.log_dir = "/sys/no"})), Catch::Contains("cannot be made"));
 }
 
 TEST_CASE("a file that cannot be written is said once, counted at the end, and stops nobody") {

@@ -117,10 +117,27 @@ TEST_CASE("result: the outcome and its name") {
 TEST_CASE("result: written to the file, and a failure to write is one line") {
     TemporaryFolder folder;
     const auto path = folder.path() / "result.json";
-    CHECK(write_result_file(path, killed_job()).empty());
+    JobResult failed = killed_job();
+    CHECK(write_result_file(path, failed).empty());
     CHECK(read_small_file(path, 1 << 20).value() == to_json(killed_job()));
-    CHECK(write_result_file("/dev/full", killed_job()) ==
-          "--result-file '/dev/full' cannot be written: No space left on device");
+    CHECK(write_result_file("", failed).empty());
+    const std::string trouble = "--result-file '/dev/full' cannot be written: No space left on device";
+    CHECK(write_result_file("/dev/full", failed) == trouble);
+    CHECK(to_json(failed) == to_json(killed_job()));  // the job's own code is the better one
+    JobResult good;
+    CHECK(write_result_file("/dev/full", good) == trouble);
+    CHECK(good.exit_code == kExitSystem);
+    CHECK(good.message == trouble);
+}
+
+TEST_CASE("result: what can be known before the job is said before it") {
+    TemporaryFolder folder;
+    CHECK(result_file_complaint("").empty());
+    CHECK(result_file_complaint(folder.path() / "result.json").empty());
+    CHECK(std::filesystem::is_empty(folder.path()));
+    const std::string missing = (folder.path() / "no" / "folder").string();
+    CHECK(result_file_complaint(missing) ==
+          "--result-file '" + missing + "' cannot be written: No such file or directory");
 }
 
 }  // namespace ddprun

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "rendezvous/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
@@ -78,6 +80,95 @@ TEST_CASE("a link is followed, and what is no file is written to as it is") {
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
     CHECK(replace_file(fifo, "nobody reads").value() == ENXIO);
     CHECK(fs::is_fifo(fifo));
+}
+
+TEST_CASE("a link that leads to nothing yet is followed, too") {
+    TemporaryFolder folder;
+    fs::create_symlink("second", folder.path() / "first");
+    fs::create_symlink(folder.path() / "target", folder.path() / "second");
+    CHECK_FALSE(try_replace(folder.path() / "first"));
+    CHECK_FALSE(replace_file(folder.path() / "first", "new"));
+    CHECK(fs::is_symlink(folder.path() / "second"));
+    CHECK(content(folder.path() / "target") == "new");
+    fs::create_symlink("circle", folder.path() / "circle");
+    CHECK(try_replace(folder.path() / "circle").value() == ELOOP);
+}
+
+TEST_CASE("our own stdout keeps what is in it") {
+    TemporaryFolder folder;
+    const fs::path path = folder.file("output", "before\n");
+    const int saved = ::dup(STDOUT_FILENO);
+    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    ::dup2(file, STDOUT_FILENO);
+    const auto tried = try_replace("/dev/stdout");
+    const auto by_link = replace_file("/dev/stdout", "one\n");
+    const auto by_name = replace_file(path, "two\n");
+    ::dup2(saved, STDOUT_FILENO);
+    ::close(saved);
+    ::close(file);
+    CHECK_FALSE(tried);
+    CHECK_FALSE(by_link);
+    CHECK_FALSE(by_name);
+    CHECK(content(path) == "before\none\ntwo\n");
+}
+
+TEST_CASE("a full pipe is waited for while its reader lives") {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    const std::string path = "/proc/self/fd/" + std::to_string(ends[1]);
+    const std::string large(300'000, 'x');
+    std::string got;
+    std::thread reader([&] {
+        char bytes[4096];
+        for (ssize_t count = 0; (count = ::read(ends[0], bytes, sizeof bytes)) > 0;)
+            got.append(bytes, static_cast<std::size_t>(count));
+    });
+    CHECK_FALSE(replace_file(path, large));
+    ::close(ends[1]);
+    reader.join();
+    ::close(ends[0]);
+    CHECK(got == large);
+}
+
+TEST_CASE("what would fail is known before, and trying leaves nothing and disturbs nobody") {
+    TemporaryFolder folder;
+    CHECK_FALSE(try_replace(folder.path() / "new"));
+    CHECK_FALSE(try_replace("/dev/null"));
+    CHECK_FALSE(try_replace(folder.file("old", "kept")));
+    CHECK(content(folder.path() / "old") == "kept");
+    CHECK(try_replace(folder.path()).value() == EISDIR);
+    CHECK(try_replace(folder.path() / "no" / "folder").value() == ENOENT);
+    CHECK(try_replace(folder.path() / "old" / "file").value() == ENOTDIR);
+    const fs::path fifo = folder.path() / "fifo";
+    REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    CHECK_FALSE(try_replace(fifo));  // its reader may come yet, and must not see an end
+    CHECK(entries(folder.path()) == 2);
+}
+
+TEST_CASE("permissions decide, the folder's for new files and the file's for those that are there") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to be somebody else");
+        return;
+    }
+    TemporaryFolder folder;
+    fs::permissions(folder.path(), fs::perms(0755));
+    const fs::path open = folder.file("open", "old", 0666);
+    const fs::path closed = folder.file("closed", "old", 0444);
+    ::chmod(open.c_str(), 0666);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool somebody = ::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65534, 65534, 65534) == 0;
+        const bool as_said =
+            try_replace(folder.path() / "new").value() == EACCES && try_replace(closed).value() == EACCES &&
+            replace_file(closed, "x").value() == EACCES && !try_replace(open) && !replace_file(open, "new");
+        ::_exit(somebody && as_said ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+    CHECK(content(open) == "new");
+    CHECK(content(closed) == "old");
+    CHECK(entries(folder.path()) == 2);
 }
 
 TEST_CASE("what cannot be written is reported and leaves nothing behind") {

@@ -72,6 +72,9 @@ TEST_CASE("what cannot be helped is final and uses nothing up") {
     auto missing = failed(127);
     missing.failure.pid = 0;
     CHECK_THAT(policy.decide(missing, 0).message, Catch::Contains("cannot be started"));
+    auto wrong_flag = failed(2);
+    wrong_flag.failure.pid = 0;
+    CHECK_THAT(policy.decide(wrong_flag, 0).message, Catch::Contains("command line is wrong"));
     CHECK(policy.restarts() == 0);
     CHECK(policy.decide(failed(5), 0).restart);
 

@@ -1,0 +1,87 @@
+#include "launcher/folder_sweep.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/folder_claim.hpp"
+#include "rendezvous/owned_descriptor.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "ddprun_";
+constexpr std::size_t kRandomBytes = 6;  // mkdtemp's
+
+bool has_our_name(std::string_view name) {
+    return name.size() == kPrefix.size() + kRandomBytes && name.starts_with(kPrefix) &&
+           std::all_of(name.end() - kRandomBytes, name.end(),
+                       [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
+// What begins the folder's list and may be ours. One system call: an iterator would read four times as much
+// at least, which takes half a millisecond.
+std::vector<std::string> first_names(const fs::path& folder, std::size_t bytes) {
+    const OwnedDescriptor list(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::vector<std::uint64_t> buffer(bytes / sizeof(std::uint64_t));  // as entries are aligned
+    const ssize_t size = list ? ::getdents64(list.get(), buffer.data(), bytes) : 0;
+    std::vector<std::string> names;
+    for (ssize_t at = 0; at < size;) {
+        const auto* entry =
+            reinterpret_cast<const dirent64*>(reinterpret_cast<const char*>(buffer.data()) + at);
+        if (has_our_name(entry->d_name)) names.emplace_back(entry->d_name);
+        at += entry->d_reclen;
+    }
+    return names;
+}
+
+// As mkdtemp made it, and untouched for so long.
+bool is_ours_and_old(const fs::path& folder, std::chrono::hours min_age) {
+    struct stat info {};
+    if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return false;
+    if (info.st_uid != ::geteuid() || (info.st_mode & 0777) != 0700) return false;
+    const auto now = std::chrono::system_clock::now();
+    return std::chrono::system_clock::from_time_t(info.st_mtime) < now - min_age;
+}
+
+bool holds_error_files_only(const fs::path& folder, std::size_t max_entries) {
+    std::error_code trouble;
+    std::size_t seen = 0;
+    for (fs::recursive_directory_iterator entry(folder, trouble), end; !trouble && entry != end;
+         entry.increment(trouble)) {
+        if (++seen > max_entries) return false;
+        const auto type = entry->symlink_status(trouble).type();
+        const bool error_file =
+            type == fs::file_type::regular && entry->path().filename().string().ends_with("error.json");
+        if (!error_file && type != fs::file_type::directory) return false;
+    }
+    return !trouble;
+}
+
+}  // namespace
+
+void sweep_temporary_folders(const fs::path& temporary, const SweepLimits& limits) {
+    std::size_t seen = 0;
+    std::size_t removed = 0;
+    for (const std::string& name : first_names(temporary, limits.bytes_of_list)) {
+        if (++seen > limits.max_folders_seen) return;
+        const fs::path folder = temporary / name;
+        if (!is_ours_and_old(folder, limits.min_age) || claim_on(folder) != ClaimState::free) continue;
+        if (!holds_error_files_only(folder, limits.max_entries_inside)) continue;
+        std::error_code ignored;  // another launcher may be at it
+        fs::remove_all(folder, ignored);
+        if (++removed == limits.max_folders_removed) return;
+    }
+}
+
+}  // namespace ddprun
