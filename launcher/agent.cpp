@@ -12,15 +12,14 @@
 
 #include "launcher/agent_machine.hpp"
 #include "launcher/carrier_interface.hpp"
-#include "launcher/error_file.hpp"
+#include "launcher/end_of_job.hpp"
 #include "launcher/guardian.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/job_ending.hpp"
 #include "launcher/job_identity.hpp"
+#include "launcher/job_terms.hpp"
 #include "launcher/join_status.hpp"
 #include "launcher/output_pump.hpp"
 #include "launcher/round_workers.hpp"
-#include "launcher/survivors.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/control_text.hpp"
@@ -64,7 +63,8 @@ class Agent::Impl {
         if (watcher_ != nullptr)
             watcher_->began(context_.get_executor(),
                             {[this] { return status(); }, [this](int signal) { take_signal(signal); }});
-        client_.emplace(context_.get_executor(), coordinator_endpoint(), hello(),
+        client_.emplace(context_.get_executor(), coordinator_endpoint(),
+                        hello_of(options_, watcher_ != nullptr || !options_.result_file.empty()),
                         Clock::now() + options_.join_timeout, client_events());
         client_->join();
         await_reminder();
@@ -77,35 +77,12 @@ class Agent::Impl {
 
     void host_if_first() {
         if (options_.node_rank != 0) return;
-        RendezvousServerOptions server;
-        server.listen = options_.listen;
-        server.port = options_.master.port;
-        server.coordinator = {.version = DDPRUN_VERSION,
-                              .run_id = options_.run_id,
-                              .job_id = make_job_id(options_.run_id),
-                              .nnodes = options_.nnodes,
-                              .join_timeout = options_.join_timeout,
-                              .restarts = options_.restarts,
-                              .jitter_seed = static_cast<unsigned>(::getpid())};
-        server_.emplace(server, [this] { asio::post(context_, [this] { host_may_leave(); }); });
+        server_.emplace(server_options_of(options_),
+                        [this] { asio::post(context_, [this] { host_may_leave(); }); });
         options_.master.port = server_->port();
     }
 
     Endpoint coordinator_endpoint() const { return server_ ? server_->own_endpoint() : options_.master; }
-
-    Hello hello() const {
-        return {.version = DDPRUN_VERSION,
-                .run_id = options_.run_id,
-                .node_rank = options_.node_rank,
-                .nnodes = options_.nnodes,
-                .local_world_size = static_cast<int>(options_.workers.size()),
-                .role = options_.role,
-                .host = host_name(),
-                .pid = ::getpid(),
-                .wants_rank_ends = watcher_ != nullptr || !options_.result_file.empty(),
-                .command = describe_command(options_.command),
-                .allow_different = options_.allow_different};
-    }
 
     CoordinatorClientEvents client_events() {
         return {.on_message = [this](const ControlMessage& message) { receive(message); },
@@ -278,7 +255,11 @@ class Agent::Impl {
         finish_limit_.cancel();
         reminder_.cancel();
         joined_ = true;
-        name_carrier_interface();
+        if (options_.nnodes > 1) {
+            explain(name_carrier_interface(options_.environment,
+                                           server_ ? round_.reached_at : client_->local_address(),
+                                           local_addresses()));
+        }
         workers_.emplace(context_.get_executor(), runner_, *pump_, options_, round_, host_name(),
                          RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
                                      .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
@@ -287,19 +268,6 @@ class Agent::Impl {
         explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round_);
-    }
-
-    void name_carrier_interface() {
-        if (options_.nnodes == 1) return;
-        const std::string& address = server_ ? round_.reached_at : client_->local_address();
-        const auto interface = carrier_interface(address, local_addresses());
-        if (!interface) return;
-        std::string names;
-        for (const std::string& name : name_interface(options_.environment, *interface))
-            names += (names.empty() ? "" : ", ") + name;
-        if (!names.empty())
-            explain("workers are told to use " + *interface + ", since " + address +
-                    " carries the rendezvous: " + names);
     }
 
     AgentStatus status() const {
@@ -373,60 +341,18 @@ class Agent::Impl {
     void conclude() {
         if (std::exchange(reported_, true)) return;
         for (const std::string& loss : pump_->stop()) console_.say(loss);
-        const JobEnding ending = job_ending();
-        const Verdict verdict = verdict_of(ending);
-        exit_code_ = verdict.exit_code;
-        if (verdict.is_said) console_.say(verdict.message);
-        if (ending.cause && !refusal_) {
-            console_.say(failure_report(report_facts(ending, verdict, options_.entry_name)));
-            write_own_error_file(*ending.cause);
-        }
-        if (watcher_ != nullptr || !options_.result_file.empty()) {
-            JobResult result = job_result(ending, verdict, options_);
-            console_.say(write_result_file(options_.result_file, result));
-            exit_code_ = result.exit_code;
-            if (watcher_ != nullptr) console_.say(watcher_->ended(result));
-        }
-        end_if_free();
-    }
-
-    JobEnding job_ending() const {
         JobEnding ending{.cause = cause_ ? cause_ : own_failure_,
                          .finish = finish_,
                          .refusal = refusal_,
                          .signal = signal_,
                          .joined = joined_,
                          .round = round_,
-                         .rank_ends = rank_ends_,
-                         .survivors = {},
-                         .logs = {},
-                         .host = host_name(),
-                         .start_unix_ms = start_unix_ms_,
-                         .end_unix_ms = unix_time_now_ms(),
-                         .utc_offset = {}};
-        if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
-        if (ending.cause && workers_) ending.logs = workers_->logs_of(*ending.cause);
-        // Without the coordinator's last word this node knows of its own workers only.
-        if (ending.rank_ends.empty() && workers_) ending.rank_ends = workers_->ends();
-        if (finish_) {
-            ending.unknown_nodes = finish_->unknown_nodes;
-            ending.unknown_node_count = finish_->unknown_node_count;
-        } else if (joined_) {
-            ending.unknown_node_count = options_.nnodes - 1;
-        }
-        if (joined_) {
-            for (const Survivor& survivor : find_survivors(round_.job_id))
-                ending.survivors.push_back(to_string(survivor));
-        }
-        return ending;
-    }
-
-    void write_own_error_file(const Failure& cause) {
-        if (options_.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return;
-        const bool ours =
-            workers_ && workers_->failure() != nullptr && workers_->failure()->rank == cause.rank;
-        console_.say(
-            write_root_cause(options_.own_error_file, cause, ours ? workers_->error_file_text() : ""));
+                         .rank_ends = rank_ends_};
+        ending.start_unix_ms = start_unix_ms_;
+        const RoundWorkers* workers = workers_ ? &*workers_ : nullptr;
+        complete_ending(ending, options_, workers);
+        exit_code_ = show_ending(ending, options_, workers, console_, watcher_);
+        end_if_free();
     }
 
     void host_may_leave() {

@@ -13,17 +13,21 @@ std::optional<std::string> carrier_interface(const std::string& address,
     return std::nullopt;
 }
 
-std::vector<std::string> name_interface(Environment& environment, const std::string& interface) {
+std::string name_carrier_interface(Environment& environment, const std::string& address,
+                                   const std::vector<LocalAddress>& own) {
+    const auto interface = carrier_interface(address, own);
+    if (!interface) return {};
     // NCCL takes a name for the beginning of one unless "=" is in front.
     const std::array<std::pair<std::string, std::string>, 3> wanted{
-        {{"GLOO_SOCKET_IFNAME", interface},
-         {"NCCL_SOCKET_IFNAME", "=" + interface},
-         {"TP_SOCKET_IFNAME", interface}}};
-    std::vector<std::string> set;
+        {{"GLOO_SOCKET_IFNAME", *interface},
+         {"NCCL_SOCKET_IFNAME", "=" + *interface},
+         {"TP_SOCKET_IFNAME", *interface}}};
+    std::string names;
     for (const auto& [name, value] : wanted) {
-        if (environment.emplace(name, value).second) set.push_back(name);
+        if (environment.emplace(name, value).second) names += (names.empty() ? "" : ", ") + name;
     }
-    return set;
+    if (names.empty()) return {};
+    return "workers are told to use " + *interface + ", since " + address + " carries the rendezvous: " + names;
 }
 
 }  // namespace ddprun

@@ -18,7 +18,9 @@ namespace ddprun {
 // and for an address that is not ours.
 std::optional<std::string> carrier_interface(const std::string& address, const std::vector<LocalAddress>& own);
 
-// Names it to Gloo, NCCL and TensorPipe, unless the user has chosen. Returns the variables that were set.
-std::vector<std::string> name_interface(Environment& environment, const std::string& interface);
+// Names it to Gloo, NCCL and TensorPipe, unless the user has chosen. Returns what was done, in words; empty if
+// nothing was.
+std::string name_carrier_interface(Environment& environment, const std::string& address,
+                                   const std::vector<LocalAddress>& own);
 
 }  // namespace ddprun
