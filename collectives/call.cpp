@@ -58,6 +58,8 @@ std::string describe(const Call& call) {
     if (is_reduction(call.operation)) text += std::string(name_of(call.reduce)) + ", ";
     if (call.operation != Operation::barrier && call.operation != Operation::split) {
         text += std::to_string(call.count) + ' ' + std::string(name_of(call.type));
+        if (call.compression != Compression::none)
+            text += " sent as " + std::string(name_of(call.compression));
     }
     const bool arrives = call.operation == Operation::reduce || call.operation == Operation::gather ||
                          call.operation == Operation::send;

@@ -29,6 +29,7 @@ struct Call {
     std::uint64_t count = 0;  // elements, as the caller gave them; of a group its members
     // Collectives count from 1; the others carry that of the collective before them.
     std::uint64_t sequence = 0;
+    Compression compression = Compression::none;
 
     bool operator==(const Call&) const = default;
 };
@@ -36,7 +37,8 @@ struct Call {
 // The call as its messages carry it: what sender and receiver must have in common, which for recv is a send.
 Call on_wire(const Call& call) noexcept;
 
-// `all_reduce(sum, 1000 f32) as call 7`, `gather(5 u8 to rank 2) as call 1`, `send(10 f32)`, `group of 3`.
+// `all_reduce(sum, 1000 f32) as call 7`, `all_reduce(avg, 9 f32 sent as bf16) as call 8`, `gather(5 u8 to
+// rank 2) as call 1`, `send(10 f32)`, `group of 3`.
 std::string describe(const Call& call);
 
 }  // namespace ddprun

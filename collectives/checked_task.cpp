@@ -53,6 +53,7 @@ class Checker {
         if (request_.operation == Operation::barrier) return;
         require_type();
         if (is_reduction(request_.operation)) require_reduction();
+        require_compression();
         if (has_root(request_.operation)) require_rank("root");
         if (is_point_to_point(request_.operation)) require_peer();
         const bool in = counts(shape_.in);
@@ -90,6 +91,18 @@ class Checker {
         if (!is_known(op)) refuse("unknown ReduceOp " + std::to_string(static_cast<int>(op)));
         if (is_defined(op, request_.type)) return;
         refuse(std::string(name_of(op)) + " is not defined for " + std::string(name_of(request_.type)));
+    }
+
+    void require_compression() const {
+        const Compression compression = request_.compression;
+        if (compression == Compression::none) return;
+        if (!is_known(compression)) {
+            refuse("unknown Compression " + std::to_string(static_cast<int>(compression)));
+        }
+        if (request_.operation != Operation::all_reduce) refuse("only all_reduce compresses");
+        if (is_defined(compression, request_.type)) return;
+        refuse(std::string(name_of(request_.type)) + " cannot travel as " +
+               std::string(name_of(compression)));
     }
 
     void require_rank(const char* name) const {
@@ -204,7 +217,8 @@ Task checked_task(const OperationRequest& request, int rank, int world_size) {
     const Operation operation = request.operation;
     const bool named = has_root(operation) || is_point_to_point(operation);
     const ReduceOp reduce = is_reduction(operation) ? request.reduction.op : ReduceOp::sum;
-    const Call call{operation, request.type, reduce, named ? request.peer : -1, request.count};
+    const Call call{operation,      request.type,       reduce, named ? request.peer : -1, request.count,
+                    /*sequence=*/0, request.compression};
     return {call, request.in, request.out, request.reduction.scalar};
 }
 

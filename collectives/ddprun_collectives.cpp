@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <new>
@@ -36,8 +38,13 @@ static_assert(DDPRUN_BXOR == static_cast<int>(ReduceOp::bxor) &&
 static_assert(DDPRUN_ALL_TO_ALL == static_cast<int>(Operation::all_to_all) &&
               DDPRUN_RECV == static_cast<int>(Operation::recv));
 
+static_assert(DDPRUN_AS_BF16 == static_cast<int>(Compression::bf16) &&
+              DDPRUN_AS_F16 == static_cast<int>(Compression::f16));
+
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
+// What callers have that were compiled before ddprun_request had its first addition.
+constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 
 struct LastError {
     std::string text;
@@ -106,28 +113,34 @@ Enum enumerator(int number, const char* name) {
 
 DataType type_of(int type) { return enumerator<DataType>(type, "type"); }
 
+Compression compression_of(int compression) { return enumerator<Compression>(compression, "compression"); }
+
 Reduction reduction_of(int op, double scalar) {
     Reduction reduction(enumerator<ReduceOp>(op, "reduction"));
     if (reduction.op == ReduceOp::premul_sum) reduction.scalar = scalar;
     return reduction;
 }
 
-// Of a struct that begins with its size.
+// A struct that begins with its size, of which the caller's header may have had the members of `first_size`
+// bytes only: the others are 0.
 template <class Struct>
-void require_known_members(const Struct& given, const std::string& name) {
-    if (given.size < sizeof(Struct) || given.size > kMaxStructSize) {
+Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
+    if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize) {
         refuse(name + "::size is " + std::to_string(given.size) + ", not sizeof(" + name + ')');
     }
     // From a newer header; members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
-    if (std::any_of(bytes + sizeof(given), bytes + given.size,
-                    [](unsigned char byte) { return byte != 0; })) {
+    const std::size_t known = std::min(given.size, sizeof(given));
+    if (std::any_of(bytes + known, bytes + given.size, [](unsigned char byte) { return byte != 0; })) {
         refuse(name + " has members set that this version of the library does not know");
     }
+    Struct members{};
+    std::memcpy(&members, &given, known);
+    return members;
 }
 
-OperationRequest request_of(const ddprun_request& request) {
-    require_known_members(request, "ddprun_request");
+OperationRequest request_of(const ddprun_request& given) {
+    const ddprun_request request = known_members(given, kFirstRequestSize, "ddprun_request");
     OperationRequest result;
     result.operation = enumerator<Operation>(request.operation, "operation");
     result.in = request.in;
@@ -137,6 +150,8 @@ OperationRequest request_of(const ddprun_request& request) {
     result.type = type_of(request.type);
     result.reduction = reduction_of(request.op, request.scalar);
     result.peer = request.peer;
+    // What the operation does not have is ignored.
+    if (result.operation == Operation::all_reduce) result.compression = compression_of(request.compression);
     return result;
 }
 
@@ -168,16 +183,16 @@ BackendChoice backend_of(int backend) {
 CommunicatorOptions options_of(const ddprun_options* options) {
     CommunicatorOptions result;
     if (options == nullptr) return result;
-    require_known_members(*options, "ddprun_options");
+    const ddprun_options known = known_members(*options, sizeof(ddprun_options), "ddprun_options");
     const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& limit) {
         if (milliseconds != 0) limit = std::chrono::milliseconds(milliseconds);
     };
-    take(options->operation_timeout_ms, result.operation_timeout);
-    take(options->join_timeout_ms, result.join_timeout);
-    take(options->leave_timeout_ms, result.leave_timeout);
-    take(options->notice_after_ms, result.notice_after);
-    result.backend = backend_of(options->backend);
-    result.device = options->device;
+    take(known.operation_timeout_ms, result.operation_timeout);
+    take(known.join_timeout_ms, result.join_timeout);
+    take(known.leave_timeout_ms, result.leave_timeout);
+    take(known.notice_after_ms, result.notice_after);
+    result.backend = backend_of(known.backend);
+    result.device = known.device;
     return result;
 }
 
@@ -255,8 +270,15 @@ int ddprun_local_world_size(const ddprun_communicator* comm) {
 
 int ddprun_all_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
                       double scalar) {
-    return guarded(
-        [&] { checked(comm).all_reduce(in, out, count, type_of(type), reduction_of(op, scalar)); });
+    return ddprun_all_reduce_compressed(comm, in, out, count, type, op, scalar, DDPRUN_AS_IT_IS);
+}
+
+int ddprun_all_reduce_compressed(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
+                                 int op, double scalar, int compression) {
+    return guarded([&] {
+        checked(comm).all_reduce(in, out, count, type_of(type), reduction_of(op, scalar),
+                                 compression_of(compression));
+    });
 }
 
 int ddprun_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,

@@ -10,8 +10,8 @@
 // DDPRUN_… code, 0 for success; no C++ exception leaves the library. Link with the C++ linker, or add
 // -lstdc++ -lm.
 //
-// Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options
-// grows at its end only (see `size`).
+// Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options and
+// ddprun_request grow at their end only (see `size`).
 #pragma once
 
 #include <stddef.h>
@@ -64,6 +64,9 @@ enum {
     DDPRUN_BXOR = 8
 };
 
+// As what an all_reduce of f32 travels between hosts; see Compression in types.hpp.
+enum { DDPRUN_AS_IT_IS = 0, DDPRUN_AS_F16 = 1, DDPRUN_AS_BF16 = 2 };
+
 // Operations, for ddprun_start.
 enum {
     DDPRUN_ALL_REDUCE = 1,
@@ -81,7 +84,7 @@ enum {
 
 // An operation with its arguments, those of the function of its name; what it does not have is ignored.
 typedef struct ddprun_request {
-    size_t size;  // sizeof(ddprun_request)
+    size_t size;  // sizeof(ddprun_request), so that a newer library knows which members the caller has
     int operation;
     int type;
     int op;
@@ -90,11 +93,12 @@ typedef struct ddprun_request {
     void* out;  // of broadcast the data
     size_t count;
     double scalar;
-    void* stream;  // a cudaStream_t, with NCCL only; see Communicator::async()
+    void* stream;     // a cudaStream_t, with NCCL only; see Communicator::async()
+    int compression;  // of all_reduce
 } ddprun_request;
 
 #define DDPRUN_REQUEST_INIT \
-    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL }
+    { sizeof(ddprun_request), 0, 0, 0, -1, NULL, NULL, 0, 0, NULL, DDPRUN_AS_IT_IS }
 
 // A send or a receive of a group; see Group in group.hpp. Never grows.
 typedef struct ddprun_transfer {
@@ -153,6 +157,9 @@ int ddprun_local_world_size(const ddprun_communicator* comm);
 
 int ddprun_all_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
                       double scalar);
+// The same, but what travels between hosts has half the bytes.
+int ddprun_all_reduce_compressed(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,
+                                 int op, double scalar, int compression);
 int ddprun_reduce(ddprun_communicator* comm, const void* in, void* out, size_t count, int type, int op,
                   double scalar, int root);
 int ddprun_reduce_scatter(ddprun_communicator* comm, const void* in, void* out, size_t count, int type,

@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint32_t kHelloMagic = 0x43504444;   // "DDPC"
 constexpr std::uint32_t kHeaderMagic = 0x4d504444;  // "DDPM"
-constexpr std::uint16_t kVersion = 2;
+constexpr std::uint16_t kVersion = 3;
 
 template <class T>
 void put(std::span<std::byte> bytes, std::size_t offset, T value) {
@@ -89,6 +89,7 @@ std::array<std::byte, kHeaderSize> encode_header(const Call& call) {
     put(bytes, 4, static_cast<std::uint8_t>(wire.operation));
     put(bytes, 5, static_cast<std::uint8_t>(wire.type));
     put(bytes, 6, static_cast<std::uint8_t>(wire.reduce));
+    put(bytes, 7, static_cast<std::uint8_t>(wire.compression));
     put(bytes, 8, wire.count);
     put(bytes, 16, wire.sequence);
     put(bytes, 24, wire.root);
@@ -100,11 +101,12 @@ std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes)
     call.operation = static_cast<Operation>(take<std::uint8_t>(bytes, 4));
     call.type = static_cast<DataType>(take<std::uint8_t>(bytes, 5));
     call.reduce = static_cast<ReduceOp>(take<std::uint8_t>(bytes, 6));
+    call.compression = static_cast<Compression>(take<std::uint8_t>(bytes, 7));
     call.count = take<std::uint64_t>(bytes, 8);
     call.sequence = take<std::uint64_t>(bytes, 16);
     call.root = take<std::int32_t>(bytes, 24);
     if (take<std::uint32_t>(bytes, 0) != kHeaderMagic || !is_known(call.operation) || !is_known(call.type) ||
-        !is_known(call.reduce)) {
+        !is_known(call.reduce) || !is_known(call.compression)) {
         return std::nullopt;
     }
     return call;

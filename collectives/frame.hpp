@@ -7,7 +7,8 @@
 //              belongs to this job)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
 //   Header   32 bytes, then the payload, on data connections, which carry one direction, dialer to listener:
-//              u32 magic, u8 operation, u8 type, u8 reduce, u8 0, u64 count, u64 sequence, i32 root, u32 0
+//              u32 magic, u8 operation, u8 type, u8 reduce, u8 compression, u64 count, u64 sequence, i32
+//              root, u32 0
 #pragma once
 
 #include <array>

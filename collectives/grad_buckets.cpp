@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <type_traits>
-
-#include "collectives/reduce.hpp"
 
 namespace ddprun {
 namespace {
@@ -20,14 +17,10 @@ template <class T>
 BucketPlan plan_for(std::span<const std::size_t> sizes, const GradBucketsOptions& options) {
     if (options.first_bucket_bytes == 0) refuse_gradients("first_bucket_bytes is 0");
     if (options.bucket_bytes == 0) refuse_gradients("bucket_bytes is 0");
-    if (options.compression != GradCompression::none && !std::is_same_v<T, float>)
+    if (!is_defined(options.compression, data_type_of<T>()))
         refuse_gradients("only gradients of float can be compressed");
     const auto elements = [](std::size_t bytes) { return (bytes + sizeof(T) - 1) / sizeof(T); };
     return plan_buckets(sizes, elements(options.first_bucket_bytes), elements(options.bucket_bytes));
-}
-
-DataType type_of(GradCompression compression) {
-    return compression == GradCompression::f16 ? DataType::f16 : DataType::bf16;
 }
 
 }  // namespace
@@ -40,9 +33,6 @@ GradBuckets<T>::GradBuckets(Communicator& communicator, std::span<const std::siz
       plan_(plan_for<T>(sizes, options)),
       turns_(plan_),
       gradients_(communicator.allocate<T>(plan_.elements())),
-      compressed_(options.compression == GradCompression::none
-                      ? SharedBuffer<Float16>()
-                      : communicator.allocate<Float16>(plan_.elements())),
       works_(plan_.buckets.size()) {}
 
 template <class T>
@@ -81,27 +71,8 @@ void GradBuckets<T>::start(std::size_t bucket) {
     const BucketPlan::Bucket& range = plan_.buckets[bucket];
     const ReduceOp op = options_.average ? ReduceOp::avg : ReduceOp::sum;
     T* data = gradients_.data() + range.offset;
-    if constexpr (std::is_same_v<T, float>) {
-        if (options_.compression != GradCompression::none) {
-            const DataType type = type_of(options_.compression);
-            Float16* small = compressed_.data() + range.offset;
-            narrow(type, small, data, range.size);
-            works_[bucket] = communicator_.async().all_reduce(small, small, range.size, type, op);
-            return;
-        }
-    }
-    works_[bucket] = communicator_.async().all_reduce(data, data, range.size, data_type_of<T>(), op);
-}
-
-template <class T>
-void GradBuckets<T>::finish(std::size_t bucket) {
-    works_[bucket].wait();
-    if constexpr (std::is_same_v<T, float>) {
-        if (options_.compression == GradCompression::none) return;
-        const BucketPlan::Bucket& range = plan_.buckets[bucket];
-        widen(type_of(options_.compression), gradients_.data() + range.offset,
-              compressed_.data() + range.offset, range.size);
-    }
+    works_[bucket] =
+        communicator_.async().all_reduce(data, data, range.size, data_type_of<T>(), op, options_.compression);
 }
 
 template <class T>
@@ -112,7 +83,7 @@ void GradBuckets<T>::wait_all() {
             names += ' ' + std::to_string(parameter);
         refuse_gradients("wait_all while gradients are not ready, among them of parameter" + names);
     }
-    for (std::size_t bucket = 0; bucket < buckets(); ++bucket) finish(bucket);
+    for (std::size_t bucket = 0; bucket < buckets(); ++bucket) works_[bucket].wait();
     turns_.reset();
 }
 

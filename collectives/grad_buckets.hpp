@@ -30,15 +30,15 @@
 
 namespace ddprun {
 
-// What travels between ranks; half the bytes of f32. The sum over the ranks is made in f32 and rounded once.
-enum class GradCompression { none, f16, bf16 };
+// Its name where it concerns gradients.
+using GradCompression = Compression;
 
 struct GradBucketsOptions {
     // A bucket is closed when it has that many bytes of gradients.
     std::size_t first_bucket_bytes = std::size_t{1} << 20;
     std::size_t bucket_bytes = std::size_t{25} << 20;
-    GradCompression compression = GradCompression::none;  // of float only
-    bool average = true;                                  // else the sum
+    Compression compression = Compression::none;  // of what travels between hosts; of float only
+    bool average = true;                          // else the sum
 };
 
 // T is float or double.
@@ -69,15 +69,13 @@ class GradBuckets {
 
   private:
     void start(std::size_t bucket);
-    void finish(std::size_t bucket);
 
     Communicator& communicator_;
     GradBucketsOptions options_;
     BucketPlan plan_;
     BucketTurns turns_;
     SharedBuffer<T> gradients_;
-    SharedBuffer<Float16> compressed_;  // or bf16
-    std::vector<Work> works_;           // by bucket
+    std::vector<Work> works_;  // by bucket
 };
 
 extern template class GradBuckets<float>;

@@ -111,7 +111,7 @@ void HostsBackend::all_reduce_whole(const Task& task, const PeerMesh::Operation&
     std::byte* partial = partials_.data();
     reduce_partial(kind, channel_.world_size(), partial, count,
                    [&](int place) { return channel_.slot(place); });
-    across_.all_reduce(partial, partial, count, kind.carried, kind.op, operation);
+    across_.all_reduce(partial, partial, count, kind.across, operation);
     finish_partial(kind, output_of(task), partial, count);
 }
 
@@ -138,13 +138,12 @@ void HostsBackend::all_reduce(const Task& task, const PeerMesh::Operation& opera
     };
     const auto start = [&](std::size_t chunk) {
         slices(chunk);
-        across_.start_all_reduce(partial(chunk), partial(chunk), own_slice().size / element, kind.carried,
-                                 kind.op, operation);
+        across_.start_all_reduce(partial(chunk), partial(chunk), own_slice().size / element, kind.across,
+                                 operation);
     };
     reduce(0);
     if (chunks == 1) {
-        across_.all_reduce(partial(0), partial(0), own_slice().size / element, kind.carried, kind.op,
-                           operation);
+        across_.all_reduce(partial(0), partial(0), own_slice().size / element, kind.across, operation);
         hand_round(0);
         return rounds.finish();
     }

@@ -72,6 +72,7 @@ std::string payload_of(std::int32_t rank, std::uint32_t number, const Call& call
     put(payload, call.operation);
     put(payload, call.type);
     put(payload, call.reduce);
+    put(payload, call.compression);
     put(payload, call.root);
     put(payload, call.count);
     put(payload, call.sequence);
@@ -107,10 +108,12 @@ std::optional<Notice> read_call(std::string_view payload) {
     call.operation = cursor.take<Operation>();
     call.type = cursor.take<DataType>();
     call.reduce = cursor.take<ReduceOp>();
+    call.compression = cursor.take<Compression>();
     call.root = cursor.take<std::int32_t>();
     call.count = cursor.take<std::uint64_t>();
     call.sequence = cursor.take<std::uint64_t>();
-    const bool known = is_known(call.operation) && is_known(call.type) && is_known(call.reduce);
+    const bool known = is_known(call.operation) && is_known(call.type) && is_known(call.reduce) &&
+                       is_known(call.compression);
     if (!cursor.complete() || !known) return std::nullopt;
     return NoticeOfCall{rank, number, call};
 }

@@ -70,6 +70,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     if (!nccl_op(task.call.reduce)) {
         refuse(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
     }
+    if (task.call.compression != Compression::none) refuse(task.call, "NCCL does not compress");
     const auto now = NcclWork::Clock::now();
     const auto make_work = [&](const Task& whose) {
         return std::make_shared<NcclWork>(events_, watch_.over(), whose, now,

@@ -50,6 +50,7 @@ struct OperationRequest {
     int peer = -1;                        // the root, where there is one; the other rank of send and recv
     // Where both buffers count on this rank, they must be as `count` says. Nothing: the caller vouches.
     std::optional<BufferSizes> sizes = std::nullopt;
+    Compression compression = Compression::none;  // of all_reduce
 };
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 
 #include "collectives/call.hpp"
 #include "collectives/reduce.hpp"
+#include "collectives/wire_kind.hpp"
 
 namespace ddprun {
 
@@ -17,6 +18,7 @@ struct PartialKind {
     DataType carried;  // f32 for what is rounded at the end
     ReduceOp op;       // sum for avg
     int averaged = 0;  // what sums are divided by at the end; 0: nothing
+    WireKind across;   // as what those of one host travel to the others
 };
 
 PartialKind partial_kind(const Call& call, int world_size);

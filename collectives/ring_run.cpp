@@ -1,6 +1,7 @@
 #include "collectives/ring_run.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "collectives/reduce.hpp"
 #include "collectives/transfer.hpp"
@@ -31,8 +32,9 @@ RingChunk RingRun::chunk(int number) const {
     const std::size_t first = std::min(whole.count, static_cast<std::size_t>(plan_.lane) * plan_.stride);
     const std::size_t count = std::min(plan_.stride, whole.count - first);
     if (count == 0) return {};
-    const std::size_t offset = first * size_of(plan_.type);
-    return {whole.own + offset, whole.kept + offset, count};
+    const std::size_t offset = first * size_of(plan_.kind.type);
+    std::byte* kept = whole.kept + first * size_of(plan_.kind.wire);
+    return {whole.own + offset, kept, count, plan_.kind.compressed() ? whole.out + offset : nullptr};
 }
 
 bool RingRun::received() const {
@@ -85,7 +87,7 @@ bool RingRun::pull() {
     }
     if (!had_header && reader_->header_done())
         require_same_call(mesh_, *reader_, operation_.call, operation_);
-    if (in_.step < plan_.schedule.steps()) reduce_arrived(chunk(plan_.schedule.receives(in_.step)));
+    if (in_.step < plan_.schedule.steps()) use_arrived(chunk(plan_.schedule.receives(in_.step)));
     skip_finished();
     return moved;
 }
@@ -99,22 +101,37 @@ std::size_t RingRun::receive(const RingChunk& current, std::size_t limit) {
     return reader_->read(plan_.segment.data() + offset, std::min(open, kRingSegment - offset));
 }
 
-void RingRun::reduce_arrived(const RingChunk& current) {
-    if (!plan_.schedule.reduces(in_.step)) {
+void RingRun::use_arrived(const RingChunk& current) {
+    const bool reduces = plan_.schedule.reduces(in_.step);
+    if (!reduces && !plan_.kind.compressed()) {
         reduced_ = in_.done;
         return;
     }
-    const std::size_t element = size_of(plan_.type);
+    const std::size_t element = size_of(plan_.kind.wire);
     const std::size_t whole = in_.done / element * element;
     if (whole == reduced_) return;
     const std::size_t count = (whole - reduced_) / element;
-    std::byte* kept = current.kept + reduced_;
-    combine(plan_.op, plan_.type, kept, plan_.segment.data() + reduced_ % kRingSegment,
-            current.own + reduced_, count);
-    if (plan_.op == ReduceOp::avg && plan_.schedule.completes(in_.step)) {
-        finish_average(plan_.type, kept, count, plan_.averaged);
-    }
+    if (reduces) reduce(current, count);
+    if (plan_.kind.compressed() && (!reduces || plan_.schedule.completes(in_.step))) expand(current, count);
     reduced_ = whole;
+}
+
+void RingRun::reduce(const RingChunk& current, std::size_t count) {
+    const WireKind& kind = plan_.kind;
+    std::byte* kept = current.kept + reduced_;
+    const std::byte* received = plan_.segment.data() + reduced_ % kRingSegment;
+    const std::byte* own = current.own + reduced_ / size_of(kind.wire) * size_of(kind.type);
+    if (kind.compressed()) return combine_compressed(kind, kept, received, own, count);
+    combine(kind.op, kind.type, kept, received, own, count);
+    if (kind.op == ReduceOp::avg && plan_.schedule.completes(in_.step)) {
+        finish_average(kind.type, kept, count, plan_.averaged);
+    }
+}
+
+void RingRun::expand(const RingChunk& current, std::size_t count) {
+    const std::array<const void*, 1> kept{current.kept + reduced_};
+    std::byte* out = current.out + reduced_ / size_of(plan_.kind.wire) * size_of(plan_.kind.type);
+    combine_expanded(plan_.kind, out, kept, count);
 }
 
 bool RingRun::push() {
@@ -124,7 +141,8 @@ bool RingRun::push() {
         return writer_.moved();
     }
     const RingChunk current = chunk(plan_.schedule.sends(out_.step));
-    const std::byte* source = out_.step == 0 ? current.own : current.kept;
+    const bool is_own = out_.step == 0 && !plan_.kind.compressed();
+    const std::byte* source = is_own ? current.own : current.kept;
     const std::size_t open = sendable(bytes_of(current)) - out_.done;
     out_.done += writer_.write(source + out_.done, std::min(open, kMaxMove));
     const bool moved = writer_.moved();

@@ -14,7 +14,7 @@
 #include "collectives/flow.hpp"
 #include "collectives/message.hpp"
 #include "collectives/ring_schedule.hpp"
-#include "collectives/types.hpp"
+#include "collectives/wire_kind.hpp"
 
 namespace ddprun {
 
@@ -25,15 +25,17 @@ inline constexpr std::size_t kRingSegment = kMaxMove;
 // Where one chunk lives on this rank.
 struct RingChunk {
     const std::byte* own =
-        nullptr;                // this rank's values: what it sends first, or combines with what it receives
-    std::byte* kept = nullptr;  // where the chunk is put when received; may be `own`
-    std::size_t count = 0;      // elements
+        nullptr;  // this rank's values: what it sends first, or combines with what it receives
+    // Where the chunk is put when received, as it travels; may be `own`. Of compressed elements the chunk
+    // that is sent first is there from the beginning.
+    std::byte* kept = nullptr;
+    std::size_t count = 0;     // elements
+    std::byte* out = nullptr;  // of compressed elements the results; may be `own`
 };
 
 struct RingPlan {
     RingSchedule schedule;
-    DataType type;
-    ReduceOp op;
+    WireKind kind;                      // compressed in an all_reduce only
     std::span<const RingChunk> chunks;  // by number
     std::span<std::byte> segment;       // kRingSegment bytes to receive into
     int left = 0;                       // ranks of the mesh
@@ -64,7 +66,11 @@ class RingRun final : public Flow {
     bool pull();
     bool push();
     std::size_t receive(const RingChunk& chunk, std::size_t limit);
-    void reduce_arrived(const RingChunk& chunk);
+    void use_arrived(const RingChunk& chunk);
+    // Combines `count` elements that have come with this rank's own.
+    void reduce(const RingChunk& chunk, std::size_t count);
+    // The results of `count` compressed elements, from the first that was not yet ready.
+    void expand(const RingChunk& chunk, std::size_t count);
     // How many bytes of the chunk of the step can be received, or sent, as far as the other direction allows.
     std::size_t receivable(std::size_t size) const;
     std::size_t sendable(std::size_t size) const;
@@ -74,7 +80,7 @@ class RingRun final : public Flow {
     bool can_send() const;
     // This lane's part of a chunk.
     RingChunk chunk(int number) const;
-    std::size_t bytes_of(const RingChunk& chunk) const { return chunk.count * size_of(plan_.type); }
+    std::size_t bytes_of(const RingChunk& chunk) const { return chunk.count * size_of(plan_.kind.wire); }
     void skip_finished();
 
     PeerMesh& mesh_;

@@ -18,6 +18,7 @@ std::uint64_t mix(std::uint64_t x) {
 std::uint64_t kinds_of(const Call& call) {
     return static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.type) << 8 |
            static_cast<std::uint64_t>(call.reduce) << 16 |
+           static_cast<std::uint64_t>(call.compression) << 24 |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
 }
 
@@ -78,6 +79,7 @@ void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
         found.operation = static_cast<Operation>(kinds & 0xff);
         found.type = static_cast<DataType>(kinds >> 8 & 0xff);
         found.reduce = static_cast<ReduceOp>(kinds >> 16 & 0xff);
+        found.compression = static_cast<Compression>(kinds >> 24 & 0xff);
         found.root = static_cast<std::int32_t>(kinds >> 32);
         found.count = record.count.load(std::memory_order_relaxed);
         found.sequence = record.sequence.load(std::memory_order_relaxed);

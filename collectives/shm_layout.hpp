@@ -55,7 +55,7 @@ struct alignas(kShmLine) ShmFlag {
 
 // The announced call in full; read only when fingerprints differ.
 struct alignas(kShmLine) ShmCallRecord {
-    std::atomic<std::uint64_t> kinds;  // operation, type, reduction, root
+    std::atomic<std::uint64_t> kinds;  // operation, type, reduction, compression, root
     std::atomic<std::uint64_t> count;
     std::atomic<std::uint64_t> sequence;
 };

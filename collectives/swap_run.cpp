@@ -51,19 +51,22 @@ bool SwapRun::push() {
 }
 
 void SwapRun::reduce_arrived() {
-    const std::size_t element = size_of(plan_.type);
+    const WireKind& kind = plan_.kind;
+    const std::size_t element = size_of(kind.wire);
     const std::size_t whole = std::min(came_, sent_) / element * element;
     if (whole <= reduced_) return;
     const std::size_t count = (whole - reduced_) / element;
-    std::byte* out = plan_.out + reduced_;
+    std::byte* out = plan_.out + reduced_ / element * size_of(kind.type);
     const std::byte* theirs = plan_.segment.data() + reduced_ % kRingSegment;
     const std::byte* own = plan_.own + reduced_;
     const std::array<const void*, 2> operands{plan_.first ? own : theirs, plan_.first ? theirs : own};
-    if (carries_f32(plan_.op, plan_.type)) {
-        combine_all(plan_.op, plan_.type, out, operands, count);
+    if (kind.compressed()) {
+        combine_expanded(kind, out, operands, count);
+    } else if (carries_f32(kind.op, kind.type)) {
+        combine_all(kind.op, kind.type, out, operands, count);
     } else {
-        combine(plan_.op, plan_.type, out, operands[0], operands[1], count);
-        if (plan_.op == ReduceOp::avg) finish_average(plan_.type, out, count, 2);
+        combine(kind.op, kind.type, out, operands[0], operands[1], count);
+        if (kind.op == ReduceOp::avg) finish_average(kind.type, out, count, 2);
     }
     reduced_ = whole;
 }

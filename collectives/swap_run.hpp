@@ -2,7 +2,8 @@
 // One lane's part.
 //
 // No byte waits for another rank's work, as in a ring. Both combine in the same order, so results are bitwise
-// equal. f16 and bf16 travel as they are and are rounded once, since there is only one addition.
+// equal. f16 and bf16 travel as they are and are rounded once, since there is only one addition; compressed
+// elements are rounded once before they travel.
 #pragma once
 
 #include <optional>
@@ -11,19 +12,18 @@
 #include "collectives/flow.hpp"
 #include "collectives/message.hpp"
 #include "collectives/ring_run.hpp"
-#include "collectives/types.hpp"
+#include "collectives/wire_kind.hpp"
 
 namespace ddprun {
 
 struct SwapPlan {
-    DataType type;
-    ReduceOp op;
-    const std::byte* own = nullptr;
-    std::byte* out = nullptr;      // may be `own`
-    std::size_t count = 0;         // elements, of this lane
-    std::span<std::byte> segment;  // kRingSegment bytes to receive into
-    int peer = 0;                  // a rank of the mesh
-    bool first = true;             // this rank's values are the first operand
+    WireKind kind;
+    const std::byte* own = nullptr;  // as it travels
+    std::byte* out = nullptr;        // may be `own`, unless they are compressed
+    std::size_t count = 0;           // elements, of this lane
+    std::span<std::byte> segment;    // kRingSegment bytes to receive into
+    int peer = 0;                    // a rank of the mesh
+    bool first = true;               // this rank's values are the first operand
     int lane = 0;
 };
 
@@ -40,7 +40,7 @@ class SwapRun final : public Flow {
     bool pull();
     bool push();
     void reduce_arrived();
-    std::size_t size() const { return plan_.count * size_of(plan_.type); }
+    std::size_t size() const { return plan_.count * size_of(plan_.kind.wire); }
     // How far may be received: what is not yet reduced must fit into the segment.
     std::size_t receivable() const;
     bool received() const { return reader_ && reader_->header_done() && reduced_ == size(); }

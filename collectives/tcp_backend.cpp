@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collectives/exchange_schedule.hpp"
+#include "collectives/partial.hpp"
 #include "collectives/reduce.hpp"
 #include "collectives/transfer.hpp"
 #include "collectives/tree_schedule.hpp"
@@ -70,7 +71,18 @@ void TcpBackend::run(const Task& task) {
 
 void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
-    group_.all_reduce(input_of(task), output_of(task), call.count, call.type, call.reduce, operation);
+    const PartialKind kind = partial_kind(call, world_size());
+    if (!kind.across.compressed()) {
+        return group_.all_reduce(input_of(task), output_of(task), call.count,
+                                 as_it_is(call.type, call.reduce), operation);
+    }
+    if (kind.carried == kind.type) {
+        return group_.all_reduce(input_of(task), output_of(task), call.count, kind.across, operation);
+    }
+    make_room(partial_, call.count * sizeof(float), mesh_, operation);
+    widen(call.type, reinterpret_cast<float*>(partial_.data()), task.in, call.count);
+    group_.all_reduce(partial_.data(), partial_.data(), call.count, kind.across, operation);
+    finish_partial(kind, output_of(task), partial_.data(), call.count);
 }
 
 void TcpBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {

@@ -34,34 +34,48 @@ void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh
 TcpGroup::TcpGroup(PeerMesh& mesh, RankGroup ranks)
     : mesh_(mesh), ranks_(std::move(ranks)), chunks_(static_cast<std::size_t>(ranks_.size())) {}
 
-void TcpGroup::all_reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
+void TcpGroup::all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                           const Operation& operation) {
-    const std::size_t bytes = count * size_of(type);
+    const std::size_t bytes = count * size_of(kind.wire);
     if (is_small(bytes)) {
-        disseminate(in, bytes, operation);
+        disseminate(as_sent(in, count, {0, count}, kind, operation), bytes, operation);
         inputs_.clear();
         for (int i = 0; i < size(); ++i) inputs_.push_back(block_of(i, bytes));
-        return combine_all(op, type, out, inputs_, count);
+        if (kind.compressed()) return combine_expanded(kind, out, inputs_, count);
+        return combine_all(kind.op, kind.type, out, inputs_, count);
     }
-    if (carries_f32(op, type) && size() > 2) {
+    if (!kind.compressed() && carries_f32(kind.op, kind.type) && size() > 2) {
         const std::vector<Range> ranges = even_ranges(count);
-        const std::size_t own = ranges[static_cast<std::size_t>(index())].begin * size_of(type);
-        reduce_scatter_as_f32(in, out + own, ranges, type, op, operation);
-        return gather_ranges(out, ranges, type, operation);
+        const std::size_t own = ranges[static_cast<std::size_t>(index())].begin * size_of(kind.type);
+        reduce_scatter_as_f32(in, out + own, ranges, kind.type, kind.op, operation);
+        return gather_ranges(out, ranges, kind.type, operation);
     }
-    start_all_reduce(in, out, count, type, op, operation);
+    start_all_reduce(in, out, count, kind, operation);
     finish(operation);
 }
 
-void TcpGroup::start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type,
-                                ReduceOp op, const Operation& operation) {
-    if (size() == 2) return start_swap(in, out, count, type, op, operation);
+void TcpGroup::start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
+                                const Operation& operation) {
+    if (size() == 2) return start_swap(in, out, count, kind, operation);
+    // In a ring a rank sends its own chunk first, and what it has received after that.
+    as_sent(in, count, chunk_range(count, size(), index()), kind, operation);
+    std::byte* kept = kind.compressed() ? travelling_.data() : out;
     for (int i = 0; i < size(); ++i) {
         const Range range = chunk_range(count, size(), i);
-        const std::size_t offset = range.begin * size_of(type);
-        chunks_[static_cast<std::size_t>(i)] = {in + offset, out + offset, range.size};
+        const std::size_t offset = range.begin * size_of(kind.type);
+        chunks_[static_cast<std::size_t>(i)] = {in + offset, kept + range.begin * size_of(kind.wire),
+                                                range.size, out + offset};
     }
-    start_ring(RingSchedule::all_reduce(index(), size()), type, op, false, operation);
+    start_ring(RingSchedule::all_reduce(index(), size()), kind, false, operation);
+}
+
+const std::byte* TcpGroup::as_sent(const std::byte* in, std::size_t count, const Range& range,
+                                   const WireKind& kind, const Operation& operation) {
+    if (!kind.compressed()) return in + range.begin * size_of(kind.type);
+    make_room(travelling_, count * size_of(kind.wire), mesh_, operation);
+    std::byte* sent = travelling_.data() + range.begin * size_of(kind.wire);
+    compress(kind, sent, in + range.begin * size_of(kind.type), range.size);
+    return sent;
 }
 
 void TcpGroup::advance() {
@@ -139,7 +153,7 @@ void TcpGroup::reduce_scatter(const std::byte* in, std::byte* out, std::span<con
         std::byte* kept = static_cast<int>(i) == index() ? out : partial_.data();
         chunks_[i] = {in + ranges[i].begin * element, kept, ranges[i].size};
     }
-    start_ring(RingSchedule::reduce_scatter(index(), size()), type, op, true, operation);
+    start_ring(RingSchedule::reduce_scatter(index(), size()), as_it_is(type, op), true, operation);
     finish(operation);
 }
 
@@ -153,7 +167,7 @@ void TcpGroup::reduce_scatter_as_f32(const std::byte* in, std::byte* out, std::s
         std::byte* part = wide_.data() + ranges[i].begin * sizeof(float);
         chunks_[i] = {part, part, ranges[i].size};
     }
-    start_ring(RingSchedule::reduce_scatter(index(), size()), DataType::f32, op, false, operation);
+    start_ring(RingSchedule::reduce_scatter(index(), size()), as_it_is(DataType::f32, op), false, operation);
     finish(operation);
     const Range own = ranges[static_cast<std::size_t>(index())];
     narrow(type, out, wide + own.begin, own.size);
@@ -165,11 +179,11 @@ void TcpGroup::gather_ranges(std::byte* data, std::span<const Range> ranges, Dat
         std::byte* part = data + ranges[i].begin * size_of(type);
         chunks_[i] = {part, part, ranges[i].size};
     }
-    start_ring(RingSchedule::all_gather(index(), size()), type, ReduceOp::sum, false, operation);
+    start_ring(RingSchedule::all_gather(index(), size()), as_it_is(type, ReduceOp::sum), false, operation);
     finish(operation);
 }
 
-void TcpGroup::start_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,
+void TcpGroup::start_ring(const RingSchedule& schedule, const WireKind& kind, bool shared_keep,
                           const Operation& operation) {
     std::size_t largest = 0;
     std::size_t whole = 0;
@@ -177,12 +191,12 @@ void TcpGroup::start_ring(const RingSchedule& schedule, DataType type, ReduceOp 
         largest = std::max(largest, chunk.count);
         whole += chunk.count;
     }
-    const int lanes = lanes_for(whole * size_of(type) / chunks_.size(), mesh_.lanes());
+    const int lanes = lanes_for(whole * size_of(kind.wire) / chunks_.size(), mesh_.lanes());
     lanes_ = static_cast<std::size_t>(lanes);
     make_room(segments_, kRingSegment * lanes_, mesh_, operation);
     for (int lane = 0; lane < lanes; ++lane) {
         const auto slot = static_cast<std::size_t>(lane);
-        RingPlan plan{schedule, type, op, chunks_, segment_of(lane)};
+        RingPlan plan{schedule, kind, chunks_, segment_of(lane)};
         plan.left = ranks_.left();
         plan.right = ranks_.right();
         plan.averaged = size();
@@ -194,16 +208,17 @@ void TcpGroup::start_ring(const RingSchedule& schedule, DataType type, ReduceOp 
     advance();
 }
 
-void TcpGroup::start_swap(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
+void TcpGroup::start_swap(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                           const Operation& operation) {
-    const int lanes = lanes_for(count * size_of(type), mesh_.lanes());
+    const std::byte* own = as_sent(in, count, {0, count}, kind, operation);
+    const int lanes = lanes_for(count * size_of(kind.wire), mesh_.lanes());
     lanes_ = static_cast<std::size_t>(lanes);
     make_room(segments_, kRingSegment * lanes_, mesh_, operation);
     for (int lane = 0; lane < lanes; ++lane) {
         const auto slot = static_cast<std::size_t>(lane);
         const Range part = chunk_range(count, lanes, lane);
-        const std::size_t offset = part.begin * size_of(type);
-        SwapPlan plan{type, op, in + offset, out + offset, part.size, segment_of(lane)};
+        SwapPlan plan{kind, own + part.begin * size_of(kind.wire), out + part.begin * size_of(kind.type),
+                      part.size, segment_of(lane)};
         plan.peer = ranks_.right();
         plan.first = index() == 0;
         plan.lane = lane;

@@ -9,10 +9,12 @@
 // combine all values at once. It combines in the order of the group; so does the swap; the ring combines
 // chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring
 // reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it needs
-// memory for the input as f32. So results are bitwise equal on all ranks and from run to run.
+// memory for the input as f32. Where elements are compressed, the swap and dissemination round each rank's
+// once, the ring rounds at every step of its reducing half. So results are bitwise equal on all ranks and
+// from run to run.
 //
 // Used by one thread, in the same order on all ranks of the group. All throw LinkLost, or as PeerMesh::wait.
-// Averages divide by the size of the group.
+// Averages divide by the size of the group, but where they are compressed by what the WireKind says.
 #pragma once
 
 #include <array>
@@ -46,11 +48,11 @@ class TcpGroup {
     int index() const noexcept { return ranks_.index; }
 
     // `in` may be `out`.
-    void all_reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
+    void all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                     const Operation& operation);
     // The same in two halves, for who has other work meanwhile: `operation` and the memory must stay until
     // the second. Between them nothing else may be called.
-    void start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
+    void start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                           const Operation& operation);
     // Moves what can be moved without waiting.
     void advance();
@@ -85,10 +87,13 @@ class TcpGroup {
     void gather_ranges(std::byte* data, std::span<const Range> ranges, DataType type,
                        const Operation& operation);
     // Sets flows_ going; chunks_ are the ring's.
-    void start_ring(const RingSchedule& schedule, DataType type, ReduceOp op, bool shared_keep,
+    void start_ring(const RingSchedule& schedule, const WireKind& kind, bool shared_keep,
                     const Operation& operation);
-    void start_swap(const std::byte* in, std::byte* out, std::size_t count, DataType type, ReduceOp op,
+    void start_swap(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                     const Operation& operation);
+    // The range of `in` as it travels: where it is, or compressed in travelling_, which has room for `count`.
+    const std::byte* as_sent(const std::byte* in, std::size_t count, const Range& range, const WireKind& kind,
+                             const Operation& operation);
     std::span<std::byte> segment_of(int lane);
 
     PeerMesh& mesh_;
@@ -97,6 +102,7 @@ class TcpGroup {
     std::vector<std::byte> segments_;
     std::vector<std::byte> partial_;
     std::vector<std::byte> wide_;
+    std::vector<std::byte> travelling_;
     std::vector<const void*> inputs_;
     std::vector<RingChunk> chunks_;
     std::array<std::optional<RingRun>, kMaxLanes> rings_;

@@ -27,6 +27,20 @@ bool is_defined(ReduceOp op, DataType type) noexcept {
     return !(of_bits && floating);
 }
 
+bool is_known(Compression compression) noexcept {
+    return compression == Compression::none || compression == Compression::f16 ||
+           compression == Compression::bf16;
+}
+
+bool is_defined(Compression compression, DataType type) noexcept {
+    switch (compression) {
+        case Compression::none: return true;
+        case Compression::f16: return type == DataType::f32 || type == DataType::f16;
+        case Compression::bf16: return type == DataType::f32 || type == DataType::bf16;
+    }
+    return false;
+}
+
 std::size_t size_of(DataType type) noexcept {
     switch (type) {
         case DataType::i8:
@@ -70,6 +84,15 @@ std::string_view name_of(ReduceOp op) noexcept {
         case ReduceOp::band: return "band";
         case ReduceOp::bor: return "bor";
         case ReduceOp::bxor: return "bxor";
+    }
+    return "unknown";
+}
+
+std::string_view name_of(Compression compression) noexcept {
+    switch (compression) {
+        case Compression::none: return "none";
+        case Compression::f16: return "f16";
+        case Compression::bf16: return "bf16";
     }
     return "unknown";
 }

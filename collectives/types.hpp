@@ -47,6 +47,17 @@ enum class ReduceOp : std::uint8_t {
     bxor = 8,
 };
 
+// What an all_reduce of f32 sends from host to host instead of its elements: half the bytes. Within the
+// memory of a host nothing is compressed. What leaves a host is rounded there: once by each host where there
+// are two, or where few bytes travel; else by each on the way round the ring, at most as often as there are
+// hosts. In between values are combined as f32. Averages are divided before they travel, so they overflow f16
+// only where a value itself does. Where shared memory is not used between ranks, each is a host of its own
+// here.
+//   f16    11 bits of precision; values from 65520 up travel as infinity, up to 2^-25 as zero
+//   bf16   8 bits of precision, and f32's range
+// An all_reduce of f16 may travel as f16, of bf16 as bf16: without compression its sums travel as f32.
+enum class Compression : std::uint8_t { none = 0, f16 = 1, bf16 = 2 };
+
 // What a call is given: an operation, and for premul_sum this rank's scalar, 1 unless premul_sum(scalar) made
 // it. Scalars may differ between ranks, as with NCCL. All elements but f64 are multiplied in f32.
 struct Reduction {
@@ -64,9 +75,12 @@ constexpr Reduction premul_sum(double scalar) noexcept {
 
 bool is_known(DataType type) noexcept;
 bool is_known(ReduceOp op) noexcept;
+bool is_known(Compression compression) noexcept;
 // False for operations that have no meaning for the type: premul_sum of integers, bits of floating point.
 // Both known.
 bool is_defined(ReduceOp op, DataType type) noexcept;
+// False where elements of the type cannot travel so.
+bool is_defined(Compression compression, DataType type) noexcept;
 
 // Bytes of one element; 0 for a value that is no DataType.
 std::size_t size_of(DataType type) noexcept;
@@ -74,6 +88,7 @@ std::size_t size_of(DataType type) noexcept;
 // "f32", "sum" …; "unknown" for a value outside the enum.
 std::string_view name_of(DataType type) noexcept;
 std::string_view name_of(ReduceOp op) noexcept;
+std::string_view name_of(Compression compression) noexcept;
 
 // The C++ types that can be moved and reduced: float, double, Float16, BFloat16, and integers of 8, 32 or 64
 // bits, signed or not, under any of their names; but neither bool nor characters (signed char and unsigned

@@ -20,7 +20,9 @@ std::vector<Notice> some_notices() {
             LeftNotice{3, 77},
             InquiryNotice{9},
             ProgressNotice{1, 9, {Operation::broadcast, DataType::i64, ReduceOp::max, 4, 1000, 12}},
-            QuestionNotice{2, 3, {Operation::reduce, DataType::u8, ReduceOp::prod, 1, 7, 13}}};
+            QuestionNotice{2, 3, {Operation::reduce, DataType::u8, ReduceOp::prod, 1, 7, 13}},
+            QuestionNotice{
+                2, 4, {Operation::all_reduce, DataType::f32, ReduceOp::avg, -1, 7, 14, Compression::f16}}};
 }
 
 }  // namespace
@@ -48,12 +50,13 @@ TEST_CASE("answers to a Hello come back, unknown ones do not", "[frame]") {
 }
 
 TEST_CASE("a header carries the call; send and recv look alike", "[frame]") {
-    const Call call{Operation::reduce_scatter, DataType::f64, ReduceOp::avg, -1, 1ULL << 40, 7};
+    const Call call{Operation::reduce_scatter, DataType::f64, ReduceOp::avg, -1, 1ULL << 40, 7,
+                    Compression::bf16};
     REQUIRE(decode_header(encode_header(call)) == call);
     const Call send{Operation::send, DataType::i32, ReduceOp::sum, 3, 10, 7};
     const Call recv{Operation::recv, DataType::i32, ReduceOp::sum, 1, 10, 9};
     REQUIRE(encode_header(send) == encode_header(recv));
-    for (const std::size_t at : {0, 4, 5, 6}) {
+    for (const std::size_t at : {0, 4, 5, 6, 7}) {
         auto bytes = encode_header(call);
         bytes[at] = std::byte{0xee};
         REQUIRE_FALSE(decode_header(bytes).has_value());
@@ -63,6 +66,8 @@ TEST_CASE("a header carries the call; send and recv look alike", "[frame]") {
 TEST_CASE("a call is described as a user wrote it", "[frame]") {
     REQUIRE(describe({Operation::all_reduce, DataType::f32, ReduceOp::sum, -1, 1000, 7}) ==
             "all_reduce(sum, 1000 f32) as call 7");
+    REQUIRE(describe({Operation::all_reduce, DataType::f32, ReduceOp::avg, -1, 9, 8, Compression::bf16}) ==
+            "all_reduce(avg, 9 f32 sent as bf16) as call 8");
     REQUIRE(describe({Operation::broadcast, DataType::i64, ReduceOp::sum, 2, 3, 1}) ==
             "broadcast(3 i64 from rank 2) as call 1");
     REQUIRE(describe({Operation::reduce, DataType::f16, ReduceOp::max, 2, 3, 1}) ==

@@ -32,6 +32,14 @@ static void check_reductions(ddprun_communicator* comm) {
     REQUIRE(rank != n - 1 || out[4] == ranks + 3);
     REQUIRE(ddprun_reduce_scatter(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0) == DDPRUN_OK);
     REQUIRE(out[1] == sum_of_ranks + ranks * (float)(rank * kEach + 1));
+    REQUIRE(ddprun_all_reduce_compressed(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0, DDPRUN_AS_BF16) ==
+            DDPRUN_OK);
+    REQUIRE(out[2] == sum_of_ranks + 2 * ranks);
+    REQUIRE(ddprun_all_reduce_compressed(comm, in, out, kEach, DDPRUN_F32, DDPRUN_SUM, 0, 99) ==
+            DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "unknown compression 99") != NULL);
+    REQUIRE(ddprun_all_reduce_compressed(comm, in, out, kEach, DDPRUN_I32, DDPRUN_SUM, 0, DDPRUN_AS_F16) ==
+            DDPRUN_INVALID_ARGUMENT);
     uint8_t bits = (uint8_t)(1U << rank);
     REQUIRE(ddprun_all_reduce(comm, &bits, &bits, 1, DDPRUN_U8, DDPRUN_BOR, 0) == DDPRUN_OK);
     REQUIRE(bits == (uint8_t)((1U << n) - 1U));
@@ -64,6 +72,29 @@ static void check_movements(ddprun_communicator* comm) {
     REQUIRE(ddprun_barrier(comm) == DDPRUN_OK);
 }
 
+// Callers that were compiled before requests had a compression do not have the member.
+static void check_started_compressed(ddprun_communicator* comm) {
+    const int n = ddprun_world_size(comm);
+    const size_t sizes[] = {sizeof(ddprun_request), offsetof(ddprun_request, compression)};
+    for (int i = 0; i < 2; ++i) {
+        float sum = (float)ddprun_rank(comm);
+        ddprun_request request = DDPRUN_REQUEST_INIT;
+        ddprun_work* work = NULL;
+        request.size = sizes[i];
+        request.operation = DDPRUN_ALL_REDUCE;
+        request.in = &sum;
+        request.out = &sum;
+        request.count = 1;
+        request.compression = i == 0 ? DDPRUN_AS_BF16 : 99;
+        REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_OK);
+        REQUIRE(ddprun_work_wait(work) == DDPRUN_OK);
+        REQUIRE(sum == (float)(n * (n - 1) / 2));
+        ddprun_work_release(work);
+        request.size = sizes[i] - 1;
+        REQUIRE(ddprun_start(comm, &request, &work) == DDPRUN_INVALID_ARGUMENT);
+    }
+}
+
 static void check_started(ddprun_communicator* comm) {
     const int n = ddprun_world_size(comm);
     int32_t sum = ddprun_rank(comm);
@@ -87,6 +118,7 @@ static void check_started(ddprun_communicator* comm) {
     ddprun_work_release(works[0]);
     ddprun_work_release(works[1]);
     ddprun_work_release(NULL);
+    check_started_compressed(comm);
     REQUIRE(ddprun_work_test(NULL) == -1);
     REQUIRE(ddprun_work_wait(NULL) == DDPRUN_INVALID_ARGUMENT);
     REQUIRE(ddprun_start(comm, NULL, &works[0]) == DDPRUN_INVALID_ARGUMENT);
