@@ -28,6 +28,7 @@
 #include "collectives/bucket_plan.hpp"
 #include "collectives/communicator.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // What travels between ranks; half the bytes of f32. The sum over the ranks is made in f32 and rounded once.
@@ -84,3 +85,4 @@ extern template class GradBuckets<float>;
 extern template class GradBuckets<double>;
 
 }  // namespace ddprun
+#pragma GCC visibility pop
