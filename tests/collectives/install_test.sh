@@ -87,7 +87,7 @@ needs_library() {
 
 "$cmake" -S "$work/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" -DCMAKE_CXX_COMPILER="$cxx" \
     -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="$flags" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
-"$cmake" --build "$work/build" >"$work/build.log" || { cat "$work/build.log"; exit 1; }
+"$cmake" --build "$work/build" >"$work/build.log" 2>&1 || { tail -n 50 "$work/build.log"; exit 1; }
 for language in cpp c; do
     needs_library "$work/build/collectives_$language" no
     needs_library "$work/build/collectives_shared_$language" yes
@@ -111,11 +111,19 @@ read_pc() {
     resolved="${resolved//'${libdir}'/$prefix$libdir}"
     read -ra pc_flags <<<"${resolved//$'\n'/ }"
 }
+# Build systems sort what a .pc file says by its form; a library by its path would come before what needs it.
+only_common_forms() {
+    local flag
+    for flag in "${pc_flags[@]}"; do
+        [[ "$flag" =~ ^(-I.+|-L.+|-l[a-z_]+|-pthread)$ ]] || { echo "$1.pc says $flag"; exit 1; }
+    done
+}
 read -ra more_flags <<<"$flags"
 warnings=(-Wall -Wextra -Wpedantic -Werror)
 libdir="$(dirname "$(find "$work/installed" -name libddprun_collectives.a)")"
 
 read_pc ddprun_collectives
+only_common_forms ddprun_collectives
 "$cxx" -std=c++20 "${more_flags[@]}" "$work/outside/outside.cpp" -o "$work/by_pkg_config" "${pc_flags[@]}"
 "$cc" -std=c11 "${warnings[@]}" "${more_flags[@]}" "${pc_flags[@]}" -c "$work/outside/outside_c.c" -o "$work/outside_c.o"
 "$cxx" "${more_flags[@]}" "$work/outside_c.o" -o "$work/c_by_pkg_config" "${pc_flags[@]}"
@@ -125,6 +133,7 @@ for program in by_pkg_config c_by_pkg_config; do
 done
 # C alone needs no C++ linker for the shared library.
 read_pc ddprun_collectives_shared
+only_common_forms ddprun_collectives_shared
 "$cc" "${more_flags[@]}" "$work/outside_c.o" -o "$work/c_shared_by_pkg_config" "${pc_flags[@]}" "-Wl,-rpath,$libdir"
 needs_library "$work/c_shared_by_pkg_config" yes
 run_alone_and_together "$work/c_shared_by_pkg_config"
