@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // All gradients lie one after the other in the order of the parameters; a bucket is a range of them.
@@ -58,3 +59,4 @@ class BucketTurns {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

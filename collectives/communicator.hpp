@@ -50,6 +50,7 @@
 #include "collectives/status.hpp"
 #include "collectives/work.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 class Communicator;
@@ -210,7 +211,7 @@ class Communicator final : public Operations<Communicator, void> {
     void abort(const std::string& reason);
 
     // How the library itself, its tests and split() hand over what they have put together.
-    struct Session;
+    struct [[gnu::visibility("hidden")]] Session;
     explicit Communicator(std::unique_ptr<Session> session);
 
   private:
@@ -223,3 +224,4 @@ class Communicator final : public Operations<Communicator, void> {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -7,8 +7,8 @@
 //
 // What the calls do, their buffers, in-place use, threads and failures: as the functions of the same names in
 // collectives/communicator.hpp. Counts are elements, not bytes. Every function but the noted ones returns a
-// DDPRUN_… code, 0 for success; no C++ exception leaves the library. Link with the C++ linker, or add
-// -lstdc++ -lm.
+// DDPRUN_… code, 0 for success; no C++ exception leaves the library. The archive is linked with the C++
+// linker, or with -lstdc++ -lm; the shared library with any.
 //
 // Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options and
 // ddprun_request grow at their end only (see `size`).
@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -209,3 +210,4 @@ const char* ddprun_code_name(int code);
 #ifdef __cplusplus
 }
 #endif
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 struct DistributedSamplerOptions {
@@ -55,3 +56,4 @@ class DistributedSampler {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 enum class CollectiveErrorCode {
@@ -44,8 +45,9 @@ class CollectiveError : public std::runtime_error {
     std::uint64_t sequence() const noexcept;
 
   private:
-    struct Details;
+    struct [[gnu::visibility("hidden")]] Details;
     std::shared_ptr<const Details> details_;  // shared, so that copying the exception never throws
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

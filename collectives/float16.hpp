@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits.
@@ -94,3 +95,4 @@ struct BFloat16 {
 static_assert(sizeof(Float16) == 2 && sizeof(BFloat16) == 2);
 
 }  // namespace ddprun
+#pragma GCC visibility pop

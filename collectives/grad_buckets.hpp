@@ -28,6 +28,7 @@
 #include "collectives/bucket_plan.hpp"
 #include "collectives/communicator.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // Its name where it concerns gradients.
@@ -82,3 +83,4 @@ extern template class GradBuckets<float>;
 extern template class GradBuckets<double>;
 
 }  // namespace ddprun
+#pragma GCC visibility pop

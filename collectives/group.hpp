@@ -32,6 +32,8 @@ namespace ddprun {
 
 struct Task;
 
+#pragma GCC visibility push(default)
+
 // The most transfers in one group.
 inline constexpr std::size_t kMaxGroupTransfers = 65'536;
 
@@ -84,4 +86,5 @@ class Group {
     std::shared_ptr<std::vector<Task>> transfers_;  // null: none
 };
 
+#pragma GCC visibility pop
 }  // namespace ddprun

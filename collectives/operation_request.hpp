@@ -10,6 +10,7 @@
 
 #include "collectives/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // The values travel between ranks: add, never renumber.
@@ -54,3 +55,4 @@ struct OperationRequest {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 
 #include "collectives/operation_request.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 template <class Self, class Result>
@@ -165,3 +166,4 @@ class Operations {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

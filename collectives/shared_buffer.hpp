@@ -19,6 +19,7 @@
 
 #include "collectives/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // As bytes. Aligned to a page.
@@ -59,3 +60,4 @@ class SharedBuffer {
 };
 
 }  // namespace ddprun
+#pragma GCC visibility pop

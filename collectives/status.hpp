@@ -7,6 +7,7 @@
 
 #include "collectives/error.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // What Communicator::attempt() and status() return. Nothing here throws, copies included, but
@@ -54,3 +55,4 @@ Status Status::of(Body body) noexcept {
 }
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 
 #include "collectives/communicator.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // The mean over all ranks of `value`, weighted: for a loss, the weight is the number of this rank's samples.
@@ -48,3 +49,4 @@ class ActionFailed : public std::runtime_error {
 void run_on_rank(Communicator& communicator, int rank, const std::function<void()>& action);
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "collectives/float16.hpp"
 
+#pragma GCC visibility push(default)
 namespace ddprun {
 
 // Element types. The values travel between ranks: add, never renumber.
@@ -114,3 +115,4 @@ constexpr DataType data_type_of() noexcept {
 }
 
 }  // namespace ddprun
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@ namespace ddprun {
 
 class WorkState;
 
+#pragma GCC visibility push(default)
+
 // What Communicator::async() returns. Copies stand for the same operation. Letting go of it stops nothing:
 // the buffers must stay valid, and the output is not to be looked at, until the operation has ended. All
 // members may be called from any thread, also after the communicator's end.
@@ -34,4 +36,5 @@ class Work {
     std::shared_ptr<WorkState> state_;
 };
 
+#pragma GCC visibility pop
 }  // namespace ddprun
