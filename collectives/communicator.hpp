@@ -36,6 +36,11 @@
 //
 // All members throw CollectiveError (see error.hpp): invalid_argument for a wrong call, which leaves the
 // communicator usable, and other codes, after which every later call fails at once.
+//
+// Forked children: a communicator, and each Work, SharedBuffer, Group and the like that comes from it, belongs
+// to the process that made it. A child that is forked may destroy its copies, call exit(), and make
+// communicators of its own; none of that is noticed by any rank. The library's sockets are closed in it. Calls
+// there are an invalid_argument, but those that only ask for the rank, the world and the options.
 #pragma once
 
 #include <chrono>
@@ -216,10 +221,14 @@ class Communicator final : public Operations<Communicator, void> {
   private:
     friend class AsyncOperations;
     friend class Group;
+    // Ends a session in the process it belongs to, and only there.
+    struct SessionEnd {
+        void operator()(Session* session) const noexcept;
+    };
     SharedMemory allocate(std::size_t count, std::size_t element);
     Session& session() const;
 
-    std::unique_ptr<Session> session_;
+    std::unique_ptr<Session, SessionEnd> session_;
 };
 
 }  // namespace ddprun

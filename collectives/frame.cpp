@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint32_t kHelloMagic = 0x43504444;   // "DDPC"
 constexpr std::uint32_t kHeaderMagic = 0x4d504444;  // "DDPM"
-constexpr std::uint16_t kVersion = 2;
+constexpr std::uint16_t kVersion = 3;
 
 template <class T>
 void put(std::span<std::byte> bytes, std::size_t offset, T value) {

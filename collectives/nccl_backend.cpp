@@ -3,6 +3,8 @@
 #include <cstring>
 #include <thread>
 
+#include "collectives/own_process.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -72,7 +74,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     }
     const auto now = NcclWork::Clock::now();
     const auto make_work = [&](const Task& whose) {
-        return std::make_shared<NcclWork>(events_, watch_.over(), whose, now,
+        return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
                                           now + peers_->operation_timeout());
     };
     try {
