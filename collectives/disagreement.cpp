@@ -107,8 +107,7 @@ std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std:
     if (!is_majority && open > 0 && !at_once) return std::nullopt;
     const bool most_left =
         largest != nullptr && std::count(leavers.begin(), leavers.end(), largest->ranks.front()) > 0;
-    if (!calls_differ && !most_left)
-        return Verdict{CollectiveErrorCode::peer_left, leavers, all.text()};
+    if (!calls_differ && !most_left) return Verdict{CollectiveErrorCode::peer_left, leavers, all.text()};
     return Verdict{CollectiveErrorCode::mismatch, largest != nullptr ? known.others(*largest) : callers,
                    "the ranks disagree: " + all.text()};
 }

@@ -15,8 +15,8 @@
 
 namespace ddprun {
 
-// Ranks by what they did. A deed is the rest of a sentence that begins with one rank's name: `called barrier()
-// as call 7`, `has made 6 calls and left`.
+// Ranks by what they did. A deed is the rest of a sentence that begins with one rank's name: `called
+// barrier() as call 7`, `has made 6 calls and left`.
 class Sides {
   public:
     struct Side {

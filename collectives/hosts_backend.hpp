@@ -16,7 +16,8 @@
 // Between hosts it is a TcpGroup: dissemination for small slices, a swap for two hosts, else the ring.
 // Values are combined in the order of the ranks of a host, then of the hosts (the ring begins at a host that
 // depends on the element); each element alike on all ranks, so results are bitwise equal on all ranks and
-// from run to run. f16 and bf16 are carried as f32 on the whole way and rounded once, at the end.
+// from run to run with the same ranks on each host. f16 and bf16 are carried as f32 on the whole way and
+// rounded once, at the end.
 //
 // A death is seen at once on its own host, as in ShmBackend, and told to the other hosts by the lifeline over
 // TCP.

@@ -22,13 +22,11 @@ LifelineState::Sendings LifelineState::heard_question(const QuestionNotice& ques
         return known.sequence == question.call.sequence && !(on_wire(known) == on_wire(question.call));
     };
     if (differs(memory.call))
-        return disagreement(question,
-                            mismatch_verdict(rank_, memory.call, question.rank, question.call));
+        return disagreement(question, mismatch_verdict(rank_, memory.call, question.rank, question.call));
     // Two questions meet: neither goes any further, so they are compared here.
     const QuestionNotice& heard = memory.question;
     if (differs(heard.call))
-        return disagreement(question,
-                            mismatch_verdict(heard.rank, heard.call, question.rank, question.call));
+        return disagreement(question, mismatch_verdict(heard.rank, heard.call, question.rank, question.call));
     if (heard.call.sequence > question.call.sequence) return {};
     if (heard.call.sequence == question.call.sequence && heard.round >= question.round) return {};
     memory.question = question;

@@ -75,7 +75,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     const auto now = NcclWork::Clock::now();
     const auto make_work = [&](const Task& whose) {
         return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
-                                          now + peers_->operation_timeout());
+                                         now + peers_->operation_timeout());
     };
     try {
         Task counted = task;

@@ -65,8 +65,8 @@ class Registry {
                          [] { instance().begin_child(); });
     }
 
-    // The kernel makes this page zeros in every child, also in one that has no handlers run. The rest of it is
-    // not used.
+    // The kernel makes this page zeros in every child, also in one that has no handlers run. The rest of it
+    // is not used.
     static AtomicNumber* wiped_on_fork(AtomicNumber* otherwise) noexcept {
         const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
         void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

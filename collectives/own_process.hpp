@@ -28,9 +28,7 @@ void forget(const void* object) noexcept;
 template <class T>
 class DeleteInOwnProcess {
   public:
-    void operator()(T* object) const noexcept {
-        this_process() == process_ ? delete object : forget(object);
-    }
+    void operator()(T* object) const noexcept { this_process() == process_ ? delete object : forget(object); }
 
   private:
     ProcessNumber process_ = this_process();

@@ -104,8 +104,8 @@ class PeerMesh {
     Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
     // The same, and the call with that verdict.
     [[noreturn]] void fail(Verdict verdict, const Operation& operation);
-    // The same where `peer` has made another call than `call`, which is this rank's operation or a part of
-    // it. Takes kJudgementPatience at most.
+    // The same where `peer` has made another call than `call`, which is this rank's operation, a part of it,
+    // or the call before. Takes kJudgementPatience at most.
     [[noreturn]] void fail_mismatch(const Call& call, int peer, const Call& theirs,
                                     const Operation& operation);
     // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
@@ -133,9 +133,10 @@ class PeerMesh {
     // Waits for news until `limit`. False when the limit has passed.
     bool wait_for_news(Clock::time_point limit);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
-    // Not all ranks make the collective that is this operation: blames those that do something else than most,
+    // Not all ranks make the same collective of that number: blames those that do something else than most,
     // or says `otherwise` where that cannot be found out.
-    [[noreturn]] void fail_disagreement(const Verdict& otherwise, const Operation& operation);
+    [[noreturn]] void fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
+                                        const Operation& operation);
 
     Membership membership_;
     Lifeline lifeline_;

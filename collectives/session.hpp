@@ -1,7 +1,7 @@
 // Session: all that a Communicator owns, in the order in which it must end.
 //
-// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex. A forked child never ends
-// its copy.
+// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex. A forked child never
+// ends its copy.
 #pragma once
 
 #include <atomic>

@@ -9,7 +9,8 @@
 // combine all values at once. It combines in the order of the group; so does the swap; the ring combines
 // chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring
 // reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it needs
-// memory for the input as f32. So results are bitwise equal on all ranks and from run to run.
+// memory for the input as f32. So results are bitwise equal on all ranks, and from run to run
+// with the same group.
 //
 // Used by one thread, in the same order on all ranks of the group. All throw LinkLost, or as PeerMesh::wait.
 // Averages divide by the size of the group.

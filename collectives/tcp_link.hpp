@@ -2,8 +2,8 @@
 // dialled.
 //
 // Thin: no buffers, no threads, no waiting. Whoever uses a link polls its descriptor. A link belongs to one
-// thread at a time. Every descriptor is close-on-exec from birth, is none of a forked child's, never delays small
-// writes, and notices a vanished machine by itself (kSilenceLimit).
+// thread at a time. Every descriptor is close-on-exec from birth, is none of a forked child's, never delays
+// small writes, and notices a vanished machine by itself (kSilenceLimit).
 #pragma once
 
 #include <sys/uio.h>

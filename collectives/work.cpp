@@ -12,9 +12,8 @@ namespace {
 // been about to.
 std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) {
     if (!state || !state->is_of_parent()) return std::nullopt;
-    return CollectiveError(
-        CollectiveErrorCode::invalid_argument,
-        "this operation was started by another process, which this one was forked from");
+    return CollectiveError(CollectiveErrorCode::invalid_argument,
+                           "this operation was started by another process, which this one was forked from");
 }
 
 }  // namespace

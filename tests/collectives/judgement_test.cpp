@@ -41,15 +41,17 @@ bool is_open(const std::vector<Stand>& stands) { return !judge_disagreement(stan
 TEST_CASE("a call that most ranks do not make is blamed on those that make it", "[judgement]") {
     const Stand surplus = made(all_reduce(kCall));
     const Stand other = made(barrier(kCall));
-    require({other, surplus, other}, false, Code::mismatch, {1},
-            "the ranks disagree: rank 1 called all_reduce(sum, 10 f32) as call 11, ranks 0, 2 called barrier() "
-            "as call 11");
+    require(
+        {other, surplus, other}, false, Code::mismatch, {1},
+        "the ranks disagree: rank 1 called all_reduce(sum, 10 f32) as call 11, ranks 0, 2 called barrier() "
+        "as call 11");
     require({left_after(10), surplus, left_after(10)}, false, Code::mismatch, {1},
             "the ranks disagree: rank 1 called all_reduce(sum, 10 f32) as call 11, ranks 0, 2 have made 10 "
             "calls and left");
-    require({left_after(10), surplus, surplus, left_after(10), left_after(10)}, false, Code::mismatch, {1, 2},
-            "the ranks disagree: ranks 1, 2 called all_reduce(sum, 10 f32) as call 11, ranks 0, 3, 4 have made "
-            "10 calls and left");
+    require(
+        {left_after(10), surplus, surplus, left_after(10), left_after(10)}, false, Code::mismatch, {1, 2},
+        "the ranks disagree: ranks 1, 2 called all_reduce(sum, 10 f32) as call 11, ranks 0, 3, 4 have made "
+        "10 calls and left");
 }
 
 TEST_CASE("who leaves while most ranks go on is to blame", "[judgement]") {
@@ -65,9 +67,10 @@ TEST_CASE("where no side has most ranks, all are named that disagree, or those t
           "[judgement]") {
     const Stand call = made(all_reduce(kCall));
     const Stand other = made(barrier(kCall));
-    require({call, other}, false, Code::mismatch, {0, 1},
-            "the ranks disagree: rank 0 called all_reduce(sum, 10 f32) as call 11, rank 1 called barrier() as "
-            "call 11");
+    require(
+        {call, other}, false, Code::mismatch, {0, 1},
+        "the ranks disagree: rank 0 called all_reduce(sum, 10 f32) as call 11, rank 1 called barrier() as "
+        "call 11");
     require({left_after(10), call}, false, Code::peer_left, {0},
             "rank 0 has made 10 calls and left, rank 1 called all_reduce(sum, 10 f32) as call 11");
     require({call, other, other, call}, false, Code::mismatch, {0, 1, 2, 3},
@@ -84,9 +87,10 @@ TEST_CASE("nobody is blamed before it is known what most ranks do, unless there 
     require({still_at(all_reduce(10)), call, other}, true, Code::mismatch, {1, 2},
             "the ranks disagree: rank 0 has made 10 calls, rank 1 called all_reduce(sum, 10 f32) as call 11, "
             "rank 2 called barrier() as call 11");
-    require({left_after(10), call, Stand{}}, true, Code::peer_left, {0},
-            "rank 0 has made 10 calls and left, rank 1 called all_reduce(sum, 10 f32) as call 11, rank 2 does "
-            "not answer");
+    require(
+        {left_after(10), call, Stand{}}, true, Code::peer_left, {0},
+        "rank 0 has made 10 calls and left, rank 1 called all_reduce(sum, 10 f32) as call 11, rank 2 does "
+        "not answer");
     // Most of those of whom anything is known.
     require({left_after(10), call, left_after(10), Stand{}}, true, Code::mismatch, {1},
             "the ranks disagree: rank 1 called all_reduce(sum, 10 f32) as call 11, rank 3 does not answer, "
@@ -110,8 +114,9 @@ TEST_CASE("at the deadline, too, most ranks are right, as long as they answer", 
     REQUIRE(verdict.text ==
             "after 5 s (operation_timeout) rank 1 called all_reduce(sum, 10 f32) as call 11, ranks 0, 2 have "
             "made 10 calls");
-    REQUIRE(judge_lateness({all_reduce(10), all_reduce(kCall), std::nullopt}, all_reduce(kCall), 1, {0}, kLimit)
-                .culprits == Ranks{0, 2});
+    REQUIRE(
+        judge_lateness({all_reduce(10), all_reduce(kCall), std::nullopt}, all_reduce(kCall), 1, {0}, kLimit)
+            .culprits == Ranks{0, 2});
     REQUIRE(judge_lateness({all_reduce(10), all_reduce(kCall)}, all_reduce(kCall), 1, {0}, kLimit).culprits ==
             Ranks{0});
     const std::vector<std::optional<Call>> elsewhere{barrier(kCall), all_reduce(kCall), barrier(kCall)};
