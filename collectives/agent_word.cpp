@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/join.hpp"
+#include "collectives/own_process.hpp"
 #include "collectives/quiet_thread.hpp"
 #include "rendezvous/robust_futex.hpp"
 #include "rendezvous/short_turns.hpp"
@@ -27,7 +28,7 @@ std::shared_ptr<AgentWord> AgentWord::open(const LifeSeat& seat) {
     auto table = LifeTable::open(seat);
     if (!table) return nullptr;
     try {
-        return std::shared_ptr<AgentWord>(new AgentWord(std::move(*table), seat));
+        return {new AgentWord(std::move(*table), seat), DeleteInOwnProcess<AgentWord>()};
     } catch (const std::system_error&) {
         return nullptr;
     }

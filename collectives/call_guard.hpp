@@ -1,12 +1,21 @@
-// CallGuard: one call of a communicator. Keeps a second thread out meanwhile, and all calls after finalize().
+// CallGuard: one call of a communicator. Keeps a second thread out meanwhile, and all calls after finalize()
+// or in a forked child.
 #pragma once
 
 #include "collectives/checked_task.hpp"
+#include "collectives/own_process.hpp"
 #include "collectives/session.hpp"
 
 namespace ddprun {
 
 inline constexpr const char* kFinalized = "this communicator has been finalized";
+inline constexpr const char* kOfParent =
+    "this communicator belongs to another process, which this one was forked from";
+
+// In a forked child nothing of the session may be touched: who was at it in the parent is not here.
+inline bool is_of_parent(const Communicator::Session& session) noexcept {
+    return session.process != this_process();
+}
 
 class CallGuard {
   public:
@@ -24,6 +33,7 @@ class CallGuard {
   private:
     // What is wrong, or null.
     const char* enter() {
+        if (is_of_parent(session_)) return kOfParent;
         if (session_.in_use.exchange(true, std::memory_order_acquire))
             return "another thread is in a call of this communicator";
         if (session_.executor) return nullptr;

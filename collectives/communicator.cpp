@@ -17,7 +17,11 @@ constexpr std::chrono::hours kLongestPatience{24 * 3650};
 
 }  // namespace
 
-Communicator::Communicator(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+void Communicator::SessionEnd::operator()(Session* session) const noexcept {
+    is_of_parent(*session) ? forget(session) : delete session;
+}
+
+Communicator::Communicator(std::unique_ptr<Session> session) : session_(session.release()) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
@@ -84,6 +88,7 @@ int AttemptedOperations::world_size() const noexcept {
 Status Communicator::status() const noexcept {
     return Status::of([&] {
         Session& own = session();
+        if (is_of_parent(own)) refuse("status", kOfParent);
         const std::lock_guard lock(own.end_mutex);
         if (!own.executor) refuse("status", kFinalized);
         const auto verdict = own.executor->verdict();
@@ -129,6 +134,7 @@ void Communicator::finalize(std::chrono::milliseconds patience) {
 
 void Communicator::abort(const std::string& reason) {
     Session& own = session();
+    if (is_of_parent(own)) refuse("abort", kOfParent);
     const std::lock_guard lock(own.end_mutex);
     if (!own.executor) refuse("abort", kFinalized);
     own.executor->abort(reason);

@@ -23,7 +23,10 @@
 //
 // All operations of a communicator, of all forms, are carried out in the order in which they were asked for.
 //
-// Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements.
+// Results are bitwise equal on all ranks. From run to run they are with the same number of ranks, in the same
+// placement: the same ranks share hosts, and the same transport carries the data (DDPRUN_TRANSPORT,
+// DDPRUN_BACKEND). In another placement the ranks' values are combined in another order, so floating-point
+// results may differ in their last bits.
 //
 // Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
 // status() may be called from any thread. Distinct communicators are independent, but that a death ends all
@@ -36,6 +39,11 @@
 //
 // All members throw CollectiveError (see error.hpp): invalid_argument for a wrong call, which leaves the
 // communicator usable, and other codes, after which every later call fails at once.
+//
+// Forked children: a communicator, and each Work, SharedBuffer, Group and the like that comes from it,
+// belongs to the process that made it. A child that is forked may destroy its copies, call exit(), and make
+// communicators of its own; none of that is noticed by any rank. The library's sockets are closed in it.
+// Calls there are an invalid_argument, but those that only ask for the rank, the world and the options.
 #pragma once
 
 #include <chrono>
@@ -217,10 +225,14 @@ class Communicator final : public Operations<Communicator, void> {
   private:
     friend class AsyncOperations;
     friend class Group;
+    // Ends a session in the process it belongs to, and only there.
+    struct SessionEnd {
+        void operator()(Session* session) const noexcept;
+    };
     SharedMemory allocate(std::size_t count, std::size_t element);
     Session& session() const;
 
-    std::unique_ptr<Session> session_;
+    std::unique_ptr<Session, SessionEnd> session_;
 };
 
 }  // namespace ddprun

@@ -5,10 +5,12 @@
 //   ddprun_all_reduce(comm, gradients, gradients, count, DDPRUN_F32, DDPRUN_AVG, 0);
 //   ddprun_destroy(comm);
 //
-// What the calls do, their buffers, in-place use, threads and failures: as the functions of the same names in
-// collectives/communicator.hpp. Counts are elements, not bytes. Every function but the noted ones returns a
-// DDPRUN_… code, 0 for success; no C++ exception leaves the library. The archive is linked with the C++
-// linker, or with -lstdc++ -lm; the shared library with any.
+// What the calls do, their buffers, in-place use, threads, failures and forked children: as the functions of
+// the same names in collectives/communicator.hpp. Results are bitwise equal on all ranks; from run to run
+// they are with the same number of ranks in the same placement (hosts and transport). Counts are elements,
+// not bytes. Every function but the noted ones returns a DDPRUN_… code, 0 for success; no C++ exception
+// leaves the library. The archive is linked with the C++ linker, or with -lstdc++ -lm; the shared library with
+// any.
 //
 // Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options and
 // ddprun_request grow at their end only (see `size`).
@@ -147,7 +149,8 @@ int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms);
 // DDPRUN_OK as long as operations can be asked for, else the code the communicator has ended with, or
 // DDPRUN_INVALID_ARGUMENT after ddprun_finalize. From any thread; never blocks.
 int ddprun_status(const ddprun_communicator* comm);
-// Leaves in order. NULL is allowed. Not while another thread is in a call.
+// Leaves in order; in a forked child of the process that made it, only lets go. NULL is allowed. Not while
+// another thread is in a call.
 void ddprun_destroy(ddprun_communicator* comm);
 
 // These return the number itself, or -1 for NULL.

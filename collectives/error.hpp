@@ -13,11 +13,13 @@ namespace ddprun {
 
 enum class CollectiveErrorCode {
     invalid_argument,  // this call is wrong; nothing was sent, the communicator stays usable
-    timed_out,         // a deadline passed; culprits are the ranks that did not come
+    timed_out,         // a deadline passed; culprits are the ranks that did not come, or those that came
+                       // where most do not (a call too many)
     peer_died,         // a rank's process ended, or its machine is gone, without leaving in order
     peer_left,         // a rank destroyed its communicator, or called exit(), while others still needed it
     aborted,           // a rank called abort(); culprits names it
-    mismatch,          // ranks called different operations, or the same with different arguments
+    mismatch,          // ranks called different operations, the same with different arguments, or one call
+                       // too many; culprits are those that did something else than most, or all
     system,            // the operating system or the store refused; the text says what
 };
 

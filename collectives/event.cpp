@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-Event::Event() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+Event::Event() : descriptor_([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }) {
     if (!descriptor_) fail_errno(errno, "cannot make an event descriptor");
 }
 

@@ -1,7 +1,7 @@
 // Event: what one thread signals and another polls for.
 #pragma once
 
-#include "collectives/tcp_link.hpp"
+#include "collectives/own_process.hpp"
 
 namespace ddprun {
 
@@ -16,7 +16,7 @@ class Event {
     void clear() const noexcept;
 
   private:
-    OwnedDescriptor descriptor_;
+    ProcessDescriptor descriptor_;
 };
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/checked_task.hpp"
+#include "collectives/own_process.hpp"
 #include "collectives/quiet_thread.hpp"
 #include "collectives/reduce.hpp"
 
@@ -53,7 +54,7 @@ Work Executor::start(const Task& task) {
     if (task.stream != nullptr) {
         refuse(task.call.operation, "a stream was given, but this communicator's backend is not nccl");
     }
-    auto state = std::make_shared<ThreadWorkState>();
+    auto state = make_in_process<ThreadWorkState>();
     std::unique_lock lock(mutex_);
     if (!thread_.joinable()) {
         try {

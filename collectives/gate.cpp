@@ -33,7 +33,7 @@ std::vector<Gate::Visitor> Gate::turn(Clock::time_point now) {
 
 void Gate::accept_new(Clock::time_point now) {
     while (unidentified_.size() < kMaxUnidentified) {
-        OwnedDescriptor fd = listener_.accept();
+        ProcessDescriptor fd = listener_.accept();
         if (!fd) return;
         unidentified_.push_back({TcpLink(-1, std::move(fd)), {}, 0, now + kIdentifyLimit});
     }

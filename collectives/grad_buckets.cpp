@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "collectives/own_process.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -29,6 +31,7 @@ template <class T>
 GradBuckets<T>::GradBuckets(Communicator& communicator, std::span<const std::size_t> sizes,
                             const GradBucketsOptions& options)
     : communicator_(communicator),
+      process_(this_process()),
       options_(options),
       plan_(plan_for<T>(sizes, options)),
       turns_(plan_),
@@ -58,7 +61,14 @@ std::span<T> GradBuckets<T>::gradient(std::size_t parameter) {
 }
 
 template <class T>
+void GradBuckets<T>::require_own_process() const {
+    if (process_ != this_process())
+        refuse_gradients("they belong to another process, which this one was forked from");
+}
+
+template <class T>
 void GradBuckets<T>::mark_ready(std::size_t parameter) {
+    require_own_process();
     gradient(parameter);
     if (!turns_.mark_ready(parameter)) {
         refuse_gradients("parameter " + std::to_string(parameter) + " is ready already in this step");
@@ -77,6 +87,7 @@ void GradBuckets<T>::start(std::size_t bucket) {
 
 template <class T>
 void GradBuckets<T>::wait_all() {
+    require_own_process();
     if (!turns_.all_taken()) {
         std::string names;
         for (const std::size_t parameter : turns_.not_ready(kMostNamed))

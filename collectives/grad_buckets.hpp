@@ -69,9 +69,12 @@ class GradBuckets {
     void wait_all();
 
   private:
+    // Refuses in a forked child.
+    void require_own_process() const;
     void start(std::size_t bucket);
 
     Communicator& communicator_;
+    const std::uint32_t process_;  // whose it is
     GradBucketsOptions options_;
     BucketPlan plan_;
     BucketTurns turns_;

@@ -16,8 +16,9 @@
 // Between hosts it is a TcpGroup: dissemination for small slices, a swap for two hosts, else the ring.
 // Values are combined in the order of the ranks of a host, then of the hosts (the ring begins at a host that
 // depends on the element); each element alike on all ranks, so results are bitwise equal on all ranks and
-// from run to run. f16 and bf16 are carried as f32 on the whole way and rounded once, at the end; an
-// all_reduce that asks for compression carries all as f32 within the hosts, and compressed between them.
+// from run to run with the same ranks on each host. f16 and bf16 are carried as f32 on the whole way and
+// rounded once, at the end; an all_reduce that asks for compression carries all as f32 within the hosts, and
+// compressed between them.
 //
 // A death is seen at once on its own host, as in ShmBackend, and told to the other hosts by the lifeline over
 // TCP.

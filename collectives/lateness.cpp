@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "collectives/disagreement.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -46,6 +48,42 @@ std::vector<int> late_peers(const std::vector<std::optional<Call>>& progress, st
     return away.empty() ? awaited : away;
 }
 
+// What a rank has done, towards `call`.
+std::string deed(const Call& theirs, const Call& call) {
+    if (is_point_to_point(theirs.operation)) return "is at " + describe(theirs);
+    return theirs.sequence < call.sequence ? deed_of_absence(theirs.sequence) : deed_of_call(theirs);
+}
+
+Sides sides_of(const std::vector<std::optional<Call>>& progress, const Call& call) {
+    Sides sides;
+    for (std::size_t i = 0; i < progress.size(); ++i) {
+        sides.add(static_cast<int>(i), progress[i] ? deed(*progress[i], call) : "does not answer");
+    }
+    return sides;
+}
+
+// Whether most ranks have not made `call`, and live; then those that have made it are to blame.
+bool is_call_too_many(const Sides& sides, const std::vector<std::optional<Call>>& progress,
+                      const Call& call) {
+    const Sides::Side* largest = sides.largest();
+    if (largest == nullptr || 2 * largest->ranks.size() <= progress.size()) return false;
+    const auto& theirs = progress[static_cast<std::size_t>(largest->ranks.front())];
+    const bool all_answer =
+        std::all_of(progress.begin(), progress.end(), [](const auto& one) { return one.has_value(); });
+    return all_answer && theirs->sequence < call.sequence;
+}
+
+// Of `ranks` those that did something else than most of all ranks.
+std::vector<int> minority(const Sides& sides, std::size_t world_size, const std::vector<int>& ranks) {
+    const Sides::Side* largest = sides.largest();
+    if (largest == nullptr || 2 * largest->ranks.size() <= world_size) return ranks;
+    std::vector<int> others;
+    for (const int rank : sides.others(*largest)) {
+        if (std::count(ranks.begin(), ranks.end(), rank) > 0) others.push_back(rank);
+    }
+    return others;
+}
+
 }  // namespace
 
 Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const Call& call, int rank,
@@ -67,12 +105,17 @@ Verdict judge_lateness(const std::vector<std::optional<Call>>& progress, const C
         }
     }
     const std::string prefix = "after " + seconds(limit.length) + " (" + std::string(limit.option) + ") ";
+    const Sides sides = sides_of(progress, call);
     if (!elsewhere.empty()) {
-        std::vector<int> both = elsewhere;
-        both.push_back(rank);
-        return {CollectiveErrorCode::mismatch, both,
-                "the ranks disagree: rank " + std::to_string(rank) + " is at " + describe(call) + ", " +
-                    list(elsewhere, progress)};
+        for (int other = 0; other < static_cast<int>(progress.size()); ++other) {
+            const auto& theirs = progress[static_cast<std::size_t>(other)];
+            if (other == rank || (theirs && on_wire(*theirs) == on_wire(call))) elsewhere.push_back(other);
+        }
+        return {CollectiveErrorCode::mismatch, minority(sides, progress.size(), elsewhere),
+                "the ranks disagree: " + sides.text()};
+    }
+    if (concerns_all && is_call_too_many(sides, progress, call)) {
+        return {CollectiveErrorCode::timed_out, sides.others(*sides.largest()), prefix + sides.text()};
     }
     if (!absent.empty()) return {CollectiveErrorCode::timed_out, absent, prefix + list(absent, progress)};
     std::string text = "all ranks have come, but ";

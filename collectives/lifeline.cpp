@@ -114,13 +114,22 @@ void Lifeline::take_news() { news_.clear(); }
 void Lifeline::enter(const Call& call) {
     const std::lock_guard lock(mutex_);
     state_.enter(call);
+    answer_if_owed();
 }
 
 bool Lifeline::enter_if_quiet(const Call& call) {
     const std::lock_guard lock(mutex_);
     if (!state_.is_quiet()) return false;
     state_.enter(call);
+    answer_if_owed();
     return true;
+}
+
+void Lifeline::answer_if_owed() {
+    if (!state_.owes_answer()) return;
+    carry_out(state_.answer());
+    // That may have decided it.
+    if (state_.verdict()) tell_news();
 }
 
 std::optional<Verdict> Lifeline::verdict() const {
@@ -148,6 +157,23 @@ void Lifeline::ask(std::uint32_t round) {
     carry_out(state_.ask(round));
     // It may have found out already.
     if (state_.verdict()) tell_news();
+}
+
+void Lifeline::suspect(std::uint64_t sequence) {
+    const std::lock_guard lock(mutex_);
+    carry_out(state_.suspect(sequence));
+}
+
+Verdict Lifeline::conclude(std::uint64_t sequence, const Verdict& otherwise) {
+    const std::lock_guard lock(mutex_);
+    carry_out(state_.conclude(sequence, otherwise));
+    tell_news();
+    return *state_.verdict();
+}
+
+bool Lifeline::hears_others() const {
+    const std::lock_guard lock(mutex_);
+    return !neighbours_.empty();
 }
 
 std::vector<std::optional<Call>> Lifeline::progress() const {

@@ -100,6 +100,11 @@ class Lifeline : private AgentWord::Listener {
     int left_before(std::uint64_t sequence) const;
     void inquire();
     void ask(std::uint32_t round);
+    void suspect(std::uint64_t sequence);
+    // Returns the verdict that holds then.
+    Verdict conclude(std::uint64_t sequence, const Verdict& otherwise);
+    // False once no other rank can be heard on the ring any more.
+    bool hears_others() const;
     std::vector<std::optional<Call>> progress() const;
     bool all_answered() const;
 
@@ -125,6 +130,8 @@ class Lifeline : private AgentWord::Listener {
     void serve_gate();
     void serve_neighbours();
     void serve_lost_lives();
+    // Of a call that was entered just now.
+    void answer_if_owed();
     // Ends the communicator unless the rank had left.
     void judge_loss(int rank, std::string_view how);
     // False when the connection is over.

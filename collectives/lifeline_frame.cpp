@@ -61,14 +61,11 @@ std::string payload_of(const LeftNotice& left) {
 std::string payload_of(const InquiryNotice& inquiry) {
     std::string payload;
     put(payload, inquiry.inquiry);
+    put(payload, inquiry.sequence);
     return payload;
 }
 
-// Progress and questions alike: a rank, a number, a call.
-std::string payload_of(std::int32_t rank, std::uint32_t number, const Call& call) {
-    std::string payload;
-    put(payload, rank);
-    put(payload, number);
+void put_call(std::string& payload, const Call& call) {
     put(payload, call.operation);
     put(payload, call.type);
     put(payload, call.reduce);
@@ -76,15 +73,23 @@ std::string payload_of(std::int32_t rank, std::uint32_t number, const Call& call
     put(payload, call.root);
     put(payload, call.count);
     put(payload, call.sequence);
-    return payload;
 }
 
 std::string payload_of(const ProgressNotice& progress) {
-    return payload_of(progress.rank, progress.inquiry, progress.call);
+    std::string payload;
+    put(payload, progress.rank);
+    put(payload, progress.inquiry);
+    put_call(payload, progress.call);
+    put_call(payload, progress.asked);
+    return payload;
 }
 
 std::string payload_of(const QuestionNotice& question) {
-    return payload_of(question.rank, question.round, question.call);
+    std::string payload;
+    put(payload, question.rank);
+    put(payload, question.round);
+    put_call(payload, question.call);
+    return payload;
 }
 
 std::optional<Notice> read_verdict(std::string_view payload) {
@@ -99,11 +104,8 @@ std::optional<Notice> read_verdict(std::string_view payload) {
     return verdict;
 }
 
-template <class NoticeOfCall>
-std::optional<Notice> read_call(std::string_view payload) {
-    Cursor cursor(payload);
-    const auto rank = cursor.take<std::int32_t>();
-    const auto number = cursor.take<std::uint32_t>();
+// Of unknown values `known` becomes false.
+Call take_call(Cursor& cursor, bool& known) {
     Call call;
     call.operation = cursor.take<Operation>();
     call.type = cursor.take<DataType>();
@@ -112,23 +114,39 @@ std::optional<Notice> read_call(std::string_view payload) {
     call.root = cursor.take<std::int32_t>();
     call.count = cursor.take<std::uint64_t>();
     call.sequence = cursor.take<std::uint64_t>();
-    const bool known = is_known(call.operation) && is_known(call.type) && is_known(call.reduce) &&
-                       is_known(call.compression);
-    if (!cursor.complete() || !known) return std::nullopt;
-    return NoticeOfCall{rank, number, call};
+    known = known && is_known(call.operation) && is_known(call.type) && is_known(call.reduce) &&
+            is_known(call.compression);
+    return call;
+}
+
+std::optional<Notice> read_progress(std::string_view payload) {
+    Cursor cursor(payload);
+    bool known = true;
+    ProgressNotice progress{cursor.take<std::int32_t>(), cursor.take<std::uint32_t>(), {}, {}};
+    progress.call = take_call(cursor, known);
+    progress.asked = take_call(cursor, known);
+    return cursor.complete() && known ? std::optional<Notice>(progress) : std::nullopt;
+}
+
+std::optional<Notice> read_question(std::string_view payload) {
+    Cursor cursor(payload);
+    bool known = true;
+    QuestionNotice question{cursor.take<std::int32_t>(), cursor.take<std::uint32_t>(), {}};
+    question.call = take_call(cursor, known);
+    return cursor.complete() && known ? std::optional<Notice>(question) : std::nullopt;
 }
 
 std::optional<Notice> read_payload(std::uint8_t kind, std::string_view payload) {
     Cursor cursor(payload);
     if (kind == static_cast<std::uint8_t>(Kind::verdict)) return read_verdict(payload);
-    if (kind == static_cast<std::uint8_t>(Kind::progress)) return read_call<ProgressNotice>(payload);
-    if (kind == static_cast<std::uint8_t>(Kind::question)) return read_call<QuestionNotice>(payload);
+    if (kind == static_cast<std::uint8_t>(Kind::progress)) return read_progress(payload);
+    if (kind == static_cast<std::uint8_t>(Kind::question)) return read_question(payload);
     if (kind == static_cast<std::uint8_t>(Kind::left)) {
         LeftNotice left{cursor.take<std::int32_t>(), cursor.take<std::uint64_t>()};
         if (cursor.complete()) return left;
     }
     if (kind == static_cast<std::uint8_t>(Kind::inquiry)) {
-        InquiryNotice inquiry{cursor.take<std::uint32_t>()};
+        InquiryNotice inquiry{cursor.take<std::uint32_t>(), cursor.take<std::uint64_t>()};
         if (cursor.complete()) return inquiry;
     }
     return std::nullopt;

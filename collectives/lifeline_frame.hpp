@@ -29,18 +29,22 @@ struct LeftNotice {
     bool operator==(const LeftNotice&) const = default;
 };
 
-// Somebody's deadline passed: every rank is asked to say where it is. `inquiry` counts such questions.
+// Every rank is asked to say where it is, and what its collective of number `sequence` was (0: of none).
+// `inquiry` counts such questions.
 struct InquiryNotice {
     std::uint32_t inquiry = 0;
+    std::uint64_t sequence = 0;
 
     bool operator==(const InquiryNotice&) const = default;
 };
 
-// Where `rank` was when it heard of `inquiry`: the call it made last.
+// Where `rank` was when it heard of `inquiry`: the call it made last, and the one that was asked for. If it
+// has not made that yet, it says so once more when it does.
 struct ProgressNotice {
     std::int32_t rank = 0;
     std::uint32_t inquiry = 0;
     Call call;
+    Call asked;  // `none`: not made yet, or too long ago
 
     bool operator==(const ProgressNotice&) const = default;
 };

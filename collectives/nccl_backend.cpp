@@ -3,6 +3,8 @@
 #include <cstring>
 #include <thread>
 
+#include "collectives/own_process.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -73,8 +75,8 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     if (task.call.compression != Compression::none) refuse(task.call, "NCCL does not compress");
     const auto now = NcclWork::Clock::now();
     const auto make_work = [&](const Task& whose) {
-        return std::make_shared<NcclWork>(events_, watch_.over(), whose, now,
-                                          now + peers_->operation_timeout());
+        return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
+                                         now + peers_->operation_timeout());
     };
     try {
         Task counted = task;

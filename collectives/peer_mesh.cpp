@@ -93,8 +93,9 @@ void PeerMesh::await_left_neighbour() {
 void PeerMesh::enter(const Operation& operation) {
     patience_.reset();
     if (lifeline_.enter_if_quiet(operation.call)) return;
-    throw_if_ended(operation);
+    // Before it fails, since others may ask which call it was.
     lifeline_.enter(operation.call);
+    throw_if_ended(operation);
 }
 
 TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
@@ -245,10 +246,28 @@ void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
 
 void PeerMesh::fail_left(int peer, const Operation& operation) {
     const auto sequence = lifeline_.left_after(peer).value_or(0);
-    fail({CollectiveErrorCode::peer_left,
-          {peer},
-          rank_text(peer) + " destroyed its communicator after " + std::to_string(sequence) + " collectives"},
-         operation);
+    const Verdict verdict{
+        CollectiveErrorCode::peer_left, {peer}, rank_text(peer) + ' ' + deed_of_leaving(sequence)};
+    const bool concerns_all = operation.call.sequence > 0 && !is_point_to_point(operation.call.operation);
+    if (concerns_all) fail_disagreement(operation.call.sequence, verdict, operation);
+    fail(verdict, operation);
+}
+
+void PeerMesh::fail_mismatch(const Call& call, int peer, const Call& theirs, const Operation& operation) {
+    const Verdict verdict = mismatch_verdict(rank(), call, peer, theirs);
+    const bool concerns_all = !is_point_to_point(call.operation) && !is_point_to_point(theirs.operation);
+    if (concerns_all && call.sequence == theirs.sequence)
+        fail_disagreement(call.sequence, verdict, operation);
+    fail(verdict, operation);
+}
+
+void PeerMesh::fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
+                                 const Operation& operation) {
+    const auto limit = Clock::now() + kJudgementPatience;
+    lifeline_.suspect(sequence);
+    while (!lifeline_.verdict() && lifeline_.hears_others() && wait_for_news(limit)) {
+    }
+    throw error_of(lifeline_.conclude(sequence, otherwise), operation.call);
 }
 
 void PeerMesh::inquire(const Operation& operation) {

@@ -34,6 +34,8 @@ inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
 inline constexpr std::chrono::milliseconds kRingPatience{2000};
 // How long a rank whose deadline passed waits for the others to say where they are.
 inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
+// How long a rank that found the ranks disagree waits until it is known what most of them do.
+inline constexpr std::chrono::milliseconds kJudgementPatience{5000};
 
 // What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
 // link: that this rank dials.
@@ -102,6 +104,10 @@ class PeerMesh {
     Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
     // The same, and the call with that verdict.
     [[noreturn]] void fail(Verdict verdict, const Operation& operation);
+    // The same where `peer` has made another call than `call`, which is this rank's operation, a part of it,
+    // or the call before. Takes kJudgementPatience at most.
+    [[noreturn]] void fail_mismatch(const Call& call, int peer, const Call& theirs,
+                                    const Operation& operation);
     // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
     // another.
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
@@ -127,6 +133,10 @@ class PeerMesh {
     // Waits for news until `limit`. False when the limit has passed.
     bool wait_for_news(Clock::time_point limit);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
+    // Not all ranks make the same collective of that number: blames those that do something else than most,
+    // or says `otherwise` where that cannot be found out.
+    [[noreturn]] void fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
+                                        const Operation& operation);
 
     Membership membership_;
     Lifeline lifeline_;

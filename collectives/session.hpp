@@ -1,6 +1,7 @@
 // Session: all that a Communicator owns, in the order in which it must end.
 //
-// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex.
+// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex. A forked child never
+// ends its copy.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include "collectives/farewell.hpp"
 #include "collectives/membership.hpp"
 #include "collectives/nccl_join.hpp"
+#include "collectives/own_process.hpp"
 #include "rendezvous/store.hpp"
 
 namespace ddprun {
@@ -51,6 +53,7 @@ struct MeetingRoom {
 enum class Transport { automatic, tcp };
 
 struct Communicator::Session {
+    const ProcessNumber process = this_process();  // whose it is
     int rank = 0;
     int world_size = 1;
     int local_rank = 0;

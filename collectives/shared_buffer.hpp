@@ -9,7 +9,8 @@
 //
 // All of it begins as zeros, page by page. It belongs to this rank: the others touch it only in operations on
 // it. It stays valid until the object ends, also if the communicator ends before; the pages go back when all
-// ranks have let go of theirs. Movable, not copyable.
+// ranks have let go of theirs. Movable, not copyable. A forked child sees the same memory as its parent, not
+// a copy, where the ranks share it: it may read what no operation writes meanwhile, and end its object.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 //                  already above 8 KiB of all ranks
 //   all_reduce of buffers that allocate() made goes without stages from there on, see shm_direct.hpp
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
-// run.
+// run, as long as the ranks share a host.
 //
 // A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
 //

@@ -85,7 +85,7 @@ void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
         found.sequence = record.sequence.load(std::memory_order_relaxed);
         return found;
     };
-    mesh_.fail(mismatch_verdict(mesh_.rank(), read(rank_), ranks_.at(peer), read(peer)), operation_);
+    mesh_.fail_mismatch(read(rank_), ranks_.at(peer), read(peer), operation_);
 }
 
 void ShmChannel::await_stage(std::uint64_t round) {

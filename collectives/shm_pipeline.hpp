@@ -3,7 +3,7 @@
 // A round takes as much of the buffers as a stage holds. Whatever others need of a rank's input it copies
 // into its stage, two rounds ahead of those who read it. To reduce, each rank takes its own slice from all
 // ranks' stages in the order 0 … n-1; every element is reduced by one rank in one order, so results are
-// bitwise equal on all ranks and from run to run.
+// bitwise equal on all ranks and from run to run, as long as the ranks share a host.
 //
 // all_reduce and reduce write the result back to where the slices were read from, in the others' stages,
 // where each rank finds all it needs in its own stage. So each cache line goes just to a peer and back, and

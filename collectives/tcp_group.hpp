@@ -10,8 +10,8 @@
 // chunk c in the order c, c+1, … (mod n); one rank finishes each element, the others copy it. The ring
 // reduces f16 and bf16 as f32 and hands the results round as they are, so they are rounded once; it needs
 // memory for the input as f32. Where elements are compressed, the swap and dissemination round each rank's
-// once, the ring rounds at every step of its reducing half. So results are bitwise equal on all ranks and
-// from run to run.
+// once, the ring rounds at every step of its reducing half. So results are bitwise equal on all ranks, and
+// from run to run with the same group.
 //
 // Used by one thread, in the same order on all ranks of the group. All throw LinkLost, or as PeerMesh::wait.
 // Averages divide by the size of the group, but where they are compressed by what the WireKind says.

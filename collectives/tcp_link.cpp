@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "rendezvous/error.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {
@@ -95,8 +96,8 @@ void tune_within_machine(int fd) {
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kLocalBuffer, sizeof(kLocalBuffer));
 }
 
-OwnedDescriptor open_socket(int family, int type) {
-    OwnedDescriptor fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+ProcessDescriptor open_socket(int family, int type) {
+    ProcessDescriptor fd([=] { return ::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
     if (!fd) fail_errno(errno, "cannot open a socket");
     return fd;
 }
@@ -140,8 +141,9 @@ TcpListener::TcpListener(const std::string& address) {
     endpoint_ = {address, port_of(local_address(fd_.get()))};
 }
 
-OwnedDescriptor TcpListener::accept() {
-    OwnedDescriptor fd(::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+ProcessDescriptor TcpListener::accept() {
+    ProcessDescriptor fd(
+        [this] { return ::accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
     if (!fd) return fd;
     tune(fd.get());
     SocketAddress peer;
@@ -152,9 +154,9 @@ OwnedDescriptor TcpListener::accept() {
     return fd;
 }
 
-OwnedDescriptor begin_connect(const Endpoint& endpoint) {
+ProcessDescriptor begin_connect(const Endpoint& endpoint) {
     const SocketAddress address = numeric_address(endpoint.host, endpoint.port);
-    OwnedDescriptor fd = open_socket(address.storage.ss_family, SOCK_STREAM);
+    ProcessDescriptor fd = open_socket(address.storage.ss_family, SOCK_STREAM);
     tune(fd.get());
     if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
         fail_errno(errno, "cannot connect to " + to_string(endpoint));

@@ -2,8 +2,8 @@
 // dialled.
 //
 // Thin: no buffers, no threads, no waiting. Whoever uses a link polls its descriptor. A link belongs to one
-// thread at a time. Every descriptor is close-on-exec from birth, never delays small writes, and notices a
-// vanished machine by itself (kSilenceLimit).
+// thread at a time. Every descriptor is close-on-exec from birth, is none of a forked child's, never delays
+// small writes, and notices a vanished machine by itself (kSilenceLimit).
 #pragma once
 
 #include <sys/uio.h>
@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "collectives/own_process.hpp"
 #include "rendezvous/endpoint.hpp"
-#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 
@@ -34,7 +34,7 @@ struct LinkLost {
 class TcpLink {
   public:
     TcpLink() = default;
-    TcpLink(int peer, OwnedDescriptor fd) : peer_(peer), fd_(std::move(fd)) {}
+    TcpLink(int peer, ProcessDescriptor fd) : peer_(peer), fd_(std::move(fd)) {}
 
     int peer() const noexcept { return peer_; }
     int descriptor() const noexcept { return fd_.get(); }
@@ -43,7 +43,7 @@ class TcpLink {
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;
     // Gives the descriptor away.
-    OwnedDescriptor release() noexcept { return std::move(fd_); }
+    ProcessDescriptor release() noexcept { return std::move(fd_); }
 
     // Moves what can be moved now and returns the bytes moved; 0 means that nothing can be. Throws LinkLost.
     std::size_t read_some(std::span<iovec> parts);
@@ -51,7 +51,7 @@ class TcpLink {
 
   private:
     int peer_ = -1;
-    OwnedDescriptor fd_;
+    ProcessDescriptor fd_;
 };
 
 // A listening socket on one numeric address, with a port of the kernel's choice.
@@ -63,16 +63,16 @@ class TcpListener {
     const Endpoint& endpoint() const noexcept { return endpoint_; }
     int descriptor() const noexcept { return fd_.get(); }
     // The next connection, ready for a TcpLink, or none at the moment (also when descriptors have run out).
-    OwnedDescriptor accept();
+    ProcessDescriptor accept();
 
   private:
-    OwnedDescriptor fd_;
+    ProcessDescriptor fd_;
     Endpoint endpoint_;
 };
 
 // Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
 // (see connect_error). Throws system_error when not even a beginning is possible.
-OwnedDescriptor begin_connect(const Endpoint& endpoint);
+ProcessDescriptor begin_connect(const Endpoint& endpoint);
 
 // The errno of a connection that was begun; 0 when it stands.
 int connect_error(int fd);

@@ -198,6 +198,9 @@ void run_on_rank(Communicator& communicator, int rank, const std::function<void(
                                   std::to_string(communicator.world_size() - 1) + ')');
     }
     require_host_memory(communicator, "run_on_rank");
+    // Before the action is begun.
+    const Status status = communicator.status();
+    if (status.code() == CollectiveErrorCode::invalid_argument) status.throw_if_failed();
     if (communicator.rank() == rank) return act(communicator, rank, action);
     await_action(communicator, rank);
 }

@@ -58,7 +58,7 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& 
         mesh.fail({CollectiveErrorCode::system, {peer}, name + " sent bytes that are no message"}, operation);
     }
     if (*theirs == on_wire(call)) return;
-    mesh.fail(mismatch_verdict(mesh.rank(), call, peer, *theirs), operation);
+    mesh.fail_mismatch(call, peer, *theirs, operation);
 }
 
 void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation) {

@@ -6,15 +6,28 @@
 #include "collectives/work_state.hpp"
 
 namespace ddprun {
+namespace {
+
+// What a Work is in a forked child, whether it had ended before or not: the thread that would say so may have
+// been about to.
+std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) {
+    if (!state || !state->is_of_parent()) return std::nullopt;
+    return CollectiveError(CollectiveErrorCode::invalid_argument,
+                           "this operation was started by another process, which this one was forked from");
+}
+
+}  // namespace
 
 void Work::wait() const {
     if (!state_) return;
+    if (const auto refused = refusal(state_)) throw *refused;
     state_->wait_until(WorkState::Clock::time_point::max());
     if (const auto error = state_->error()) throw *error;
 }
 
 bool Work::wait_for(std::chrono::milliseconds patience) const {
     if (!state_) return true;
+    if (const auto refused = refusal(state_)) throw *refused;
     // Beyond a year the clock could overflow.
     const auto bounded = std::min<std::chrono::milliseconds>(patience, std::chrono::hours(24 * 365));
     if (!state_->wait_until(WorkState::Clock::now() + bounded)) return false;
@@ -22,9 +35,10 @@ bool Work::wait_for(std::chrono::milliseconds patience) const {
     return true;
 }
 
-bool Work::test() const { return !state_ || state_->ended(); }
+bool Work::test() const { return !state_ || state_->is_of_parent() || state_->ended(); }
 
 std::optional<CollectiveError> Work::error() const {
+    if (auto refused = refusal(state_)) return refused;
     if (!test() || !state_) return std::nullopt;
     return state_->error();
 }

@@ -15,7 +15,8 @@ class WorkState;
 
 // What Communicator::async() returns. Copies stand for the same operation. Letting go of it stops nothing:
 // the buffers must stay valid, and the output is not to be looked at, until the operation has ended. All
-// members may be called from any thread, also after the communicator's end.
+// members may be called from any thread, also after the communicator's end. In a forked child every Work of
+// its parent's has ended with an invalid_argument.
 class Work {
   public:
     // An operation that has ended well.

@@ -151,7 +151,12 @@ TEST_CASE("a rank's process may end in any way", "[death]") {
     });
 }
 
-TEST_CASE("a killed rank is dead though a child of its own holds all its connections", "[death]") {
+TEST_CASE("a killed rank is dead though a child of its own lives on", "[death]") {
+    check_all({{"large", "forked", "peer_died"}, {"barrier", "forked", "peer_died"}});
+}
+
+TEST_CASE("a killed rank is dead over TCP though a child of its own lives on", "[death]") {
+    const OverTcp tcp;
     check_all({{"large", "forked", "peer_died"}, {"barrier", "forked", "peer_died"}});
 }
 

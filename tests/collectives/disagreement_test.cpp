@@ -7,6 +7,7 @@
 #include <functional>
 #include <latch>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collectives/communicator.hpp"
@@ -18,6 +19,7 @@ using namespace ddprun;
 namespace {
 
 using Calling = std::function<void(Communicator&)>;
+using Code = CollectiveErrorCode;
 using Floats = std::vector<float>;
 
 // Far beyond the guard.
@@ -70,6 +72,36 @@ void check_disagreement(int n, const Calling& right, const Calling& wrong) {
         options);
 }
 
+// Nobody is named but rank 1, which has made a call more than the others. They make the same ten, then do
+// `meanwhile` while rank 1 is in its own.
+using Doing = std::function<void(Communicator&)>;
+
+void all_reduce(Communicator& comm) {
+    Floats data(10);
+    comm.all_reduce(std::span(data), ReduceOp::sum);
+}
+
+void check_call_too_many(Code code, const std::string& text, const Doing& meanwhile,
+                         std::chrono::milliseconds operation_timeout = kDeadline) {
+    CommunicatorOptions options;
+    options.operation_timeout = operation_timeout;
+    for (const auto& hosts : {std::vector<std::string>(3), host_names(2, 2)}) {
+        run_on_hosts(
+            hosts,
+            [&](Communicator& comm) {
+                for (int i = 0; i < 10; ++i) all_reduce(comm);
+                if (comm.rank() != 1) return meanwhile(comm);
+                const auto error = expect_error(code, {1}, [&] { all_reduce(comm); });
+                const std::string what = error.what();
+                const std::string others = hosts.size() == 3 ? "ranks 0, 2 " : "ranks 0, 2, 3 ";
+                expect(what.find("rank 1 called all_reduce(sum, 10 f32) as call 11, ") != std::string::npos,
+                       what);
+                expect(what.find(others + text) != std::string::npos, what);
+            },
+            options);
+    }
+}
+
 // The standard error goes into a pipe meanwhile.
 class CapturedError {
   public:
@@ -107,6 +139,48 @@ TEST_CASE("gather against scatter is found before the deadline", "[disagreement]
     for (const int n : {2, 4}) {
         check_disagreement(n, gather, scatter);
         check_disagreement(n, scatter, gather);
+    }
+}
+
+TEST_CASE("a call too many while the others are in another is blamed on the one rank", "[disagreement]") {
+    check_call_too_many(Code::mismatch, "called barrier() as call 11", [](Communicator& comm) {
+        expect_error(Code::mismatch, {1}, [&] { comm.barrier(); });
+        expect_error(Code::mismatch, {1}, [&] { all_reduce(comm); });
+    });
+}
+
+TEST_CASE("a call too many while the others finalize is blamed on the one rank", "[disagreement]") {
+    check_call_too_many(Code::mismatch, "have made 10 calls and left", [](Communicator& comm) {
+        expect_error(Code::mismatch, {1}, [&] { comm.finalize(kGuard); });
+    });
+}
+
+TEST_CASE("a call too many while the others idle is blamed on the one rank at the deadline",
+          "[disagreement]") {
+    check_call_too_many(
+        Code::timed_out, "have made 10 calls",
+        [](Communicator& comm) {
+            // Nothing else tells this thread.
+            while (comm.status().ok()) std::this_thread::yield();
+            expect_error(Code::timed_out, {1}, [&] { comm.barrier(); });
+        },
+        std::chrono::seconds(1));
+}
+
+TEST_CASE("a call too many when the others have left is blamed on the one rank", "[disagreement]") {
+    CommunicatorOptions options;
+    options.operation_timeout = kDeadline;
+    for (const auto& hosts : {std::vector<std::string>(3), host_names(2, 2)}) {
+        run_on_hosts(
+            hosts,
+            [&](Communicator& comm) {
+                for (int i = 0; i < 10; ++i) all_reduce(comm);
+                if (comm.rank() != 1) return;
+                const auto error = expect_error(Code::mismatch, {1}, [&] { all_reduce(comm); });
+                expect(std::string(error.what()).find("have made 10 calls and left") != std::string::npos,
+                       error.what());
+            },
+            options);
     }
 }
 

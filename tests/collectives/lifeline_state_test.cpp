@@ -180,8 +180,11 @@ TEST_CASE("a question finds whoever made another call, now or earlier, and nobod
             const std::uint64_t deviators = reached[static_cast<std::size_t>(deviator)];
             disagree |= rank != deviator && std::min(theirs, deviators) == deviation;
         }
-        for (int rank = 0; rank < ring.size(); ++rank) ring.send(rank, ring.at(rank).ask(1));
-        ring.settle();
+        // Where it is not known what most ranks call, it takes some questions more.
+        for (std::uint32_t question = 1; question <= 1 + kQuestionsToJudge; ++question) {
+            for (int rank = 0; rank < ring.size(); ++rank) ring.send(rank, ring.at(rank).ask(question));
+            ring.settle();
+        }
         found += disagree ? 1 : 0;
         for (int rank = 0; rank < ring.size(); ++rank) {
             const auto& verdict = ring.at(rank).verdict();
@@ -215,7 +218,7 @@ TEST_CASE("who makes another call only after the first question is found by the 
     REQUIRE_FALSE(ring.at(0).verdict().has_value());
     ring.send(1, ring.at(1).ask(2));
     ring.settle();
-    for (int rank = 0; rank < 4; ++rank) REQUIRE(ring.at(rank).verdict()->culprits == std::vector<int>{3, 1});
+    for (int rank = 0; rank < 4; ++rank) REQUIRE(ring.at(rank).verdict()->culprits == std::vector<int>{3});
 }
 
 TEST_CASE("send and recv are no matter of questions", "[lifeline]") {

@@ -5,7 +5,7 @@
 // CALL is one of the operations below, `child` (all_reduce on a communicator split off), `join` (no call: the
 // end comes while the ranks join) or `thread` (all_reduce on a communicator made by a thread that has ended).
 // When the victim's standard input ends, it does END: exit, _exit, exec, or nothing for `killed`, where
-// somebody else sees to it, and for `forked`, where besides a child process holds all its descriptors until
+// somebody else sees to it, and for `forked`, where besides a child process lives until
 // the input ends. The victim has MIB of memory of its own. Prints "ready" before the first call, and in the
 // end
 //   error CODE CULPRIT...: TEXT
