@@ -23,7 +23,8 @@ inline constexpr std::size_t kRememberedCalls = 64;
 
 class LifelineState {
   public:
-    LifelineState(int rank, int world_size);
+    // `own_numbers`: what this rank declares says so, see kOwnNumbers.
+    LifelineState(int rank, int world_size, bool own_numbers = false);
 
     // What must be sent, and to whom: to all neighbours but `except` (-1: to all).
     struct Sending {
@@ -95,6 +96,7 @@ class LifelineState {
     bool is_rank(int rank) const noexcept { return rank >= 0 && rank < static_cast<int>(peers_.size()); }
 
     int rank_;
+    bool own_numbers_;
     std::vector<Peer> peers_;
     Call call_;
     std::array<Memory, kRememberedCalls> memory_;

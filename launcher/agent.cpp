@@ -22,6 +22,7 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/coordinator_client.hpp"
+#include "rendezvous/culprit.hpp"
 #include "rendezvous/rendezvous_server.hpp"
 
 namespace ddprun {
@@ -177,7 +178,7 @@ class Agent::Impl {
                            " of " + std::to_string(restarting.max_restarts);
         if (delay.count() > 0) text += " in " + std::to_string(delay.count()) + " ms";
         // No report follows that would show the last words of a rank which is kept off the screen.
-        if (own_failure_ && own_failure_->rank == restarting.cause.rank)
+        if (own_failure_ && own_failure_->rank == witness_of(restarting.cause))
             pump_->replay_stderr(own_failure_->local_rank);
         say(text);
         limit_finish(delay);
@@ -378,7 +379,7 @@ class Agent::Impl {
     void write_own_error_file(const Failure& cause) {
         if (options_.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return;
         const bool ours =
-            workers_ && workers_->failure() != nullptr && workers_->failure()->rank == cause.rank;
+            workers_ && workers_->failure() != nullptr && workers_->failure()->rank == witness_of(cause);
         console_.say(
             write_root_cause(options_.own_error_file, cause, ours ? workers_->error_file_text() : ""));
     }

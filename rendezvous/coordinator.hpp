@@ -3,8 +3,8 @@
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
 // The first failure is the first that an agent told of; it stops the job at once. But if it is a worker's,
-// and another worker had been seen to end before, and that one's end, once known, is a failure too, then
-// this was the first: what takes long is the kernel's work on a large process, not the news of its death.
+// another may turn out to have been before it (FailureOrder: what takes long is the kernel's work on a large
+// process, not the news of its death), or to be the culprit by the words of those that failed (culprit.hpp).
 //
 // It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "rendezvous/control_message.hpp"
+#include "rendezvous/failure_order.hpp"
 #include "rendezvous/restart_policy.hpp"
 
 namespace ddprun {
@@ -86,8 +87,13 @@ class Coordinator {
         bool connected = true;
         bool ended = false;  // succeeded, while the round runs; gone, while it stops
         bool all_zero = false;
-        std::vector<RankEnd> ends;  // of this round's workers
-        int suspects = 0;           // likewise
+        int base_rank = 0;  // of this round, like the next two
+        std::vector<RankEnd> ends;
+        std::optional<Failure> failure;  // the first of the node
+
+        bool has_rank(int rank) const {
+            return rank >= base_rank && rank - base_rank < hello.local_world_size;
+        }
     };
 
     Outbox receive_hello(ConnectionId from, const Hello& hello, TimePoint now);
@@ -97,8 +103,9 @@ class Coordinator {
     Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
     std::optional<Refused> reason_to_refuse(const Hello& hello) const;
     Outbox start_round(TimePoint now);
-    void add_evidence(const Node& node, Failure failure);
-    std::size_t place_among_suspects(const Failure& failure) const;
+    void add_evidence(Node& node, Failure failure);
+    void hear_witnesses();
+    std::optional<RankEnd> end_of(int rank) const;
     Outbox first_failure(Failure failure, TimePoint now);
     Outbox node_ended(Node& node, TimePoint now);
     Outbox all_ended(TimePoint now);
@@ -130,16 +137,12 @@ class Coordinator {
     bool progressed_ = false;
     bool restart_cancelled_ = false;  // the user wants the job to end
     std::optional<Failure> cause_;
-    // Node and rank of workers that were seen to end while the round ran, with their places in that order.
-    std::map<std::pair<int, int>, std::size_t> suspects_;
+    FailureOrder order_;           // of this round
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
 };
 
 // `joined 1/3, missing node 1, node 2`; what an agent prints of a Waiting message.
 std::string to_text(const Waiting& waiting);
-
-// `rank 3 on node 1 (gpu01): exit code 7`; the reason of a restart, as workers of the next round read it.
-std::string to_text(const Failure& failure);
 
 }  // namespace ddprun
