@@ -41,6 +41,11 @@ std::string_view without_wait(std::string_view text) {
     return end == std::string_view::npos ? text : text.substr(end + 2);
 }
 
+// Whether `text` goes on with the description of a collective, up to the next rank.
+bool is_collective_next(std::string_view text) {
+    return text.substr(0, text.find(", rank ")).find(kAsCall) != std::string_view::npos;
+}
+
 // Takes `rank 2 does not answer` away from the front of the text.
 std::optional<std::pair<int, Charge>> take_accused(std::string_view& text) {
     if (!text.starts_with(kRank)) return std::nullopt;
@@ -59,16 +64,19 @@ std::optional<std::pair<int, Charge>> take_accused(std::string_view& text) {
     return std::nullopt;
 }
 
-std::optional<std::pair<int, Charge>> find_accused(std::string_view text) {
-    const auto first = take_accused(text);
+std::optional<std::pair<int, Charge>> find_accused(std::string_view text, bool by_collective) {
+    auto first = take_accused(text);
     if (!first || is_about_end(first->second)) return first;
+    if (text.find("ranks ") != std::string_view::npos) return std::nullopt;
+    const bool may_wait = !by_collective || !is_collective_next(text);
+    const bool is_victim = first->second == Charge::is_elsewhere && may_wait;
     for (auto current = first; current; current = take_accused(text)) {
         if (current->second == Charge::does_not_answer) return current;
         const auto next = text.find(", rank ");
         if (next == std::string_view::npos) break;
         text.remove_prefix(next + 2);
     }
-    return first;
+    return is_victim ? std::nullopt : first;
 }
 
 }  // namespace
@@ -84,6 +92,10 @@ std::string_view phrase_of(Charge charge) {
         case Charge::aborted: return "aborted";
     }
     return {};
+}
+
+std::string_view report_of(Charge charge) {
+    return charge == Charge::is_elsewhere ? "has not come" : phrase_of(charge);
 }
 
 std::string accuse(int rank, Charge charge) {
@@ -107,7 +119,8 @@ std::optional<Accusation> find_accusation(std::string_view line) {
     for (auto colon = line.find(": "); colon != std::string_view::npos; colon = line.find(": ", colon + 1)) {
         const auto start = start_of_call(line.substr(0, colon));
         if (start == std::string_view::npos || line.substr(0, start).ends_with(kWaitsIn)) continue;
-        if (const auto accused = find_accused(without_wait(line.substr(colon + 2))))
+        const bool by_collective = line.substr(start, colon - start).find(kAsCall) != std::string_view::npos;
+        if (const auto accused = find_accused(without_wait(line.substr(colon + 2)), by_collective))
             return Accusation{accused->second, accused->first, std::string(line.substr(start))};
     }
     return std::nullopt;

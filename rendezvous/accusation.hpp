@@ -18,6 +18,9 @@ std::string_view phrase_of(Charge charge);
 // `rank 2 does not answer`.
 std::string accuse(int rank, Charge charge);
 
+// The same for a report, where nothing follows: `has not come` for `is at`.
+std::string_view report_of(Charge charge);
+
 // Whether what the rank is accused of ended it, or was its end's first sign.
 bool is_about_end(Charge charge);
 
@@ -38,7 +41,9 @@ struct Accusation {
 
 // Whom a line of text blames: it holds a call, `: `, perhaps how long it waited, and an accusation, as in
 // `all_reduce(sum, 4 f32) as call 7: after 5 s (operation_timeout) rank 1 is at barrier() as call 6, rank 2
-// does not answer`. Of several ranks the one that does not answer, else the first.
+// does not answer`. Of several ranks the one that does not answer, else the first. Nobody where that may be a
+// victim itself: one that is at a send or recv, or elsewhere while it was to send or receive, or a list that
+// tells what sides there are (`ranks 0,2 ...`).
 std::optional<Accusation> find_accusation(std::string_view line);
 
 }  // namespace ddprun

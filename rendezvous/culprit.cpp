@@ -44,7 +44,7 @@ Failure laid_on(const RankEnd& end, const Failure& witness, const Accusation& ac
     Failure failure = witness;
     place_at(failure, end);
     failure.witness = witness.rank;
-    failure.accusation = phrase_of(accusation.charge);
+    failure.accusation = report_of(accusation.charge);
     failure.testimony = accusation.sentence;
     return failure;
 }
