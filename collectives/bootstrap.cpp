@@ -159,6 +159,7 @@ std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::stri
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
                       place.host.sockets_per_peer, word ? word->life() : 0};
     Membership membership = join.run(self, deadline);
+    membership.own_numbers = place.own_numbers;
     room.farewell = std::make_unique<Farewell>(join.farewell());
     auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
                                 options, deadline, {.word = std::move(word)});
@@ -289,6 +290,7 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     session->self = membership.member(membership.rank);
     session->generation = membership.generation;
     session->nonce = membership.nonce;
+    session->own_numbers = membership.own_numbers;
     const PeerMesh::Operation joining{
         {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
     session->transport = transport;

@@ -62,6 +62,7 @@ struct Place {
     HostSettings host;
     std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
     std::optional<LifeSeat> life = std::nullopt;      // where its agent watches over it
+    bool own_numbers = false;                         // see Membership
 };
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session

@@ -41,7 +41,8 @@ Communicator Communicator::connect(const std::string& url, int rank, int world_s
                       read_transport(environment),
                       read_host_settings(environment),
                       read_nccl_settings(environment, options, -1),
-                      read_life_seat(environment)};
+                      read_life_seat(environment),
+                      environment.contains("DDPRUN_RUN_ID")};
     return Communicator(open_session(parse_url(url), place, options));
 }
 

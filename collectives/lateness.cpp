@@ -17,18 +17,17 @@ std::string seconds(std::chrono::milliseconds limit) {
     return text + " s";
 }
 
-std::string whereabouts(const std::optional<Call>& call) {
-    if (!call) return "does not answer";
-    if (call->operation == Operation::none) return "has called nothing yet";
-    return "is at " + describe(*call);
+std::string whereabouts(int rank, const std::optional<Call>& call) {
+    if (!call) return accuse(rank, Charge::does_not_answer);
+    if (call->operation == Operation::none) return accuse(rank, Charge::called_nothing);
+    return accuse(rank, Charge::is_elsewhere) + ' ' + describe(*call);
 }
 
 std::string list(const std::vector<int>& ranks, const std::vector<std::optional<Call>>& progress) {
     std::string text;
     for (std::size_t i = 0; i < ranks.size() && i < kMaxRanksInText; ++i) {
         if (i > 0) text += ", ";
-        text += "rank " + std::to_string(ranks[i]) + ' ' +
-                whereabouts(progress[static_cast<std::size_t>(ranks[i])]);
+        text += whereabouts(ranks[i], progress[static_cast<std::size_t>(ranks[i])]);
     }
     if (ranks.size() > kMaxRanksInText)
         text += ", and " + std::to_string(ranks.size() - kMaxRanksInText) + " more";
@@ -134,7 +133,7 @@ std::optional<std::string> notice_of_lateness(const std::vector<std::optional<Ca
         const auto& theirs = progress[lower];
         if (!is_point_to_point(call.operation) && theirs && *theirs == call) return std::nullopt;
     }
-    return "ddprun: rank " + std::to_string(rank) + " waits in " + describe(call) + ": " +
+    return "ddprun: rank " + std::to_string(rank) + std::string(kWaitsIn) + describe(call) + ": " +
            judge_lateness(progress, call, rank, awaited, limit).text;
 }
 

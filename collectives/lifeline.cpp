@@ -29,7 +29,7 @@ Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Des
       elder_(descent.elder),
       mutex_(kin_->mutex),
       gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
-      state_(membership.rank, membership.world_size()),
+      state_(membership.rank, membership.world_size(), membership.own_numbers),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {
         const auto place = static_cast<std::size_t>(rank);
@@ -361,10 +361,10 @@ void Lifeline::mourn(int process) {
     const auto found = std::find(processes_.begin(), processes_.end(), process);
     if (found == processes_.end() || state_.verdict()) return;
     const int rank = static_cast<int>(found - processes_.begin());
-    carry_out(state_.declare(
-        {CollectiveErrorCode::peer_died,
-         {rank},
-         "rank " + std::to_string(rank) + " died: a communicator that has it, too, ended by that"}));
+    carry_out(
+        state_.declare({CollectiveErrorCode::peer_died,
+                        {rank},
+                        accuse(rank, Charge::died) + ": a communicator that has it, too, ended by that"}));
     tell_news();
 }
 

@@ -4,8 +4,8 @@
 
 namespace ddprun {
 
-LifelineState::LifelineState(int rank, int world_size)
-    : rank_(rank), peers_(static_cast<std::size_t>(world_size)) {}
+LifelineState::LifelineState(int rank, int world_size, bool own_numbers)
+    : rank_(rank), own_numbers_(own_numbers), peers_(static_cast<std::size_t>(world_size)) {}
 
 LifelineState::Sendings LifelineState::heard(const Notice& notice, int from) {
     if (const auto* verdict = std::get_if<Verdict>(&notice)) return heard_verdict(*verdict, from);
@@ -99,7 +99,11 @@ LifelineState::Sendings LifelineState::lost(int rank, std::string_view how) {
     return declare(death_verdict(rank, how));
 }
 
-LifelineState::Sendings LifelineState::declare(const Verdict& verdict) { return heard_verdict(verdict, -1); }
+LifelineState::Sendings LifelineState::declare(const Verdict& verdict) {
+    // One that another rank has declared, too, says it already.
+    if (!own_numbers_ || verdict.text.starts_with(kOwnNumbers)) return heard_verdict(verdict, -1);
+    return heard_verdict({verdict.code, verdict.culprits, std::string(kOwnNumbers) + verdict.text}, -1);
+}
 
 LifelineState::Sendings LifelineState::leave() {
     peers_[static_cast<std::size_t>(rank_)].left_after = call_.sequence;

@@ -27,7 +27,8 @@ inline constexpr std::uint32_t kQuestionsToJudge = 3;
 
 class LifelineState {
   public:
-    LifelineState(int rank, int world_size);
+    // `own_numbers`: what this rank declares says so, see kOwnNumbers.
+    LifelineState(int rank, int world_size, bool own_numbers = false);
 
     // What must be sent, and to whom: to all neighbours but `except` (-1: to all).
     struct Sending {
@@ -120,6 +121,7 @@ class LifelineState {
     bool is_rank(int rank) const noexcept { return rank >= 0 && rank < static_cast<int>(peers_.size()); }
 
     int rank_;
+    bool own_numbers_;
     std::vector<Peer> peers_;
     Call call_;
     std::array<Memory, kRememberedCalls> memory_;

@@ -33,6 +33,7 @@ struct Membership {
     std::uint32_t communicator = 0;
     Nonce nonce{};
     std::vector<Member> members;  // by rank
+    bool own_numbers = false;     // a launcher has given the ranks others, see kOwnNumbers
 
     int world_size() const noexcept { return static_cast<int>(members.size()); }
     int right() const noexcept { return (rank + 1) % world_size(); }

@@ -239,9 +239,10 @@ void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
     throw_if_ended(operation);
     const std::string how =
         lost.error_number == 0 ? "closed without a goodbye" : std::strerror(lost.error_number);
-    fail(
-        {CollectiveErrorCode::peer_died, {lost.peer}, rank_text(lost.peer) + " died: its connection: " + how},
-        operation);
+    fail({CollectiveErrorCode::peer_died,
+          {lost.peer},
+          accuse(lost.peer, Charge::died) + ": its connection: " + how},
+         operation);
 }
 
 void PeerMesh::fail_left(int peer, const Operation& operation) {

@@ -65,7 +65,8 @@ struct Communicator::Session {
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t generation = 0;
     Nonce nonce{};
-    int shrinks = 0;  // how often this rank has begun a shrink()
+    bool own_numbers = false;  // see Membership
+    int shrinks = 0;           // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized

@@ -46,7 +46,7 @@ void bring_here(int thread) {
 Verdict exit_of(int rank) {
     return {CollectiveErrorCode::peer_left,
             {rank},
-            "rank " + std::to_string(rank) + " left: its process exited without destroying its communicator"};
+            accuse(rank, Charge::left) + ": its process exited without destroying its communicator"};
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ std::unique_ptr<Communicator::Session> open_shrunk_session(Communicator::Session
         self.life = word ? word->life() : 0;
         Muster muster(*room.store, place, std::move(excluded));
         Membership membership = muster.run(self, deadline);
+        membership.own_numbers = true;
         if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
                                     old.options, deadline, {.word = std::move(word)});

@@ -138,6 +138,10 @@ std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session&
     const Descent descent{old.lifeline, group, old.lifeline->word()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.generation = old.generation;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+        if (group[i] != static_cast<int>(i)) membership.own_numbers = true;
+    }
+    membership.own_numbers = membership.own_numbers || old.own_numbers;
     const int own_rank = membership.rank;
     try {
         auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,

@@ -8,6 +8,7 @@
 
 #include "collectives/call.hpp"
 #include "collectives/error.hpp"
+#include "rendezvous/accusation.hpp"
 
 namespace ddprun {
 
@@ -35,9 +36,7 @@ inline constexpr std::string_view kConnectionsClosed = "its connections closed w
 inline constexpr std::string_view kProcessEnded = "its process ended without a goodbye";
 
 inline Verdict death_verdict(int rank, std::string_view how) {
-    return {CollectiveErrorCode::peer_died,
-            {rank},
-            "rank " + std::to_string(rank) + " died: " + std::string(how)};
+    return {CollectiveErrorCode::peer_died, {rank}, accuse(rank, Charge::died) + ": " + std::string(how)};
 }
 
 // That two ranks called different things at the same place in the order of their calls.
@@ -52,7 +51,7 @@ inline Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call
 inline Verdict abort_verdict(int rank, const std::string& reason) {
     return {CollectiveErrorCode::aborted,
             {rank},
-            "rank " + std::to_string(rank) + " aborted: " + (reason.empty() ? "no reason given" : reason)};
+            accuse(rank, Charge::aborted) + ": " + (reason.empty() ? "no reason given" : reason)};
 }
 
 }  // namespace ddprun

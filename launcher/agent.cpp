@@ -24,6 +24,7 @@
 #include "rendezvous/check.hpp"
 #include "rendezvous/control_text.hpp"
 #include "rendezvous/coordinator_client.hpp"
+#include "rendezvous/culprit.hpp"
 #include "rendezvous/local_addresses.hpp"
 #include "rendezvous/rendezvous_server.hpp"
 
@@ -174,7 +175,7 @@ class Agent::Impl {
                            " of " + std::to_string(restarting.max_restarts);
         if (delay.count() > 0) text += " in " + std::to_string(delay.count()) + " ms";
         // No report follows that would show the last words of a rank which is kept off the screen.
-        if (own_failure_ && own_failure_->rank == restarting.cause.rank)
+        if (own_failure_ && own_failure_->rank == witness_of(restarting.cause))
             pump_->replay_stderr(own_failure_->local_rank);
         say(text);
         limit_finish(delay);

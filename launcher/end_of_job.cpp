@@ -4,6 +4,7 @@
 #include "launcher/job_identity.hpp"
 #include "launcher/survivors.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/culprit.hpp"
 
 namespace ddprun {
 namespace {
@@ -13,7 +14,7 @@ std::string write_own_error_file(const Failure& cause, const LaunchOptions& opti
                                  const RoundWorkers* workers) {
     if (options.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return {};
     const bool ours =
-        workers != nullptr && workers->failure() != nullptr && workers->failure()->rank == cause.rank;
+        workers != nullptr && workers->failure() != nullptr && workers->failure()->rank == witness_of(cause);
     return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text() : "");
 }
 

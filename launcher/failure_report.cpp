@@ -42,6 +42,10 @@ ExitStatus status_of(const Failure& failure) {
 std::string failure_text(const Failure& failure) {
     switch (failure.kind) {
         case Failure::Kind::worker_failed:
+            if (failure.witness >= 0) {
+                return worker_text(failure) + ": " + harmless_line(failure.accusation) + " (rank " +
+                       std::to_string(failure.witness) + " says: " + harmless_line(failure.testimony) + ")";
+            }
             if (failure.pid == 0) return worker_text(failure) + " could not be started";
             return worker_text(failure) + ": " + to_string(status_of(failure));
         case Failure::Kind::node_lost: return node_text(failure) + " was lost";
@@ -94,7 +98,8 @@ Lines evidence_of(const Failure& failure) {
         for (const std::string& line : failure.last_lines) words.push_back(kEvidence + harmless_line(line));
     }
     if (words.empty()) return {};
-    words.insert(words.begin(), wrote_file ? "  its error file says:" : "  its last lines on stderr:");
+    const std::string whose = failure.witness < 0 ? "its" : "rank " + std::to_string(failure.witness) + "'s";
+    words.insert(words.begin(), "  " + whose + (wrote_file ? " error file says:" : " last lines on stderr:"));
     return words;
 }
 

@@ -1,30 +1,32 @@
 #include "launcher/node_failures.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/culprit.hpp"
 
 namespace ddprun {
 
-void NodeFailures::suspect(int rank) {
-    if (!is_suspect(rank)) suspects_.push_back(rank);
-}
-
-bool NodeFailures::is_suspect(int rank) const {
-    return std::find(suspects_.begin(), suspects_.end(), rank) != suspects_.end();
-}
-
 NodeFailures::Record* NodeFailures::add(Failure failure) {
-    if (!records_.empty() && !is_suspect(failure.rank)) return nullptr;
+    if (!records_.empty() && !is_suspect(failure.rank) && !is_contender(failure.rank)) return nullptr;
     records_.push_back({std::move(failure), {}});
     return &records_.back();
 }
 
 const NodeFailures::Record* NodeFailures::first() const {
-    for (const int rank : suspects_) {
-        const auto record = std::find_if(records_.begin(), records_.end(),
-                                         [rank](const Record& one) { return one.failure.rank == rank; });
-        if (record != records_.end()) return &*record;
+    if (records_.empty()) return nullptr;
+    const Record* first = &records_.front();
+    std::vector<const Failure*> known;
+    for (const Record& record : records_) {
+        if (order_.is_before(record.failure, first->failure)) first = &record;
+        known.push_back(&record.failure);
     }
-    return records_.empty() ? nullptr : &records_.front();
+    const int culprit = culprit_of(first->failure, known, [](int) { return std::nullopt; }).rank;
+    const auto found = std::find_if(records_.begin(), records_.end(), [culprit](const Record& record) {
+        return record.failure.rank == culprit;
+    });
+    return &*found;
 }
 
 }  // namespace ddprun

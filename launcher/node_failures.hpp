@@ -1,15 +1,14 @@
 // NodeFailures: which worker of this node failed first. Pure.
 //
-// It is the first whose end was a failure, unless others had been seen to end before that, whose ends are
-// known only later (see WorkerDying): then the first of these whose end is a failure. The Coordinator decides
-// by the same rule among all nodes.
+// By FailureOrder, and by what the workers say of each other (culprit.hpp), as far as it concerns failures of
+// this node. The Coordinator decides by the same rules among all nodes.
 #pragma once
 
 #include <list>
 #include <string>
-#include <vector>
 
 #include "rendezvous/control_message.hpp"
+#include "rendezvous/failure_order.hpp"
 
 namespace ddprun {
 
@@ -20,10 +19,11 @@ class NodeFailures {
         std::string error_file_text;  // the worker's error file as it is; empty without one
     };
 
-    // The worker of this rank ends by itself. To be called in the order in which that was seen, as long as
-    // no failure was told and nobody was told to end.
-    void suspect(int rank);
-    bool is_suspect(int rank) const;
+    // See FailureOrder.
+    void suspect(int rank) { order_.suspect(rank); }
+    void contend(int rank) { order_.contend(rank); }
+    bool is_suspect(int rank) const { return order_.is_suspect(rank); }
+    bool is_contender(int rank) const { return order_.is_contender(rank); }
 
     // The worker has failed by itself. Its record, to be filled in further, if it may be the first; it stays
     // where it is.
@@ -33,7 +33,7 @@ class NodeFailures {
     const Record* first() const;
 
   private:
-    std::vector<int> suspects_;
+    FailureOrder order_;
     std::list<Record> records_;
 };
 

@@ -61,6 +61,9 @@ json::object failure_object(const Failure& failure) {
     object["traceback"] = text(failure.traceback);
     object["hint"] = text(failure.hint);
     object["last_lines"] = texts(failure.last_lines);
+    object["witness"] = number_or_null(failure.witness, -1);
+    object["accusation"] = text(failure.accusation);
+    object["testimony"] = text(failure.testimony);
     return object;
 }
 
@@ -102,7 +105,7 @@ Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool join
     if (cause) {
         switch (cause->kind) {
             case Failure::Kind::worker_failed:
-                return cause->pid == 0 ? Outcome::not_started : Outcome::failed;
+                return cause->pid == 0 && cause->witness < 0 ? Outcome::not_started : Outcome::failed;
             case Failure::Kind::node_lost: return Outcome::node_lost;
             case Failure::Kind::signalled: return Outcome::signalled;
         }

@@ -86,12 +86,13 @@ void RoundWorkers::start() {
 }
 
 void RoundWorkers::stop(int signal) {
-    settle();
+    tell_ending(settle());
+    if (stop_signal_ == 0) stop_signal_ = signal;
     group_.stop(signal, options_.shutdown_timeout);
 }
 
 void RoundWorkers::kill_now() {
-    settle();
+    tell_ending(settle());
     group_.kill_now();
 }
 
@@ -183,11 +184,23 @@ void RoundWorkers::look_for_deaths() {
     }
 }
 
-// Last look at who ended by itself.
-void RoundWorkers::settle() {
-    if (settled_) return;
+// Last look at who ended by itself, before the first signal of ours. Those that only this look has shown.
+std::vector<int> RoundWorkers::settle() {
+    std::vector<int> found;
+    if (settled_) return found;
     look_for_deaths();
     settled_ = true;
+    for (const WorkerStatus& worker : group_.running_workers()) {
+        if (failures_.is_suspect(worker.rank) || !is_ending(worker.pid)) continue;
+        failures_.contend(worker.rank);
+        found.push_back(worker.rank);
+    }
+    return found;
+}
+
+void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
+    for (const int rank : ranks)
+        events_.on_dying({.round = place_.round, .rank = rank, .life = 0, .itself = true});
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
@@ -200,7 +213,11 @@ void RoundWorkers::ended(const WorkerEnd& end) {
         record.core_dumped = signaled->core_dumped;
     }
     record.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(end.wall_time).count();
-    const bool stopped = end.stopped_by_us && !failures_.is_suspect(end.rank);
+    // The signal may have come from us, or from whoever told us to stop and the worker as well.
+    const bool by_stop_signal = record.signal != 0 && record.signal == stop_signal_;
+    const bool by_itself =
+        failures_.is_suspect(end.rank) || (failures_.is_contender(end.rank) && !by_stop_signal);
+    const bool stopped = end.stopped_by_us && !by_itself;
     record.manner = stopped ? RankEnd::Manner::stopped
                     : zero  ? RankEnd::Manner::succeeded
                             : RankEnd::Manner::failed;
@@ -214,16 +231,16 @@ void RoundWorkers::ended(const WorkerEnd& end) {
     failure.exit_code = record.exit_code;
     failure.signal = record.signal;
     failure.core_dumped = record.core_dumped;
-    const bool first = failures_.first() == nullptr;
     NodeFailures::Record* kept = failures_.add(failure);
     if (kept == nullptr) return;
-    if (first) fail(failure);
+    if (!settled_) fail(failure);
     gather_evidence(*kept);
 }
 
 void RoundWorkers::fail(const Failure& failure) {
-    settle();
+    const std::vector<int> ending = settle();
     events_.on_failure(failure);
+    tell_ending(ending);
 }
 
 // What the worker has left behind: its error file, its last words, the kernel's counters.

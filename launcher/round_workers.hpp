@@ -31,7 +31,8 @@ struct RoundEvents {
     std::function<void(const Failure&)> on_failure;
     // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
     std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
-    // A worker ends, as is seen long before its end is known. Not after on_failure, stop() or kill_now().
+    // A worker ends, as is seen long before its end is known. Of those that were ending already when
+    // on_failure came, stop() or kill_now(): directly after that; of others not any more.
     std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
     // What happens, in words, for who wants to follow it.
     std::function<void(const std::string&)> on_word = [](const std::string&) {};
@@ -83,7 +84,8 @@ class RoundWorkers {
     void lend_streams(WorkerSpec& spec) const;
     bool has_tty_rank() const;
     void look_for_deaths();
-    void settle();
+    std::vector<int> settle();
+    void tell_ending(const std::vector<int>& ranks);
     void ended(const WorkerEnd& end);
     void fail(const Failure& failure);
     void gather_evidence(NodeFailures::Record& record);
@@ -108,6 +110,7 @@ class RoundWorkers {
     std::vector<UnkillableWorker> unkillable_;
     NodeFailures failures_;
     bool settled_ = false;  // a failure was told, or the workers to end: whoever ends now is no suspect
+    int stop_signal_ = 0;   // the first one; 0: not told to stop
     bool all_zero_ = true;
     int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
     // Answers of the pump may come when the round is no more.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 #include <utility>
 
 #include "rendezvous/check.hpp"
@@ -52,6 +53,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     }
 
     void signal_all(int signal) {
+        sent_.insert(signal);
         for (const Worker& worker : workers_) {
             if (worker.phase != Worker::Phase::gone) runner_.signal_group(worker.pid, signal);
         }
@@ -113,11 +115,13 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     void on_exit(std::size_t index, const ExitStatus& status) {
         Worker& worker = workers_[index];
         worker.phase = Worker::Phase::ended;
-        const bool stopped_by_us = stopping_ || killing_;
+        const bool in_a_stop = stopping_ || killing_;
         // In a stop with grace left, the leftovers have been asked to end and may take their time.
-        if (!stopped_by_us || killing_) runner_.signal_group(worker.pid, SIGKILL);
-        WorkerEnd end{worker.rank, worker.local_rank, worker.pid,
-                      status,      stopped_by_us,     Clock::now() - worker.started};
+        if (!in_a_stop || killing_) runner_.signal_group(worker.pid, SIGKILL);
+        const auto* signaled = std::get_if<Signaled>(&status);
+        const bool by_us = in_a_stop && (signaled == nullptr || sent_.count(signaled->signal) != 0);
+        WorkerEnd end{
+            worker.rank, worker.local_rank, worker.pid, status, by_us, Clock::now() - worker.started};
         // Copied, because the callback may destroy the group and with it the events.
         if (auto on_end = events_.on_end) on_end(end);
     }
@@ -163,6 +167,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     boost::asio::steady_timer grace_timer_;
     const Duration kill_patience_;
     std::vector<Worker> workers_;
+    std::set<int> sent_;  // signals, to whichever of them
     bool started_ = false;
     bool stopping_ = false;
     bool killing_ = false;

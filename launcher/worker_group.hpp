@@ -37,7 +37,9 @@ struct WorkerEnd {
     int local_rank = 0;
     pid_t pid = 0;
     ExitStatus status;
-    bool stopped_by_us = false;  // it ended after stop() or kill_now(), so it is no failure of its own
+    // It ended after stop() or kill_now(), and by no signal that the group had not sent: so it is no failure
+    // of its own.
+    bool stopped_by_us = false;
     std::chrono::nanoseconds wall_time{0};
 };
 

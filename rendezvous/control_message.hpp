@@ -6,7 +6,8 @@
 //         Restarting?)?)+ → RankEnds* → Finish → Goodbye
 // or Refused at any time before the first RoundReady; PeerRefused may come to node 0. RankEnds also go before WorkersSucceeded and
 // WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and before what they may be
-// the cause of, WorkerDying comes from an agent and PeerDying goes to the others.
+// the cause of, WorkerDying comes from an agent and PeerDying goes to the others; WorkerDying also directly
+// behind WorkerFailed and Stop.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,11 @@ struct Failure {
     std::string traceback;                // … and where it was then
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
     std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
+    // Where the worker did not fail by itself, but another did because of it, see culprit.hpp: the rank of
+    // that one, else -1. All from exit_code to hint, and the last lines, are then the witness's.
+    int witness = -1;
+    std::string accusation;  // "does not answer"; empty without a witness
+    std::string testimony;   // the witness's own words; likewise
 
     bool operator==(const Failure&) const = default;
 };
@@ -49,7 +55,7 @@ struct RankEnd {
         succeeded,  // exit code 0, and nobody had told it to end
         failed,     // by itself: the first failure, or one that came too before it was told to end, even if
                     // that showed only later
-        stopped,    // after ddprun had told it to
+        stopped,    // after ddprun had told it to, by no signal but those that ddprun had sent
         lost,       // with its node: nothing is known
     };
 
@@ -111,7 +117,8 @@ struct WorkerFailed {
 
 // A process of the worker ends, or has ended, that others may be waiting for (see LifeTable). That is no
 // failure yet, but tells who died first when failures come: how a large process ended is known only long
-// after those who relied on it have failed.
+// after those who relied on it have failed. After the first failure: the worker was ending by itself before
+// its agent told it to.
 struct WorkerDying {
     int round = 0;
     int rank = 0;

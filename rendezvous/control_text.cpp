@@ -22,7 +22,9 @@ std::string to_text(const Failure& failure) {
     }
     const std::string end = failure.signal != 0 ? "signal " + std::to_string(failure.signal)
                                                 : "exit code " + std::to_string(failure.exit_code);
-    return "rank " + std::to_string(failure.rank) + " on " + node + ": " + end;
+    const std::string worker = "rank " + std::to_string(failure.rank) + " on " + node + ": ";
+    if (failure.witness < 0) return worker + end;
+    return worker + failure.accusation + ", says rank " + std::to_string(failure.witness) + " (" + end + ")";
 }
 
 std::string node_text(int node_rank, const std::string& host) {

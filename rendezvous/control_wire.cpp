@@ -40,6 +40,9 @@ void fields(auto& visit, auto& m, const Failure*) {
     visit("traceback", m.traceback);
     visit("hint", m.hint);
     visit("last_lines", m.last_lines, kMaxLastLines);
+    visit("witness", m.witness);
+    visit("accusation", m.accusation);
+    visit("testimony", m.testimony);
 }
 void fields(auto& visit, auto& m, const RankEnd*) {
     visit("rank", m.rank);

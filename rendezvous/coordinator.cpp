@@ -6,9 +6,12 @@
 #include "rendezvous/admission.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/control_text.hpp"
+#include "rendezvous/culprit.hpp"
+#include "rendezvous/job_end.hpp"
 #include "rendezvous/rank_mapping.hpp"
 
 namespace ddprun {
+
 Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     : options_(std::move(options)),
       policy_(options_.restarts),
@@ -56,7 +59,8 @@ Coordinator::Outbox Coordinator::receive_hello(ConnectionId from, const Hello& h
 
 std::optional<Refused> Coordinator::reason_to_refuse_now(const Hello& hello) const {
     Company company;
-    if (auto holder = nodes_.find(hello.node_rank); holder != nodes_.end()) company.holder = &holder->second.hello;
+    if (auto holder = nodes_.find(hello.node_rank); holder != nodes_.end())
+        company.holder = &holder->second.hello;
     for (const auto& [rank, node] : nodes_) {
         if (company.companion == nullptr && node.hello.role == hello.role) company.companion = &node.hello;
     }
@@ -86,20 +90,21 @@ Coordinator::Outbox Coordinator::start_round(TimePoint now) {
     awaited_ = nodes_.size();
     round_start_ = now;
     progressed_ = false;
-    suspects_.clear();
+    order_ = {};
     deaths_told_ = 0;
     std::vector<NodeShare> shares;
     for (auto& [rank, node] : nodes_) {
         shares.push_back({node.hello.local_world_size, node.hello.role});
         node.ended = node.all_zero = node.is_gone = false;
         node.ends.clear();
-        node.suspects = 0;
+        node.failure.reset();
     }
     std::vector<NodeRanks> ranks = map_ranks(shares);
 
     Outbox out;
-    for (const auto& [node_rank, node] : nodes_) {
+    for (auto& [node_rank, node] : nodes_) {
         const NodeRanks& own = ranks.at(static_cast<std::size_t>(node_rank));
+        node.base_rank = own.base_rank;
         RoundReady ready{.round = round_, .job_id = options_.job_id, .group_rank = node_rank};
         ready.group_world_size = options_.nnodes;
         ready.base_rank = own.base_rank;
@@ -125,6 +130,8 @@ std::string Coordinator::reached_at() const {
 
 Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure failure, TimePoint now) {
     // Late echoes of a failure are no news: the first one received is the story.
+    if (round == round_ && state_ == State::stopping && node.has_rank(failure.rank))
+        order_.contend(failure.rank);
     if (round != round_ || state_ != State::running) return {};
     failure.node_rank = node.hello.node_rank;
     failure.host = node.hello.host;
@@ -132,11 +139,11 @@ Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure 
 }
 
 Coordinator::Outbox Coordinator::receive_dying(Node& node, const WorkerDying& dying) {
-    if (dying.round != round_ || state_ != State::running) return {};
-    if (dying.itself && node.suspects < node.hello.local_world_size &&
-        suspects_.try_emplace({node.hello.node_rank, dying.rank}, suspects_.size()).second) {
-        ++node.suspects;
+    if (dying.round != round_ || (state_ != State::running && state_ != State::stopping)) return {};
+    if (dying.itself && node.has_rank(dying.rank)) {
+        state_ == State::running ? order_.suspect(dying.rank) : order_.contend(dying.rank);
     }
+    if (state_ != State::running) return {};
     if (dying.life == 0 || deaths_told_ + nodes_.size() > kMaxDeathsTold) return {};
     Outbox out;
     for (const auto& [rank, other] : nodes_) {
@@ -190,19 +197,38 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
 }
 
 // The first failure was told at once; what its worker wrote has been gathered since, and how those ended that
-// may have been before it.
-void Coordinator::add_evidence(const Node& node, Failure failure) {
+// may have been before it. What a node says of itself now counts more than what it told then.
+void Coordinator::add_evidence(Node& node, Failure failure) {
     if (!cause_ || cause_->kind != Failure::Kind::worker_failed) return;
     failure.node_rank = node.hello.node_rank;
     failure.host = node.hello.host;
-    const bool same = cause_->node_rank == failure.node_rank && cause_->rank == failure.rank;
-    if (same || place_among_suspects(failure) < place_among_suspects(*cause_)) cause_ = std::move(failure);
+    node.failure = failure;
+    const bool same = cause_->node_rank == failure.node_rank;
+    if (same || order_.is_before(failure, *cause_)) cause_ = std::move(failure);
 }
 
-// Behind all of them for one that is none.
-std::size_t Coordinator::place_among_suspects(const Failure& failure) const {
-    const auto suspect = suspects_.find({failure.node_rank, failure.rank});
-    return suspect == suspects_.end() ? suspects_.size() : suspect->second;
+// All has been heard, so the words of those that failed may be believed.
+void Coordinator::hear_witnesses() {
+    if (cause_->kind != Failure::Kind::worker_failed) return;
+    std::vector<const Failure*> known;
+    for (const auto& [rank, node] : nodes_) {
+        if (node.failure) known.push_back(&*node.failure);
+    }
+    cause_ = culprit_of(*cause_, known, [this](int rank) { return end_of(rank); });
+}
+
+std::optional<RankEnd> Coordinator::end_of(int rank) const {
+    for (const auto& [node_rank, node] : nodes_) {
+        if (!node.has_rank(rank)) continue;
+        const auto end = std::find_if(node.ends.begin(), node.ends.end(),
+                                      [rank](const RankEnd& one) { return one.rank == rank; });
+        if (end != node.ends.end()) return *end;
+        RankEnd lost{.rank = rank, .local_rank = rank - node.base_rank, .node_rank = node_rank};
+        lost.host = node.hello.host;
+        lost.manner = RankEnd::Manner::lost;
+        return lost;
+    }
+    return std::nullopt;
 }
 
 Coordinator::Outbox Coordinator::first_failure(Failure failure, TimePoint now) {
@@ -254,6 +280,7 @@ Coordinator::Outbox Coordinator::node_ended(Node& node, TimePoint now) {
 
 Coordinator::Outbox Coordinator::all_ended(TimePoint now) {
     if (state_ == State::running) return finish({});
+    hear_witnesses();
     const bool complete =
         std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.connected; });
     if (restart_cancelled_) return finish({});
@@ -294,30 +321,16 @@ Finish Coordinator::summary(const std::string& message) const {
         .exit_code = exit_code(), .failed = cause_.has_value(), .cause = cause_.value_or(Failure{})};
     finish.message = message;
     finish.restarts = restarts_;
-    std::vector<RankEnd> others;
+    std::vector<RankEnd> ends;
     for (const auto& [rank, node] : nodes_) {
         const bool lost = !node.connected && !node.ended;
-        if (!node.connected && !node.is_gone && ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
+        if (!node.connected && !node.is_gone &&
+            ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
             finish.unknown_nodes.push_back(node_text(rank, node.hello.host));
         if (lost || (!node.connected && node.ends.empty())) finish.lost += node.hello.local_world_size;
-        for (const RankEnd& end : node.ends) {
-            const bool the_first =
-                cause_ && cause_->kind == Failure::Kind::worker_failed && end.rank == cause_->rank;
-            if (the_first) continue;
-            switch (end.manner) {
-                case RankEnd::Manner::succeeded: ++finish.succeeded; break;
-                case RankEnd::Manner::failed: ++finish.failed_too; break;
-                case RankEnd::Manner::stopped: ++finish.stopped; break;
-                case RankEnd::Manner::lost: ++finish.lost; break;
-            }
-            if (end.manner != RankEnd::Manner::succeeded) others.push_back(end);
-        }
+        ends.insert(ends.end(), node.ends.begin(), node.ends.end());
     }
-    // Those that failed by themselves are the better evidence.
-    std::stable_partition(others.begin(), others.end(),
-                          [](const RankEnd& end) { return end.manner == RankEnd::Manner::failed; });
-    if (others.size() > kMaxOthersListed) others.resize(kMaxOthersListed);
-    finish.others = std::move(others);
+    add_ends(finish, ends, cause_);
     return finish;
 }
 

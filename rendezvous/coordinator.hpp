@@ -3,8 +3,8 @@
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
 // The first failure is the first that an agent told of; it stops the job at once. But if it is a worker's,
-// and another worker had been seen to end before, and that one's end, once known, is a failure too, then
-// this was the first: what takes long is the kernel's work on a large process, not the news of its death.
+// another may turn out to have been before it (FailureOrder: what takes long is the kernel's work on a large
+// process, not the news of its death), or to be the culprit by the words of those that failed (culprit.hpp).
 //
 // It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "rendezvous/control_message.hpp"
+#include "rendezvous/failure_order.hpp"
 #include "rendezvous/restart_policy.hpp"
 
 namespace ddprun {
@@ -90,8 +91,13 @@ class Coordinator {
         bool ended = false;  // succeeded, while the round runs; gone, while it stops
         bool all_zero = false;
         bool is_gone = false;  // it said that nothing of this round's workers is left there
-        std::vector<RankEnd> ends;  // of this round's workers
-        int suspects = 0;           // likewise
+        int base_rank = 0;     // of this round, like the next two
+        std::vector<RankEnd> ends;
+        std::optional<Failure> failure;  // the first of the node
+
+        bool has_rank(int rank) const {
+            return rank >= base_rank && rank - base_rank < hello.local_world_size;
+        }
     };
 
     Outbox receive_hello(ConnectionId from, const Hello& hello, TimePoint now);
@@ -103,8 +109,9 @@ class Coordinator {
     Outbox refuse(ConnectionId from, const Hello& hello, const Refused& refused);
     std::string reached_at() const;
     Outbox start_round(TimePoint now);
-    void add_evidence(const Node& node, Failure failure);
-    std::size_t place_among_suspects(const Failure& failure) const;
+    void add_evidence(Node& node, Failure failure);
+    void hear_witnesses();
+    std::optional<RankEnd> end_of(int rank) const;
     Outbox first_failure(Failure failure, TimePoint now);
     Outbox node_ended(Node& node, TimePoint now);
     Outbox all_ended(TimePoint now);
@@ -131,15 +138,14 @@ class Coordinator {
     std::map<ConnectionId, int> nodes_by_connection_;
     std::set<std::string> refusals_told_;
     std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
-    std::size_t awaited_ = 0;  // nodes that have not ended in this state
+    std::size_t awaited_ = 0;                   // nodes that have not ended in this state
     int round_ = 0;
     TimePoint round_start_;
     std::chrono::milliseconds uptime_{0};  // of the round, until its first failure
     bool progressed_ = false;
     bool restart_cancelled_ = false;  // the user wants the job to end
     std::optional<Failure> cause_;
-    // Node and rank of workers that were seen to end while the round ran, with their places in that order.
-    std::map<std::pair<int, int>, std::size_t> suspects_;
+    FailureOrder order_;           // of this round
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
 };

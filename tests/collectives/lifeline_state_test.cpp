@@ -246,6 +246,39 @@ TEST_CASE("notices about ranks that do not exist are ignored", "[lifeline]") {
     REQUIRE(state.heard(ProgressNotice{7, 1, {}}, 1).empty());
 }
 
+TEST_CASE("what a communicator's errors say of a rank can be read again", "[lifeline]") {
+    const auto blamed = [](const Verdict& verdict) -> std::optional<std::pair<Charge, int>> {
+        const auto found = find_accusation(error_of(verdict, all_reduce_call(5)).what());
+        if (!found) return std::nullopt;
+        return std::pair(found->charge, found->rank);
+    };
+    CHECK(blamed(death_verdict(2, kProcessEnded)) == std::pair(Charge::died, 2));
+    CHECK(blamed(abort_verdict(3, "enough")) == std::pair(Charge::aborted, 3));
+    CHECK_FALSE(blamed(mismatch_verdict(0, all_reduce_call(5), 1, all_reduce_call(5, 11))));
+    CHECK(find_accusation(error_of(death_verdict(2, kProcessEnded), "finalize").what())->rank == 2);
+    const std::vector<std::optional<Call>> progress = {all_reduce_call(5), all_reduce_call(4), std::nullopt,
+                                                       Call{}};
+    CHECK(blamed(judge_lateness(progress, all_reduce_call(5), 0, {1}, kLimit)) ==
+          std::pair(Charge::does_not_answer, 2));
+    const auto notice = notice_of_lateness(progress, all_reduce_call(5), 0, {1}, kLimit);
+    REQUIRE(notice);
+    CHECK_FALSE(find_accusation(*notice));
+}
+
+TEST_CASE("ranks that have other numbers than the launcher gave are blamed by nobody", "[lifeline]") {
+    for (const bool own_numbers : {false, true}) {
+        LifelineState state(0, 3, own_numbers);
+        state.lost(1);
+        const std::string text = error_of(*state.verdict(), all_reduce_call(5)).what();
+        CHECK_THAT(text, Catch::Contains("rank 1 died"));
+        CHECK(find_accusation(text).has_value() == !own_numbers);
+        // Another way told of it as well.
+        LifelineState other(2, 3, own_numbers);
+        other.declare(*state.verdict());
+        CHECK(other.verdict() == state.verdict());
+    }
+}
+
 TEST_CASE("lateness: those who have not come or do not answer are to blame", "[lateness]") {
     std::vector<std::optional<Call>> progress{all_reduce_call(5), all_reduce_call(5), all_reduce_call(4),
                                               std::nullopt};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
+#include "rendezvous/accusation.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"
 
@@ -136,6 +137,22 @@ TEST_CASE("the failure of a part leaves the whole and the other parts alone, and
         expect_error(Code::aborted, {2}, [&] { static_cast<void>(whole.split(0)); });
         second.barrier();
     });
+}
+
+TEST_CASE("the errors of a part say if its ranks have other numbers than in the whole", "[split]") {
+    for (const bool reversed : {false, true}) {
+        run_communicators(3, [&](Communicator& whole) {
+            Communicator part = *whole.split(0, reversed ? -whole.rank() : whole.rank());
+            part.barrier();
+            if (part.rank() == 0) part.abort("enough");
+            const auto error = expect_error(Code::aborted, {0}, [&] {
+                while (true) part.barrier();
+            });
+            const std::string text = error.what();
+            expect(text.find("rank 0 aborted: enough") != std::string::npos, text);
+            expect(find_accusation(text).has_value() != reversed, text);
+        });
+    }
 }
 
 TEST_CASE("a rank that calls something else than split is told who called what", "[split]") {

@@ -316,6 +316,72 @@ class SlowDeaths(EndToEndTest):
         self.assertRegex(result["restarts"][0]["reason"], "rank 2 .* signal 9")
 
 
+class Culprits(EndToEndTest):
+    """Whom the report names where the first to end by itself is a victim."""
+
+    def agents(self, nnodes, nproc, *words, flags=()):
+        port = free_port()
+        return [self.launch("-v", "--nnodes", nnodes, "--node-rank", rank, "--nproc-per-node", nproc, "--master-addr",
+                            "127.0.0.1", "--master-port", port, "--grace", 30, *flags, *words) for rank in range(nnodes)]
+
+    def test_who_was_killed_though_the_others_end_before_the_kernel_tells(self):
+        rounds = int(os.environ.get("DDPRUN_CULPRIT_ROUNDS", "3"))
+        for nnodes, victim, size in ((1, 1, 1), (1, 1, 512), (2, 3, 512)):
+            for _ in range(rounds):
+                self.kill_quietly(nnodes, victim, size)
+
+    def kill_quietly(self, nnodes, victim, size):
+        nproc = 4 // nnodes
+        with tempfile.TemporaryDirectory() as folder:
+            mark = os.path.join(folder, "mark")
+            agents = self.agents(nnodes, nproc, *worker(
+                "--only-rank", victim, "hold", size, "session", "ready-then-wait", "else", "say", "others", "wait-for-file",
+                mark, "exit", "3"))
+            for agent in agents:
+                for _ in range(nproc):
+                    found = agent.wait_for_line(r"^(?:others|pid (\d+) ppid .*)$")
+                    pid = int(found[1]) if found[1] else None
+                    if pid:
+                        victim_pid = pid
+            os.kill(victim_pid, signal.SIGKILL)
+            with open(mark, "w", encoding="utf-8"):
+                pass
+            for agent in agents:
+                self.assertEqual(agent.wait(), 137, agent.err())
+                self.assertRegex(agent.err(), rf"first failure: rank {victim} .* pid {victim_pid}: signal 9 \(SIGKILL\)\n")
+
+    def test_an_end_that_is_none_of_our_doing_is_not_called_ours(self):
+        agent, = self.agents(1, 2, *worker("--only-rank", 0, "session", "ignore-term", "else", "exit", "3"))
+        pid = int(agent.wait_for_line(r"^pid (\d+) ")[1])
+        agent.wait_for_line("stopping the workers")
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(agent.wait(), 3)
+        self.assertRegex(agent.err(), r"first failure: rank 1 .*: exit code 3\n")
+        self.assertRegex(agent.err(), r"rank 0 .*: failed too, signal 9 \(SIGKILL\)\n")
+
+    def test_who_does_not_answer_is_named_by_the_words_of_the_others(self):
+        for nnodes, stopped in ((1, 2), (2, 2), (2, 1)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "result.json")
+                agents = self.agents(nnodes, 4 // nnodes, program("ddpbench"), "all_reduce", "-b", "4K", "-e", "40M", "-i",
+                                     "4K", "-n", 20, "-T", 3, flags=("--result-file", path))
+                own = agents[stopped * nnodes // 4]
+                pid = int(own.wait_for_line(rf"rank {stopped} of 4: pid (\d+)")[1])
+                agents[0].wait_for_line(r"^ +4096 ")
+                os.kill(pid, signal.SIGSTOP)
+                for agent in agents:
+                    self.assertEqual(agent.wait(), 1, agent.err())
+                    self.assertRegex(agent.err(), rf"first failure: rank {stopped} \(local rank .*\) on node "
+                                     rf"{stopped * nnodes // 4} .*, pid {pid}: does not answer \(rank \d says: all_reduce.*"
+                                     rf"\(operation_timeout\) rank {stopped} does not answer\)\n")
+                with open(path, encoding="utf-8") as file:
+                    failure = json.load(file)["first_failure"]
+                self.assertEqual((failure["rank"], failure["pid"], failure["accusation"], failure["exit_code"]),
+                                 (stopped, pid, "does not answer", 1))
+                self.assertNotEqual(failure["witness"], stopped)
+                self.assertIn(f"rank {stopped} does not answer", failure["testimony"])
+
+
 class Wrapping(EndToEndTest):
     def test_a_command_in_front_of_some_ranks(self):
         code, out, _ = self.run_job("--nproc-per-node", 3, "--wrap", "0,2:env WRAPPED=%r/%l", *shell(

@@ -6,9 +6,9 @@ namespace ddprun {
 namespace {
 
 const std::vector<LocalAddress> kOwn = {{"lo", "127.0.0.1", true},
-                                       {"docker0", "172.17.0.1", false},
-                                       {"eth0", "10.78.0.1", false},
-                                       {"eth0", "fd00:78::1", false}};
+                                        {"docker0", "172.17.0.1", false},
+                                        {"eth0", "10.78.0.1", false},
+                                        {"eth0", "fd00:78::1", false}};
 
 }  // namespace
 

@@ -79,6 +79,22 @@ TEST_CASE("report: a worker that a signal ended, and when") {
           "  survivors: 0");
 }
 
+TEST_CASE("report: a worker that another one blames, by that one's words") {
+    Failure failure = worker_failure();
+    failure.pid = 0;  // as of a rank of which nothing is known
+    failure.witness = 3;
+    failure.accusation = "does not answer";
+    failure.testimony = "barrier() as call 3: rank 5 does not answer";
+    failure.last_lines = {"x"};
+    CHECK(report_of(failure, 7) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07): does not answer "
+          "(rank 3 says: barrier() as call 3: rank 5 does not answer)\n"
+          "  rank 3's last lines on stderr:\n"
+          "    | x\n"
+          "  exiting with code 7\n"
+          "  survivors: 0");
+}
+
 TEST_CASE("report: a worker that could not be started") {
     Failure failure = worker_failure();
     failure.pid = 0;

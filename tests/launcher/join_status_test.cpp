@@ -26,7 +26,8 @@ TEST_CASE("an agent that joins is silent at first, then says each cause once") {
 TEST_CASE("causes without end are not all printed") {
     JoinStatus status(kStart, 0s, 15min, "");
     std::size_t printed = 0;
-    for (int i = 0; i < 1000; ++i) printed += status.trouble("cause " + std::to_string(i), kStart + 1s).empty() ? 0 : 1;
+    for (int i = 0; i < 1000; ++i)
+        printed += status.trouble("cause " + std::to_string(i), kStart + 1s).empty() ? 0 : 1;
     CHECK(printed == JoinStatus::kMaxCauses);
 }
 
@@ -44,7 +45,8 @@ TEST_CASE("every minute a reminder says how long it has been and how long it may
     CHECK(status.remind(kStart + 5min + 30s) != "");
     CHECK(status.reminder_due() == kStart + 6min);
     status.trouble("refused", kStart + 6min);
-    CHECK_THAT(status.remind(kStart + 6min), Catch::StartsWith("waiting for node 0: refused; this for 6 min"));
+    CHECK_THAT(status.remind(kStart + 6min),
+               Catch::StartsWith("waiting for node 0: refused; this for 6 min"));
 }
 
 }  // namespace ddprun

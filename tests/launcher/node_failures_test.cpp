@@ -1,5 +1,7 @@
 #include "launcher/node_failures.hpp"
 
+#include <csignal>
+
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -36,6 +38,33 @@ TEST_CASE("the node's first failure is the first suspect whose end is one, or el
         for (const int rank : one.failed) failures.add(failure_of(rank));
         CHECK(first_rank(failures) == one.first);
     }
+}
+
+TEST_CASE("one that was being killed when another failed by an exit code was before it") {
+    NodeFailures failures;
+    failures.add(failure_of(1));
+    failures.contend(2);
+    failures.contend(3);
+    CHECK(failures.is_contender(2));
+    CHECK_FALSE(failures.is_suspect(2));
+    REQUIRE(failures.add(failure_of(3)) != nullptr);  // ended by a code, too
+    CHECK(first_rank(failures) == 1);
+    Failure killed = failure_of(2);
+    killed.signal = SIGKILL;
+    REQUIRE(failures.add(killed) != nullptr);
+    CHECK(first_rank(failures) == 2);
+}
+
+TEST_CASE("a failure that another one's last words explain was before it") {
+    NodeFailures failures;
+    failures.contend(2);
+    auto* told = failures.add(failure_of(1));
+    failures.add(failure_of(2));
+    CHECK(first_rank(failures) == 1);
+    told->failure.last_lines = {"barrier() as call 1: rank 2 left: its process exited"};
+    CHECK(first_rank(failures) == 2);
+    told->failure.last_lines = {"barrier() as call 1: rank 7 left: its process exited"};  // on another node
+    CHECK(first_rank(failures) == 1);
 }
 
 TEST_CASE("what can no more be the first failure is not kept, and what is kept stays where it is") {

@@ -34,6 +34,9 @@ JobResult killed_job() {
     failure.signal = SIGKILL;
     failure.unix_time_ms = 1'714'559'696'789;
     failure.last_lines = {"a \"quoted\" line", "\xff\x1b"};
+    failure.witness = 2;
+    failure.accusation = "died";
+    failure.testimony = "rank 5 died: \"x\"";
     result.first_failure = failure;
     RankEnd lost{.rank = 9, .local_rank = 1, .node_rank = 2, .host = "gpu08"};
     lost.manner = RankEnd::Manner::lost;
@@ -64,7 +67,8 @@ TEST_CASE("result: the whole truth as JSON") {
             "kind": "worker_failed", "node_rank": 0, "host": "gpu07", "rank": 5, "local_rank": 1, "pid": 4242,
             "exit_code": 137, "signal": 9, "signal_name": "SIGKILL", "core_dumped": false,
             "time_unix_ms": 1714559696789, "time": "2024-05-01T10:34:56.789Z", "message": "", "error_message": "",
-            "traceback": "", "hint": "", "last_lines": ["a \"quoted\" line", "\ufffd\u001b"]},
+            "traceback": "", "hint": "", "last_lines": ["a \"quoted\" line", "\ufffd\u001b"],
+            "witness": 2, "accusation": "died", "testimony": "rank 5 died: \"x\""},
         "ranks": [
             {"rank": 0, "local_rank": 0, "node_rank": 0, "host": "", "pid": 11, "manner": "stopped", "exit_code": 143,
              "signal": 15, "signal_name": "SIGTERM", "core_dumped": false, "wall_ms": 1500},

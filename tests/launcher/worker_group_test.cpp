@@ -188,6 +188,26 @@ TEST_CASE("a stop signals every group, wakes stopped ones, and kills after the g
     CHECK(run.ends.at(0).stopped_by_us);
 }
 
+TEST_CASE("an end by a signal that the group has not sent is not its doing, even during a stop") {
+    struct Case {
+        bool kills;
+        ExitStatus status;
+        bool stopped_by_us;
+    };
+    const std::vector<Case> cases = {
+        {false, Signaled{SIGTERM, false}, true},  {false, Exited{1}, true},
+        {false, Signaled{SIGKILL, false}, false}, {false, Signaled{SIGSEGV, true}, false},
+        {true, Signaled{SIGKILL, false}, true},   {true, Signaled{SIGSEGV, true}, false}};
+    for (const Case& one : cases) {
+        FakeRun run;
+        run.group->start_all(specs(1));
+        run.group->stop(SIGTERM, 1h);
+        if (one.kills) run.group->kill_now();
+        run.runner.exit(0, one.status);
+        CHECK(run.ends.at(0).stopped_by_us == one.stopped_by_us);
+    }
+}
+
 TEST_CASE("within the grace leftovers are left in peace, at its end they are killed") {
     FakeRun run;
     run.group->start_all(specs(2));

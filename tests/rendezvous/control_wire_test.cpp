@@ -21,6 +21,9 @@ Failure sample_failure() {
     failure.traceback = "File a, line 1\n";
     failure.hint = "raise --shm-size";
     failure.last_lines = {"one", "", "three"};
+    failure.witness = 2;
+    failure.accusation = "does not answer";
+    failure.testimony = "all_reduce: rank 12 does not answer";
     failure.message = "a \"quoted\" line\nand a second, with \xff no valid UTF-8";
     return failure;
 }

@@ -88,6 +88,84 @@ TEST_CASE("who was seen to end first is the first failure, if its end is one") {
     }
 }
 
+TEST_CASE("who was being killed when another node's worker failed by an exit code was before it") {
+    for (const bool killed : {true, false}) {
+        for (const bool seen : {true, false}) {
+            Coordinator coordinator = make(2);
+            join_all(coordinator, {2, 2});
+            coordinator.receive(1, failed_with(3, 0), kStart);
+            if (seen) CHECK(coordinator.receive(2, dying(2, 7), kStart).empty());
+            WorkersGone other = gone_with(2, 137);
+            other.failure.signal = killed ? 9 : 0;
+            coordinator.receive(2, other, kStart);
+            const auto finish = of_type<Finish>(coordinator.receive(1, gone_with(0, 3), kStart));
+            REQUIRE(finish.size() == 2);
+            const bool first = killed && seen;
+            CHECK(finish[0].cause.rank == (first ? 2 : 0));
+            CHECK(finish[1].exit_code == (first ? 137 : 3));
+        }
+    }
+}
+
+TEST_CASE("two nodes tell of a failure at once: the signal was before the exit code") {
+    Coordinator coordinator = make(2);
+    join_all(coordinator, {1, 1});
+    coordinator.receive(1, failed_with(3, 0), kStart);
+    coordinator.receive(2, failed_with(137, 1), kStart);
+    coordinator.receive(1, gone_with(0, 3), kStart);
+    WorkersGone killed = gone_with(1, 137);
+    killed.failure.signal = 9;
+    const auto finish = of_type<Finish>(coordinator.receive(2, killed, kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].cause.rank == 1);
+}
+
+TEST_CASE("what a node says of itself at last counts more than what it told at once") {
+    Coordinator coordinator = make(1);
+    join_all(coordinator, {3});
+    coordinator.receive(1, failed_with(3, 0), kStart);
+    const auto finish = of_type<Finish>(coordinator.receive(1, gone_with(2, 137), kStart));
+    REQUIRE(finish.size() == 1);
+    CHECK(finish[0].cause.rank == 2);
+}
+
+TEST_CASE("the last words of who failed name the culprit on another node") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 1, .backoff_max = 0s, .min_uptime = 0ms});
+    join_all(coordinator, {2, 2});
+    const std::string words = "barrier() as call 3: after 5 s (operation_timeout) rank 3 does not answer";
+    for (int round = 0; round < 2; ++round) {
+        WorkerFailed told = failed_with(1, 0);
+        told.round = round;
+        coordinator.receive(1, told, kStart);
+        RankEnd end{.rank = 3, .local_rank = 1, .pid = 4711, .exit_code = 143, .signal = 15};
+        end.manner = RankEnd::Manner::stopped;
+        coordinator.receive(2, RankEnds{round, {end}}, kStart);
+        WorkersGone witness = gone_with(0, 1);
+        witness.round = round;
+        witness.failure.last_lines = {words};
+        coordinator.receive(1, witness, kStart);
+        const auto last = coordinator.receive(2, gone(round, false), kStart);
+        if (round == 0) {
+            const auto restarting = of_type<Restarting>(last);
+            REQUIRE(restarting.size() == 2);
+            CHECK(restarting[0].cause.rank == 3);
+            continue;
+        }
+        const auto finish = of_type<Finish>(last);
+        REQUIRE(finish.size() == 2);
+        const Failure& cause = finish[0].cause;
+        CHECK(cause.rank == 3);
+        CHECK(cause.node_rank == 1);
+        CHECK(cause.host == "gpu1");
+        CHECK(cause.pid == 4711);
+        CHECK(cause.witness == 0);
+        CHECK(cause.testimony == words);
+        CHECK(finish[0].exit_code == 1);
+        CHECK(finish[0].restarts.at(0).reason ==
+              "rank 3 on node 1 (gpu1): does not answer, says rank 0 (exit code 1)");
+    }
+}
+
 TEST_CASE("what a user or a lost node has begun is not laid on a worker") {
     Coordinator coordinator = make(2);
     join_all(coordinator, {1, 1});

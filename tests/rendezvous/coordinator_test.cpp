@@ -49,8 +49,7 @@ TEST_CASE("an agent that does not fit is refused with both values, and nothing e
         {with([](Hello& h) { h.node_rank = -1; }), {"--node-rank -1", "out of range"}},
         {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
         {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
-        {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }),
-         {"--nproc-per-node 4097"}},
+        {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }), {"--nproc-per-node 4097"}},
     };
     std::uint64_t connection = 10;
     for (const Case& refused : cases) {
@@ -136,7 +135,8 @@ TEST_CASE("of many lost nodes some are named") {
     Coordinator coordinator = make(kNodes);
     join_all(coordinator, std::vector<int>(kNodes, 1));
     coordinator.receive(1, failed_with(7, 0), kStart);
-    for (std::uint64_t connection = 2; connection <= kNodes; ++connection) coordinator.closed(connection, kStart);
+    for (std::uint64_t connection = 2; connection <= kNodes; ++connection)
+        coordinator.closed(connection, kStart);
     const auto finish = of_type<Finish>(coordinator.receive(1, gone(0, false), kStart));
     REQUIRE(finish.size() == 1);
     CHECK(finish[0].unknown_node_count == kNodes - 1);

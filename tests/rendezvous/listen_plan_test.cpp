@@ -12,8 +12,13 @@ const std::vector<LocalAddress> kOwn = {{"lo", "127.0.0.1", true},
                                         {"eth0", "10.78.0.1", false},
                                         {"eth0", "fd00:78::1", false}};
 
-ListenRequest request(std::string master_addr, std::variant<Addresses, std::string> resolved, int nnodes = 1) {
-    return {.nnodes = nnodes, .any = false, .master_addr = std::move(master_addr), .resolved = resolved, .own = kOwn};
+ListenRequest request(std::string master_addr, std::variant<Addresses, std::string> resolved,
+                      int nnodes = 1) {
+    return {.nnodes = nnodes,
+            .any = false,
+            .master_addr = std::move(master_addr),
+            .resolved = resolved,
+            .own = kOwn};
 }
 
 ListenPlan plan(const ListenRequest& request) {
@@ -74,7 +79,8 @@ TEST_CASE("a node 0 that is told somebody else's address is refused, with the ad
     const std::string named = refusal(request("gpu02", Addresses{"10.78.0.2"}, 2));
     CHECK_THAT(named, Catch::Contains("--master-addr gpu02 (10.78.0.2)") && Catch::Contains("--node-rank"));
     CHECK_THAT(refusal(request("nowhere", "Name or service not known")),
-               Catch::Equals("--master-addr nowhere: cannot be resolved on this machine: Name or service not known"));
+               Catch::Equals(
+                   "--master-addr nowhere: cannot be resolved on this machine: Name or service not known"));
 }
 
 TEST_CASE("a machine with many addresses names some of them") {
@@ -87,11 +93,13 @@ TEST_CASE("a machine with many addresses names some of them") {
 
 TEST_CASE("this machine's addresses are known, and a name's") {
     const auto own = local_addresses();
-    CHECK(std::any_of(own.begin(), own.end(), [](const LocalAddress& local) { return local.address == "127.0.0.1"; }));
+    CHECK(std::any_of(own.begin(), own.end(),
+                      [](const LocalAddress& local) { return local.address == "127.0.0.1"; }));
     CHECK(std::get<Addresses>(resolve_host("127.0.0.1")) == Addresses{"127.0.0.1"});
     CHECK(std::get<Addresses>(resolve_host("::1")) == Addresses{"::1"});
     CHECK_FALSE(std::get<std::string>(resolve_host("no-such-host.invalid")).empty());
-    for (const char* loopback : {"127.0.0.1", "127.0.1.1", "127.255.0.9", "::1"}) CHECK(is_loopback_address(loopback));
+    for (const char* loopback : {"127.0.0.1", "127.0.1.1", "127.255.0.9", "::1"})
+        CHECK(is_loopback_address(loopback));
     for (const char* other : {"128.0.0.1", "::2", "localhost", ""}) CHECK_FALSE(is_loopback_address(other));
 }
 
