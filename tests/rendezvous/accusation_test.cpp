@@ -62,6 +62,7 @@ TEST_CASE("accusation: nobody is blamed by what is none of it") {
              kCall + ": rank 99999999999 died: x",
              kCall + ": rank 2 diedx",
              kCall + ": rank 2 leftovers",
+             kCall + ": rank 2 has made 10 calls and left, rank 1 called barrier() as call 11",
              kCall + ": after 5 s (operation_timeout",
              kCall + late + "rank 1 is at recv(4 f32 from rank 2)",
              "recv(4 f32 from rank 1)" + late + "rank 1 is at barrier() as call 6",
