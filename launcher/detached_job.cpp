@@ -74,7 +74,7 @@ SignalEffect DetachedJob::effect_of(int signal) const {
         return {.refusal = "SIGHUP was ignored when the launcher was started, and stays so"};
     if (ends || options_.forwarded_signals.contains(signal)) return {.ends_job = ends};
     return {.refusal =
-                signal_text(signal) + " is neither in the job's --signals-to-handle nor in its --forward"};
+                signal_text(signal) + " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
 }
 
 }  // namespace ddprun

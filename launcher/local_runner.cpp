@@ -9,6 +9,7 @@
 
 #include "launcher/process_group.hpp"
 #include "launcher/session_launcher.hpp"
+#include "launcher/signal_delivery.hpp"
 #include "rendezvous/check.hpp"
 
 namespace ddprun {
@@ -36,6 +37,7 @@ struct LocalRunner::Child {
     boost::asio::steady_timer timer;
     std::chrono::milliseconds next_look = kFirstLook;
     bool exited = false;
+    bool others_told = false;  // see SignalTarget
     bool abandoned = false;  // by forget() or by the end of the runner; nothing is reported then
 };
 
@@ -95,8 +97,11 @@ std::filesystem::path LocalRunner::worker_cgroup(int local_rank) const {
     return cgroup_->worker_path(local_rank);
 }
 
-void LocalRunner::signal_group(pid_t worker, int signal) {
-    if (children_.count(worker) != 0) ::kill(-worker, signal);
+void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
+    const auto entry = children_.find(worker);
+    if (entry == children_.end()) return;
+    Child& child = *entry->second;
+    child.others_told = deliver_signal({worker, child.exited, child.others_told}, signal, scope);
 }
 
 void LocalRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {

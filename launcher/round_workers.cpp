@@ -39,7 +39,9 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       events_(std::move(events)),
       group_(executor, runner,
              {.on_end = [this](const WorkerEnd& end) { ended(end); },
-              .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); }}),
+              .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
+              .on_grace = [this](const GraceNotice& notice) { events_.on_notice(to_text(notice)); }},
+             options.signal_scope),
       self_(std::make_shared<RoundWorkers*>(this)) {}
 
 RoundWorkers::~RoundWorkers() { *self_ = nullptr; }
@@ -192,6 +194,7 @@ void RoundWorkers::ended(const WorkerEnd& end) {
         record.core_dumped = signaled->core_dumped;
     }
     record.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(end.wall_time).count();
+    record.outlasted_grace = end.outlasted_grace;
     const bool stopped = end.stopped_by_us && !failures_.is_suspect(end.rank);
     record.manner = stopped ? RankEnd::Manner::stopped
                     : zero  ? RankEnd::Manner::succeeded

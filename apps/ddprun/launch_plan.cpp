@@ -54,6 +54,11 @@ std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts&
     return std::get<std::vector<DeviceBinding>>(bound);
 }
 
+bool is_ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 NodeFacts find_node_facts() {
@@ -61,8 +66,8 @@ NodeFacts find_node_facts() {
     facts.environment = current_environment();
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
-    struct sigaction hangup {};
-    facts.hangup_ignored = ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    facts.hangup_ignored = is_ignored(SIGHUP);
+    facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     return facts;
 }
 
@@ -84,6 +89,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.progress_file = line.progress_file;
     options.terminating_signals = line.terminating_signals;
     options.forwarded_signals = line.forwarded_signals;
+    options.requeue_signals = line.requeue_signals;
+    options.signal_scope = line.signal_scope;
     options.output = line.output;
     options.verbosity = line.verbosity;
     options.wraps = line.wraps;
@@ -94,6 +101,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.environment = facts.environment;
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.hangup_ignored = facts.hangup_ignored;
+    options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
         const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));
         WorkerPlan plan{.argv = argv_for_worker(program, local_rank), .additions = {}};

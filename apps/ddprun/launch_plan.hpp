@@ -15,6 +15,7 @@ struct NodeFacts {
     NodeDevices devices;
     int usable_cpus = 1;
     bool hangup_ignored = false;
+    bool terminal_stop_ignored = false;
 };
 
 // Reads the machine.

@@ -1,0 +1,29 @@
+// Sends signals to a worker and its process group as a SignalScope says. The thin shell around
+// signal_receivers: reads /proc, at the moment of the signal. Blocking, short.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+
+#include "launcher/process_table.hpp"
+#include "launcher/signal_scope.hpp"
+
+namespace ddprun {
+
+// What the caller, who reaps it, knows of a worker.
+struct SignalTarget {
+    pid_t leader = 0;           // also the number of the process group
+    bool leader_ended = false;  // and was reaped, so that its number names the group only
+    bool others_told = false;   // the last signal that asked for something went beyond the leader
+};
+
+// Sends the signal and says whether it went beyond the leader, the new SignalTarget::others_told. SIGKILL,
+// SIGSTOP and SIGCONT ask for nothing. Where /proc does not tell who does what, all get it.
+bool deliver_signal(const SignalTarget& target, int signal, SignalScope scope,
+                    const std::filesystem::path& proc = "/proc");
+
+// Sends the signal to just this process, whoever's child it is.
+void signal_process(const ProcessStat& process, int signal);
+
+}  // namespace ddprun
