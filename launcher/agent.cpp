@@ -108,16 +108,23 @@ class Agent::Impl {
     AgentSignalEvents signal_events() {
         return {.on_ending = [this](int signal) { end_by(signal); },
                 // The coordinator sends it back to every agent, this one included.
-                .on_forward = [this](int signal, bool requeue) {
-                    client_->send(NoticeSignal{round_.round, signal, requeue});
-                },
+                .on_forward =
+                    [this](int signal, bool requeue) {
+                        client_->send(NoticeSignal{round_.round, signal, requeue});
+                    },
                 .on_window =
                     [this] {
                         pump_->window_changed();
                         if (workers_) workers_->window_changed();
                     },
-                .on_stop = [this] { if (workers_) workers_->freeze(); },
-                .on_continue = [this] { if (workers_) workers_->thaw(); }};
+                .on_stop =
+                    [this] {
+                        if (workers_) workers_->freeze();
+                    },
+                .on_continue =
+                    [this] {
+                        if (workers_) workers_->thaw();
+                    }};
     }
 
     void end_by(int signal) {

@@ -14,7 +14,8 @@ namespace ddprun {
 struct AgentSignalEvents {
     // It ends the job.
     std::function<void(int signal)> on_ending;
-    // Every worker of the job is to be sent `signal`; afterwards, with `requeue`, all zeros mean kExitPreempted.
+    // Every worker of the job is to be sent `signal`; afterwards, with `requeue`, all zeros mean
+    // kExitPreempted.
     std::function<void(int signal, bool requeue)> on_forward;
     // The terminal has another size.
     std::function<void()> on_window;

@@ -66,9 +66,9 @@ class ProcessRunner {
 
     virtual std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) = 0;
 
-    // Sends the signal to those of the worker's process group that the scope says, also when the worker itself
-    // has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After on_group_gone, and where nothing is left to
-    // receive it, nothing happens.
+    // Sends the signal to those of the worker's process group that the scope says, also when the worker
+    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After on_group_gone, and where nothing is
+    // left to receive it, nothing happens.
     virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
 
     // Kills and reaps every process that workers started, in whatever session or process group it is, and the

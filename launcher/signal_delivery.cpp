@@ -34,57 +34,46 @@ std::vector<GroupMember> members_of(pid_t group, const std::filesystem::path& pr
     return members;
 }
 
-bool tell_leader(const SignalTarget& target, int signal) {
-    ::kill(target.leader, signal);
-    return false;
-}
-
-bool tell_group(const SignalTarget& target, int signal) {
+void tell_group(const SignalTarget& target, int signal, ToldProcesses& told) {
     ::kill(-target.leader, signal);
-    return true;
+    told.all = true;
 }
 
-bool tell_receivers(const SignalTarget& target, int signal, const std::filesystem::path& proc) {
-    if (target.leader_ended) {
-        // As a rule it has left nothing.
-        if (::kill(-target.leader, 0) != 0) return true;
-    } else {
-        const auto leader = look_at({.pid = target.leader}, proc);
-        if (!leader) return tell_group(target, signal);
-        // The usual case needs no look at all processes.
-        if (leader->masks.handles(signal) && !is_shell(*leader)) return tell_leader(target, signal);
-    }
-    const auto members = members_of(target.leader, proc);
-    const auto receivers = signal_receivers(members, target.leader, signal);
-    // Who was forked since the look gets it as well.
-    if (receivers.size() == members.size()) return tell_group(target, signal);
-    bool beyond = false;
-    for (const ProcessStat& receiver : receivers) {
-        signal_process(receiver, signal);
-        beyond = beyond || receiver.pid != target.leader;
-    }
-    return beyond;
+// The usual case, which needs no look at all processes.
+bool is_for_leader_alone(const SignalTarget& target, int signal, SignalScope scope,
+                         const std::filesystem::path& proc) {
+    if (target.leader_ended) return false;
+    if (scope == SignalScope::leader) return true;
+    const auto leader = look_at({.pid = target.leader}, proc);
+    return leader && leader->masks.handles(signal) && !is_shell(*leader);
 }
 
 }  // namespace
 
-bool deliver_signal(const SignalTarget& target, int signal, SignalScope scope,
+void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
                     const std::filesystem::path& proc) {
     if (signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT) {
-        tell_group(target, signal);
-        return target.others_told;
+        ::kill(-target.leader, signal);
+        return;
     }
-    switch (scope) {
-        case SignalScope::group: return tell_group(target, signal);
-        case SignalScope::leader:
-            if (!target.leader_ended) return tell_leader(target, signal);
-            break;
-        case SignalScope::leftovers:
-            if (target.others_told) return true;
-            break;
-        case SignalScope::automatic: break;
+    if (scope != SignalScope::leftovers) told = {};
+    // As a rule a worker that has ended has left nothing.
+    if (told.all || ::kill(-target.leader, 0) != 0) return;
+    if (scope == SignalScope::group) return tell_group(target, signal, told);
+    if (is_for_leader_alone(target, signal, scope, proc)) {
+        ::kill(target.leader, signal);
+        return;
     }
-    return tell_receivers(target, signal, proc);
+    const auto members = members_of(target.leader, proc);
+    if (members.empty()) return tell_group(target, signal, told);
+    const auto receivers = signal_receivers(members, target.leader, signal);
+    // Who was forked since the look gets it as well.
+    const bool at_once = receivers.size() == members.size() && told.some.empty();
+    if (at_once) ::kill(-target.leader, signal);
+    for (const ProcessStat& receiver : receivers) {
+        const bool is_news = told.some.emplace(receiver.pid, receiver.start_time).second;
+        if (is_news && !at_once) signal_process(receiver, signal);
+    }
 }
 
 // A child of ours keeps its number until we reap it. The number of any other process may be given to a

@@ -25,7 +25,8 @@ enum class SignalScope {
     automatic,  // as above
     leader,     // the worker itself
     group,      // every process of its process group
-    leftovers,  // what the worker that ended has left, if its last signal went to itself alone; then as above
+    leftovers,  // what the worker that ended has left, as above, at once or when it has lost its parent, but
+                // nobody whom the last signal has reached
 };
 
 // `auto`, `leader` or `group`, the values of --signal-scope.

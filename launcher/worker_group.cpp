@@ -161,7 +161,8 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
             runner_.signal_worker(worker.pid, SIGKILL, SignalScope::group);
         }
         const auto* signaled = std::get_if<Signaled>(&status);
-        WorkerEnd end{.rank = worker.rank, .local_rank = worker.local_rank, .pid = worker.pid, .status = status};
+        WorkerEnd end{
+            .rank = worker.rank, .local_rank = worker.local_rank, .pid = worker.pid, .status = status};
         end.stopped_by_us = stopped_by_us;
         end.outlasted_grace = grace_over_ && signaled != nullptr && signaled->signal == SIGKILL;
         end.wall_time = Clock::now() - worker.started;

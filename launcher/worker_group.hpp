@@ -14,7 +14,7 @@
 // their own.
 //
 // What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
-// stop it gets SIGTERM, unless the signal had gone to it as well, and has the rest of the grace, since a
+// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace, since a
 // wrapper script often dies before the program it wraps has saved its state.
 #pragma once
 

@@ -74,8 +74,7 @@ void set_signals(CommandLine& line, const OptionTexts& texts) {
     line.requeue_signals = parse_requeue_on(texts.requeue_on, line.terminating_signals);
     for (int signal : line.requeue_signals) line.forwarded_signals.emplace(signal, signal);
     const auto scope = parse_signal_scope(texts.signal_scope);
-    if (!scope)
-        throw UsageError("--signal-scope " + texts.signal_scope + ": must be auto, leader or group");
+    if (!scope) throw UsageError("--signal-scope " + texts.signal_scope + ": must be auto, leader or group");
     line.signal_scope = *scope;
 }
 

@@ -36,7 +36,7 @@ struct CommandLine {
     std::string progress_file;
     std::vector<int> terminating_signals;
     std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
-    std::map<int, int> forwarded_signals;  // with those of requeue_signals
+    std::map<int, int> forwarded_signals;      // with those of requeue_signals
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;

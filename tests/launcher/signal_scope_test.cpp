@@ -25,7 +25,8 @@ constexpr SignalMasks kTrappingShell{.ignored = bit(SIGQUIT),
                                      .caught = bit(SIGINT) | bit(SIGCHLD) | bit(SIGTERM)};
 constexpr SignalMasks kBackground{.ignored = bit(SIGINT) | bit(SIGQUIT)};
 
-GroupMember member(pid_t pid, pid_t parent, const SignalMasks& masks, const std::string& executable = "prog") {
+GroupMember member(pid_t pid, pid_t parent, const SignalMasks& masks,
+                   const std::string& executable = "prog") {
     return {{.pid = pid, .state = 'S', .parent = parent, .process_group = kLeader}, masks, executable};
 }
 
@@ -67,7 +68,10 @@ TEST_CASE("signal scope: who gets it") {
          {member(10, 1, kPlain), member(11, 10, kCatchesTerm), member(12, 11, kPlain)},
          SIGTERM,
          {10, 11}},
-        {"two wrappers", {member(10, 1, kPlain), member(11, 10, kPlain), member(12, 11, kPlain)}, SIGTERM, {10, 11, 12}},
+        {"two wrappers",
+         {member(10, 1, kPlain), member(11, 10, kPlain), member(12, 11, kPlain)},
+         SIGTERM,
+         {10, 11, 12}},
         {"prog & wait", {member(10, 1, kShell, "bash"), member(11, 10, kBackground)}, SIGTERM, {10, 11}},
         {"trap … TERM; prog & wait",
          {member(10, 1, kTrappingShell, "bash"), member(11, 10, background)},
@@ -85,13 +89,22 @@ TEST_CASE("signal scope: who gets it") {
          {member(10, 1, kShell, "sh"), member(11, 10, background)},
          SIGINT,
          {10, 11}},
-        {"no shell catches SIGINT in vain", {member(10, 1, kShell, "prog"), member(11, 10, kPython)}, SIGINT, {10}},
+        {"no shell catches SIGINT in vain",
+         {member(10, 1, kShell, "prog"), member(11, 10, kPython)},
+         SIGINT,
+         {10}},
         {"the leader has ended",
          {member(11, kGuardian, kCatchesTerm), member(12, 11, kPlain), member(13, kGuardian, kPlain)},
          SIGTERM,
          {11, 13}},
-        {"an orphan below a wrapper", {member(10, 1, kPlain), member(12, kGuardian, kPlain)}, SIGTERM, {10, 12}},
-        {"an orphan below a handler", {member(10, 1, kCatchesTerm), member(12, kGuardian, kPlain)}, SIGTERM, {10}},
+        {"an orphan below a wrapper",
+         {member(10, 1, kPlain), member(12, kGuardian, kPlain)},
+         SIGTERM,
+         {10, 12}},
+        {"an orphan below a handler",
+         {member(10, 1, kCatchesTerm), member(12, kGuardian, kPlain)},
+         SIGTERM,
+         {10}},
         {"nobody", {}, SIGTERM, {}},
     };
     for (const Row& row : rows) {

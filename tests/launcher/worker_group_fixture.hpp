@@ -1,4 +1,5 @@
-// Worker groups under test: with workers that live only on paper, and with real ones. For the launcher's tests.
+// Worker groups under test: with workers that live only on paper, and with real ones. For the launcher's
+// tests.
 #pragma once
 
 #include <chrono>
@@ -129,7 +130,9 @@ struct OwnRunner : ProcessRunner {
 
 struct RealRun : GroupRun<OwnRunner> {
     explicit RealRun(SignalScope scope = SignalScope::automatic)
-        : GroupRun(scope, WorkerGroup::kKillPatience) { runner.local.emplace(context.get_executor()); }
+        : GroupRun(scope, WorkerGroup::kKillPatience) {
+        runner.local.emplace(context.get_executor());
+    }
 
     // One worker for each list of the stub's modes; their output goes to one pipe.
     std::optional<WorkerStartFailure> start(const std::vector<Lines>& modes) {

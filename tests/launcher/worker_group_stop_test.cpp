@@ -33,8 +33,9 @@ TEST_CASE("a stop asks the workers, wakes stopped groups, asks all at half the g
     run_until(run.context, [&] { return run.notices.size() == 2; });
     CHECK(run.runner.take_log() ==
           Lines{"0 SIGTERM group", "1 SIGTERM group", "0 SIGKILL", "1 SIGKILL", kSweep});
-    CHECK(run.notices == Lines{"ranks 10-11 have not ended 0.001 s after SIGINT; SIGKILL in 0.001 s (--grace 0.002)",
-                               "ranks 10-11 have not ended 0.002 s after SIGINT: SIGKILL (--grace 0.002)"});
+    CHECK(run.notices ==
+          Lines{"ranks 10-11 have not ended 0.001 s after SIGINT; SIGKILL in 0.001 s (--grace 0.002)",
+                "ranks 10-11 have not ended 0.002 s after SIGINT: SIGKILL (--grace 0.002)"});
     run.runner.exit(0, Signaled{SIGKILL, false});
     run.runner.exit(1, Exited{0});
     CHECK(run.ends.at(0).stopped_by_us);
@@ -68,8 +69,9 @@ TEST_CASE("leftovers that outlast the grace are named by the rank that left them
     run.group->stop(SIGTERM, 2ms);
     run.runner.exit(0, Exited{0});
     run_until(run.context, [&] { return run.notices.size() == 2; });
-    CHECK(run.notices[1] == "processes that rank 10 left behind have not ended 0.002 s after SIGTERM: SIGKILL "
-                            "(--grace 0.002)");
+    CHECK(run.notices[1] ==
+          "processes that rank 10 left behind have not ended 0.002 s after SIGTERM: SIGKILL "
+          "(--grace 0.002)");
     CHECK_FALSE(run.ends.at(0).outlasted_grace);
 }
 

@@ -318,7 +318,8 @@ TEST_CASE("a notice to requeue makes the end of its round one, unless a worker f
         REQUIRE(of_type<NoticeSignal>(coordinator.receive(2, NoticeSignal{0, 10, true}, kStart)).size() == 2);
         coordinator.receive(2, NoticeSignal{0, 12}, kStart);
         coordinator.receive(1, WorkersSucceeded{0}, kStart);
-        auto out = coordinator.receive(2, fails ? ControlMessage(failed_with(3, 1)) : ControlMessage(WorkersSucceeded{0}), kStart);
+        auto out = coordinator.receive(
+            2, fails ? ControlMessage(failed_with(3, 1)) : ControlMessage(WorkersSucceeded{0}), kStart);
         if (fails) {
             coordinator.receive(1, gone(0, true), kStart);
             out = coordinator.receive(2, gone(0, false), kStart);
