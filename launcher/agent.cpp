@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
 #include "launcher/agent_machine.hpp"
+#include "launcher/agent_signals.hpp"
 #include "launcher/carrier_interface.hpp"
 #include "launcher/end_of_job.hpp"
 #include "launcher/guardian.hpp"
@@ -45,7 +45,7 @@ class Agent::Impl {
           console_(console),
           watcher_(watcher),
           runner_(context_.get_executor(), [this](const std::string& what) { say(what); }),
-          signals_(context_),
+          signals_(context_.get_executor(), options_, signal_events()),
           finish_limit_(context_),
           reminder_(context_),
           join_status_(Clock::now(), kFirstTroubleDelay, options_.join_timeout,
@@ -58,12 +58,12 @@ class Agent::Impl {
         const OutputPumpSettings settings{.temporary_folder = temporary_folder(options_.environment)};
         pump_.emplace(context_.get_executor(), options_.output, settings,
                       [this](const std::string& notice) { say(notice); });
-        watch_signals();
+        signals_.watch();
         explain("node " + std::to_string(options_.node_rank) + " of " + std::to_string(options_.nnodes) +
                 (server_ ? " serves" : " joins") + " the rendezvous at " + to_string(options_.master));
         if (watcher_ != nullptr)
             watcher_->began(context_.get_executor(),
-                            {[this] { return status(); }, [this](int signal) { take_signal(signal); }});
+                            {[this] { return status(); }, [this](int signal) { signals_.take(signal); }});
         client_.emplace(context_.get_executor(), coordinator_endpoint(),
                         hello_of(options_, watcher_ != nullptr || !options_.result_file.empty()),
                         Clock::now() + options_.join_timeout, client_events());
@@ -101,34 +101,29 @@ class Agent::Impl {
         });
     }
 
-    void watch_signals() {
-        for (int signal : options_.terminating_signals) {
-            if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
-        }
-        for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
-        if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) signals_.add(SIGWINCH);
-        wait_for_signal();
+    AgentSignalEvents signal_events() {
+        return {.on_ending = [this](int signal) { end_by(signal); },
+                // The coordinator sends it back to every agent, this one included.
+                .on_forward =
+                    [this](int signal, bool requeue) {
+                        client_->send(NoticeSignal{round_.round, signal, requeue});
+                    },
+                .on_window =
+                    [this] {
+                        pump_->window_changed();
+                        if (workers_) workers_->window_changed();
+                    },
+                .on_stop =
+                    [this] {
+                        if (workers_) workers_->freeze();
+                    },
+                .on_continue =
+                    [this] {
+                        if (workers_) workers_->thaw();
+                    }};
     }
 
-    void wait_for_signal() {
-        signals_.async_wait([this](boost::system::error_code cancelled, int signal) {
-            if (cancelled) return;
-            wait_for_signal();
-            take_signal(signal);
-        });
-    }
-
-    void take_signal(int signal) {
-        if (signal == SIGWINCH) {
-            pump_->window_changed();
-            if (workers_) workers_->window_changed();
-        }
-        if (auto forward = options_.forwarded_signals.find(signal);
-            forward != options_.forwarded_signals.end()) {
-            // The coordinator sends it back to every agent, this one included.
-            return client_->send(NoticeSignal{round_.round, forward->second});
-        }
-        if (signal == SIGWINCH) return;
+    void end_by(int signal) {
         if (signal_ == 0) signal_ = signal;
         if (signal == SIGINT) ++interrupts_;
         if (interrupts_ > 1 && machine_.state() == AgentState::done) return conclude();
@@ -265,6 +260,7 @@ class Agent::Impl {
                          RoundEvents{.on_failure = [this](const Failure& failure) { worker_failed(failure); },
                                      .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
                                      .on_dying = [this](const WorkerDying& dying) { client_->send(dying); },
+                                     .on_notice = [this](const std::string& text) { inform(text); },
                                      .on_word = [this](const std::string& text) { explain(text); }});
         explain("round " + std::to_string(round_.round) + " of job " + round_.job_id);
         workers_->start();
@@ -382,7 +378,7 @@ class Agent::Impl {
     AgentWatcher* watcher_;
     AgentMachine machine_;
     GuardianRunner runner_;
-    asio::signal_set signals_;
+    AgentSignals signals_;
     asio::steady_timer finish_limit_;
     asio::steady_timer reminder_;
     JoinStatus join_status_;

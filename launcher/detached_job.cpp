@@ -73,8 +73,8 @@ SignalEffect DetachedJob::effect_of(int signal) const {
     if (ends && signal == SIGHUP && options_.hangup_ignored)
         return {.refusal = "SIGHUP was ignored when the launcher was started, and stays so"};
     if (ends || options_.forwarded_signals.contains(signal)) return {.ends_job = ends};
-    return {.refusal =
-                signal_text(signal) + " is neither in the job's --signals-to-handle nor in its --forward"};
+    return {.refusal = signal_text(signal) +
+                       " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
 }
 
 }  // namespace ddprun

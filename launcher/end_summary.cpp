@@ -35,7 +35,8 @@ int count_of(const Finish& finish, Manner manner) {
 std::string end_text(const RankEnd& end) {
     const std::string manner = manner_text(end.manner);
     if (end.manner == Manner::lost || end.manner == Manner::succeeded) return manner;
-    if (end.signal != 0) return manner + ", " + to_string(Signaled{end.signal, end.core_dumped});
+    const char* when = end.outlasted_grace ? " when --grace had passed" : "";
+    if (end.signal != 0) return manner + ", " + to_string(Signaled{end.signal, end.core_dumped}) + when;
     return manner + ", " + to_string(Exited{end.exit_code});
 }
 
@@ -45,21 +46,6 @@ std::string rank_line(const RankEnd& end) {
     if (!end.host.empty()) line += " (" + harmless_line(end.host) + ")";
     if (end.pid != 0) line += ", pid " + std::to_string(end.pid);
     return line + ": " + end_text(end);
-}
-
-// "rank 3", "ranks 0-2,5".
-std::string ranks_text(std::vector<int> ranks) {
-    std::sort(ranks.begin(), ranks.end());
-    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < ranks.size();) {
-        std::size_t last = i;
-        while (last + 1 < ranks.size() && ranks[last + 1] <= ranks[last] + 1) ++last;
-        if (i > 0) text += ",";
-        text += std::to_string(ranks[i]);
-        if (ranks[last] != ranks[i]) text += "-" + std::to_string(ranks[last]);
-        i = last + 1;
-    }
-    return text;
 }
 
 // The ranks that ended alike; in the order in which the first of each was listed.
@@ -126,6 +112,20 @@ std::vector<std::string> end_lines(const Finish& finish, std::size_t room) {
     }
     if (auto rest = rest_line(finish, listed); !rest.empty()) lines.push_back(rest);
     return lines;
+}
+
+std::string ranks_text(std::vector<int> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < ranks.size();) {
+        std::size_t last = i;
+        while (last + 1 < ranks.size() && ranks[last + 1] <= ranks[last] + 1) ++last;
+        if (i > 0) text += ",";
+        text += std::to_string(ranks[i]);
+        if (ranks[last] != ranks[i]) text += "-" + std::to_string(ranks[last]);
+        i = last + 1;
+    }
+    return text;
 }
 
 std::string manner_text(RankEnd::Manner manner) {

@@ -15,6 +15,9 @@ namespace ddprun {
 // listed.
 std::vector<std::string> end_lines(const Finish& finish, std::size_t room);
 
+// "rank 3", "ranks 0-2,5".
+std::string ranks_text(std::vector<int> ranks);
+
 // "failed too", "stopped by ddprun", "lost", "succeeded".
 std::string manner_text(RankEnd::Manner manner);
 

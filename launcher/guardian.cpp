@@ -157,8 +157,8 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         return started;
     }
 
-    void signal_group(pid_t worker, int signal) {
-        if (workers_.count(worker) != 0) tell(SignalWorker{worker, signal});
+    void signal_worker(pid_t worker, int signal, SignalScope scope) {
+        if (workers_.count(worker) != 0) tell(SignalWorker{worker, signal, scope});
     }
 
     void forget(pid_t worker) {
@@ -344,7 +344,9 @@ std::variant<Started, StartFailure> GuardianRunner::start(const WorkerSpec& spec
     return state_->start(spec, std::move(events));
 }
 
-void GuardianRunner::signal_group(pid_t worker, int signal) { state_->signal_group(worker, signal); }
+void GuardianRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
+    state_->signal_worker(worker, signal, scope);
+}
 
 void GuardianRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {
     state_->sweep(patience, std::move(done));

@@ -102,7 +102,7 @@ class Guardian {
             check(give_descriptors(start->spec, numbers), "the agent sent other descriptors than it said");
             start_worker(start->spec);
         } else if (const auto* signal = std::get_if<SignalWorker>(&*order)) {
-            runner_.signal_group(signal->worker, signal->signal);
+            runner_.signal_worker(signal->worker, signal->signal, signal->scope);
         } else if (const auto* forget = std::get_if<ForgetWorker>(&*order)) {
             runner_.forget(forget->worker);
         } else if (const auto* sweep = std::get_if<SweepAll>(&*order)) {

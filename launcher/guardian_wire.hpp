@@ -35,6 +35,7 @@ struct StartWorker {
 struct SignalWorker {
     pid_t worker = 0;
     int signal = 0;
+    SignalScope scope = SignalScope::automatic;
 };
 struct ForgetWorker {
     pid_t worker = 0;

@@ -5,6 +5,9 @@
 namespace ddprun {
 
 Verdict verdict_of(const JobEnding& ending) {
+    if (ending.finish && !ending.finish->failed && ending.finish->exit_code == kExitPreempted)
+        return {kExitPreempted, "all ranks ended with 0 after a signal of --requeue-on: requeue the job",
+                true};
     if (ending.finish) return {ending.finish->exit_code, ending.finish->message, false};
     if (ending.refusal) return {ending.refusal->exit_code, ending.refusal->reason, true};
     if (ending.cause) {

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/output_plan.hpp"
+#include "launcher/signal_scope.hpp"
 #include "launcher/wrap.hpp"
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/listen_plan.hpp"
@@ -44,6 +46,9 @@ struct LaunchOptions {
     std::vector<int> terminating_signals;
     // Signals that do not end it: received by the launcher -> sent to every worker of the job.
     std::map<int, int> forwarded_signals;
+    // Those of them after which a job whose workers all end with 0 is to be run again (kExitPreempted).
+    std::set<int> requeue_signals;
+    SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
     Verbosity verbosity = Verbosity::usual;
     std::vector<Wrap> wraps;
@@ -55,6 +60,7 @@ struct LaunchOptions {
     std::vector<WorkerPlan> workers;  // one for each local rank
     Environment environment;          // what workers inherit
     bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so
+    bool terminal_stop_ignored = false;  // likewise SIGTSTP
 };
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 
 #include "launcher/process_group.hpp"
 #include "launcher/session_launcher.hpp"
+#include "launcher/signal_delivery.hpp"
 #include "rendezvous/check.hpp"
 
 namespace ddprun {
@@ -36,7 +37,9 @@ struct LocalRunner::Child {
     boost::asio::steady_timer timer;
     std::chrono::milliseconds next_look = kFirstLook;
     bool exited = false;
-    bool abandoned = false;  // by forget() or by the end of the runner; nothing is reported then
+    ToldProcesses told;
+    int leftover_signal = 0;  // what is left gets this one; 0 for none
+    bool abandoned = false;   // by forget() or by the end of the runner; nothing is reported then
 };
 
 struct LocalRunner::Sweep {
@@ -95,8 +98,12 @@ std::filesystem::path LocalRunner::worker_cgroup(int local_rank) const {
     return cgroup_->worker_path(local_rank);
 }
 
-void LocalRunner::signal_group(pid_t worker, int signal) {
-    if (children_.count(worker) != 0) ::kill(-worker, signal);
+void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
+    const auto entry = children_.find(worker);
+    if (entry == children_.end()) return;
+    Child& child = *entry->second;
+    if (scope == SignalScope::leftovers) child.leftover_signal = signal;
+    deliver_signal({worker, child.exited}, signal, scope, child.told);
 }
 
 void LocalRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {
@@ -151,6 +158,8 @@ void LocalRunner::look_at_group(const std::shared_ptr<Child>& child) {
         child->events.on_group_gone();
         return finish_sweep();
     }
+    if (child->leftover_signal != 0)
+        deliver_signal({child->pid, true}, child->leftover_signal, SignalScope::leftovers, child->told);
     child->timer.expires_after(child->next_look);
     child->next_look = std::min(child->next_look * 2, kLongestLook);
     child->timer.async_wait([this, child](const boost::system::error_code& error) {

@@ -41,7 +41,7 @@ class LocalRunner final : public ProcessRunner {
     void children_changed() { sweeper_.reap(); }
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
-    void signal_group(pid_t worker, int signal) override;
+    void signal_worker(pid_t worker, int signal, SignalScope scope) override;
     void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override;
     void forget(pid_t worker) override;
     std::filesystem::path worker_cgroup(int local_rank) const override;

@@ -16,6 +16,7 @@
 
 #include "launcher/exit_status.hpp"
 #include "launcher/process_table.hpp"
+#include "launcher/signal_scope.hpp"
 #include "launcher/worker_spec.hpp"
 
 namespace ddprun {
@@ -65,9 +66,10 @@ class ProcessRunner {
 
     virtual std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) = 0;
 
-    // Sends the signal to every process of the worker's process group, also when the worker itself has ended.
-    // After on_group_gone, and where nothing is left to receive it, nothing happens.
-    virtual void signal_group(pid_t worker, int signal) = 0;
+    // Sends the signal to those of the worker's process group that the scope says, also when the worker
+    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After on_group_gone, and where nothing is
+    // left to receive it, nothing happens.
+    virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
 
     // Kills and reaps every process that workers started, in whatever session or process group it is, and the
     // workers themselves if some are left. Calls back once, from the executor, when nothing is left or the

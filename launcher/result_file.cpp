@@ -79,6 +79,7 @@ json::object rank_object(const RankEnd& end) {
     object["manner"] = kManners.at(static_cast<std::size_t>(end.manner));
     object["exit_code"] = known ? json::value(end.exit_code) : json::value(nullptr);
     put_signal(object, end.signal, end.core_dumped);
+    object["outlasted_grace"] = end.outlasted_grace;
     object["wall_ms"] = known ? json::value(end.wall_ms) : json::value(nullptr);
     return object;
 }
@@ -100,7 +101,7 @@ std::string complaint(const std::filesystem::path& path, const boost::system::er
 
 Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined) {
     if (exit_code == 0) return Outcome::succeeded;
-    if (exit_code == kExitPreempted && cause && cause->kind == Failure::Kind::signalled)
+    if (exit_code == kExitPreempted && (!cause || cause->kind == Failure::Kind::signalled))
         return Outcome::preempted;
     if (cause) {
         switch (cause->kind) {

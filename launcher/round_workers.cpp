@@ -41,7 +41,9 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       events_(std::move(events)),
       group_(executor, runner,
              {.on_end = [this](const WorkerEnd& end) { ended(end); },
-              .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); }}),
+              .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
+              .on_grace = [this](const GraceNotice& notice) { events_.on_notice(to_text(notice)); }},
+             options.signal_scope),
       self_(std::make_shared<RoundWorkers*>(this)) {}
 
 RoundWorkers::~RoundWorkers() { *self_ = nullptr; }
@@ -217,6 +219,7 @@ void RoundWorkers::ended(const WorkerEnd& end) {
     const bool by_stop_signal = record.signal != 0 && record.signal == stop_signal_;
     const bool by_itself =
         failures_.is_suspect(end.rank) || (failures_.is_contender(end.rank) && !by_stop_signal);
+    record.outlasted_grace = end.outlasted_grace;
     const bool stopped = end.stopped_by_us && !by_itself;
     record.manner = stopped ? RankEnd::Manner::stopped
                     : zero  ? RankEnd::Manner::succeeded

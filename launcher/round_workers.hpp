@@ -34,6 +34,8 @@ struct RoundEvents {
     // A worker ends, as is seen long before its end is known. Of those that were ending already when
     // on_failure came, stop() or kill_now(): directly after that; of others not any more.
     std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
+    // What a user who waits wants to know: workers take long to end.
+    std::function<void(const std::string&)> on_notice = [](const std::string&) {};
     // What happens, in words, for who wants to follow it.
     std::function<void(const std::string&)> on_word = [](const std::string&) {};
 };
@@ -51,6 +53,8 @@ class RoundWorkers {
     void signal_all(int signal) { group_.signal_all(signal); }
     void stop(int signal);
     void kill_now();
+    void freeze() { group_.freeze(); }
+    void thaw() { group_.thaw(); }
 
     // A life was lost on another node.
     void peer_died(std::uint64_t life) {

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "launcher/signal_delivery.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/error.hpp"
 
@@ -32,23 +32,6 @@ void reap_ended(const std::function<bool(pid_t)>& has_owner) {
         if (has_owner && has_owner(info.si_pid)) return;
         ::waitpid(info.si_pid, nullptr, WNOHANG | __WALL);
     }
-}
-
-// A child of ours keeps its number until we reap it. The number of any other process may be given to a
-// stranger between the look and the signal: the descriptor holds on to one process, and a second look tells
-// whether it is the right one.
-void kill_process(const ProcessStat& process) {
-    if (process.parent == ::getpid()) {
-        ::kill(process.pid, SIGKILL);
-        return;
-    }
-    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
-    if (pidfd < 0) return;
-    const auto again = read_process_stat(process.pid);
-    if (again && again->start_time == process.start_time) {
-        ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
-    }
-    ::close(pidfd);
 }
 
 // Waits for a SIGCHLD, at most so long.
@@ -119,7 +102,7 @@ class Sweeper::Attempt {
         for (const ProcessStat& process : living_) {
             // The first such look may have missed something, see all_gone().
             if (looks_at_it_alone_ <= 1 && sweeps_itself(process)) continue;
-            kill_process(process);
+            signal_process(process, SIGKILL);
             const bool owned = rules_.has_owner && rules_.has_owner(process.pid);
             if (!owned) killed_.emplace(process.pid, process.start_time);
         }

@@ -25,9 +25,11 @@ struct WorkerGroup::Worker {
 class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::State> {
   public:
     State(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
-          Duration kill_patience)
+          SignalScope scope, Duration kill_patience)
         : runner_(runner),
           events_(std::move(events)),
+          scope_(scope),
+          half_timer_(executor),
           grace_timer_(executor),
           kill_patience_(kill_patience) {}
 
@@ -52,32 +54,33 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         return failure;
     }
 
-    void signal_all(int signal) {
+    void signal_all(int signal) { signal_all(signal, scope_); }
+
+    void signal_all(int signal, SignalScope scope) {
         sent_.insert(signal);
         for (const Worker& worker : workers_) {
-            if (worker.phase != Worker::Phase::gone) runner_.signal_group(worker.pid, signal);
+            if (worker.phase != Worker::Phase::gone) runner_.signal_worker(worker.pid, signal, scope);
         }
     }
 
     void stop(int signal, Duration grace) {
         if (killing_ || all_gone()) return;
         signal_all(signal);
-        signal_all(SIGCONT);
-        const auto deadline = Clock::now() + grace;
-        if (stopping_ && grace_timer_.expiry() <= deadline) return;
+        signal_all(SIGCONT, SignalScope::group);
+        stop_signal_ = signal;
+        const auto now = Clock::now();
+        if (stopping_ && grace_timer_.expiry() <= now + grace) return;
         stopping_ = true;
-        grace_timer_.expires_at(deadline);
-        grace_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-            auto state = weak.lock();
-            if (!error && state) state->kill_now();
-        });
+        grace_ = grace;
+        if (grace.count() > 0) wait(half_timer_, now + grace / 2, [](State& state) { state.half_over(); });
+        wait(grace_timer_, now + grace, [](State& state) { state.grace_over(); });
     }
 
     void kill_now() {
         if (killing_ || all_gone()) return;
         killing_ = true;
-        grace_timer_.cancel();
-        signal_all(SIGKILL);
+        cancel_timers();
+        signal_all(SIGKILL, SignalScope::group);
         begin_sweep();
     }
 
@@ -97,12 +100,49 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
 
     // The group is being destroyed: the runner still reaps what is killed here.
     void abandon() {
-        if (!killing_) signal_all(SIGKILL);
+        if (!killing_) signal_all(SIGKILL, SignalScope::group);
         events_ = {};
-        grace_timer_.cancel();
+        cancel_timers();
     }
 
   private:
+    void wait(boost::asio::steady_timer& timer, Clock::time_point end, void (*then)(State&)) {
+        timer.expires_at(end);
+        timer.async_wait([weak = weak_from_this(), then](const boost::system::error_code& error) {
+            auto state = weak.lock();
+            if (!error && state && !state->killing_ && !state->all_gone()) then(*state);
+        });
+    }
+
+    void cancel_timers() {
+        half_timer_.cancel();
+        grace_timer_.cancel();
+    }
+
+    // Perhaps the leader hangs, or does not pass the signal on.
+    void half_over() {
+        const GraceNotice notice = notice_of_grace(false);
+        signal_all(SIGTERM, SignalScope::group);
+        if (auto on_grace = events_.on_grace) on_grace(notice);
+    }
+
+    void grace_over() {
+        grace_over_ = true;
+        const GraceNotice notice = notice_of_grace(true);
+        kill_now();
+        auto on_grace = events_.on_grace;
+        if (on_grace && grace_.count() > 0) on_grace(notice);
+    }
+
+    GraceNotice notice_of_grace(bool is_over) const {
+        GraceNotice notice{.signal = stop_signal_, .grace = grace_, .is_over = is_over};
+        for (const Worker& worker : workers_) {
+            if (worker.phase == Worker::Phase::running) notice.ranks.push_back(worker.rank);
+            if (worker.phase == Worker::Phase::ended) notice.leftover.push_back(worker.rank);
+        }
+        return notice;
+    }
+
     WorkerEvents events_of(std::size_t index) {
         return {[weak = weak_from_this(), index](const ExitStatus& status) {
                     if (auto state = weak.lock()) state->on_exit(index, status);
@@ -116,12 +156,18 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         Worker& worker = workers_[index];
         worker.phase = Worker::Phase::ended;
         const bool in_a_stop = stopping_ || killing_;
-        // In a stop with grace left, the leftovers have been asked to end and may take their time.
-        if (!in_a_stop || killing_) runner_.signal_group(worker.pid, SIGKILL);
+        // In a stop with grace left, the leftovers are asked to end, too, and may take their time.
+        if (in_a_stop && !killing_) {
+            runner_.signal_worker(worker.pid, SIGTERM, SignalScope::leftovers);
+        } else {
+            runner_.signal_worker(worker.pid, SIGKILL, SignalScope::group);
+        }
         const auto* signaled = std::get_if<Signaled>(&status);
-        const bool by_us = in_a_stop && (signaled == nullptr || sent_.count(signaled->signal) != 0);
         WorkerEnd end{
-            worker.rank, worker.local_rank, worker.pid, status, by_us, Clock::now() - worker.started};
+            .rank = worker.rank, .local_rank = worker.local_rank, .pid = worker.pid, .status = status};
+        end.stopped_by_us = in_a_stop && (signaled == nullptr || sent_.count(signaled->signal) != 0);
+        end.outlasted_grace = grace_over_ && signaled != nullptr && signaled->signal == SIGKILL;
+        end.wall_time = Clock::now() - worker.started;
         // Copied, because the callback may destroy the group and with it the events.
         if (auto on_end = events_.on_end) on_end(end);
     }
@@ -134,7 +180,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     // What is left now was told to end and did not, or hid from the signals in a session of its own.
     void begin_sweep() {
         if (std::exchange(sweeping_, true)) return;
-        grace_timer_.cancel();
+        cancel_timers();
         runner_.sweep(kill_patience_, [weak = weak_from_this()](const SweepResult& result) {
             if (auto state = weak.lock()) state->finish(result);
         });
@@ -164,19 +210,24 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
 
     ProcessRunner& runner_;
     WorkerGroupEvents events_;
+    const SignalScope scope_;
+    boost::asio::steady_timer half_timer_;
     boost::asio::steady_timer grace_timer_;
     const Duration kill_patience_;
     std::vector<Worker> workers_;
     std::set<int> sent_;  // signals, to whichever of them
+    Duration grace_{0};
+    int stop_signal_ = 0;
     bool started_ = false;
     bool stopping_ = false;
     bool killing_ = false;
+    bool grace_over_ = false;
     bool sweeping_ = false;
 };
 
 WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                         WorkerGroupEvents events, Duration kill_patience)
-    : state_(std::make_shared<State>(executor, runner, std::move(events), kill_patience)) {}
+                         WorkerGroupEvents events, SignalScope scope, Duration kill_patience)
+    : state_(std::make_shared<State>(executor, runner, std::move(events), scope, kill_patience)) {}
 
 WorkerGroup::~WorkerGroup() { state_->abandon(); }
 
@@ -185,6 +236,10 @@ std::optional<WorkerStartFailure> WorkerGroup::start_all(const std::vector<Worke
 }
 
 void WorkerGroup::signal_all(int signal) { state_->signal_all(signal); }
+
+void WorkerGroup::freeze() { state_->signal_all(SIGSTOP, SignalScope::group); }
+
+void WorkerGroup::thaw() { state_->signal_all(SIGCONT, SignalScope::group); }
 
 void WorkerGroup::stop(int signal, Duration grace) { state_->stop(signal, grace); }
 

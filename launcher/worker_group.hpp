@@ -7,14 +7,15 @@
 // reports nothing more.
 //
 // Life: start_all once; then worker ends, each reported once; then all gone, reported once. The start of a
-// stop is the signal to every process group (with SIGCONT behind it, since a stopped process acts on nothing
-// else), after the grace SIGKILL, and kKillPatience later even an unkillable process is given up, by name.
+// stop is the signal as the SignalScope says (with SIGCONT to every process group behind it, since a stopped
+// process acts on nothing else), at half the grace SIGTERM to every process group that is left, after the
+// grace SIGKILL, and kKillPatience later even an unkillable process is given up, by name.
 // All gone means all: before it is reported, the runner has swept away what workers started in sessions of
 // their own.
 //
 // What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
-// stop it has the rest of the grace, since a wrapper script often dies before the program it wraps has saved
-// its state.
+// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace, since a
+// wrapper script often dies before the program it wraps has saved its state.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "launcher/agent_status.hpp"
+#include "launcher/grace_notice.hpp"
 #include "launcher/process_runner.hpp"
 
 namespace ddprun {
@@ -40,6 +42,7 @@ struct WorkerEnd {
     // It ended after stop() or kill_now(), and by no signal that the group had not sent: so it is no failure
     // of its own.
     bool stopped_by_us = false;
+    bool outlasted_grace = false;  // by the SIGKILL at the end of the grace
     std::chrono::nanoseconds wall_time{0};
 };
 
@@ -67,6 +70,8 @@ struct WorkerGroupEvents {
     std::function<void(const WorkerEnd&)> on_end;
     // Nothing of the group is left but these; normally none.
     std::function<void(const std::vector<UnkillableWorker>&)> on_all_gone;
+    // Half the grace, or all of it, has passed, and these are still there.
+    std::function<void(const GraceNotice&)> on_grace = [](const GraceNotice&) {};
 };
 
 class WorkerGroup {
@@ -78,7 +83,7 @@ class WorkerGroup {
     static constexpr Duration kKillPatience = std::chrono::seconds(15);
 
     WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
-                Duration kill_patience = kKillPatience);
+                SignalScope scope = SignalScope::automatic, Duration kill_patience = kKillPatience);
     WorkerGroup(const WorkerGroup&) = delete;
     WorkerGroup& operator=(const WorkerGroup&) = delete;
     ~WorkerGroup();
@@ -87,11 +92,15 @@ class WorkerGroup {
     // In both cases on_all_gone comes later, also if nothing was started at all.
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
 
-    // Passes a signal on to every process group that is left. No stop begins.
+    // Passes a signal on to every worker, as the scope says. No stop begins.
     void signal_all(int signal);
 
-    // Asks every worker to end with `signal`, and after `grace` kills what is left. Called again, it sends
-    // the new signal and the earlier end of grace counts.
+    // Every process group that is left is stopped (SIGSTOP), or goes on (SIGCONT).
+    void freeze();
+    void thaw();
+
+    // Asks every worker to end with `signal`, as the scope says, and after `grace` kills what is left. Called
+    // again, it sends the new signal and the earlier end of grace counts.
     void stop(int signal, Duration grace);
 
     // Kills everything now.

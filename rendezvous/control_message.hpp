@@ -67,6 +67,7 @@ struct RankEnd {
     int exit_code = 0;  // as a shell reports it
     int signal = 0;
     bool core_dumped = false;
+    bool outlasted_grace = false;  // stopped by the SIGKILL at the end of the grace
     Manner manner = Manner::succeeded;
     std::int64_t wall_ms = 0;
 
@@ -157,6 +158,7 @@ struct RankEnds {
 struct NoticeSignal {
     int round = 0;
     int signal = 0;
+    bool requeue = false;  // the user wants kExitPreempted if all workers of the round end with 0 after it
     bool operator==(const NoticeSignal&) const = default;
 };
 
@@ -270,7 +272,7 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnavailable = 69;  // rendezvous impossible or timed out, or a node lost
 inline constexpr int kExitInternal = 70;
 inline constexpr int kExitSystem = 71;       // the system refused: fork, port taken
-inline constexpr int kExitPreempted = 75;    // all workers ended 0 after a forwarded signal
+inline constexpr int kExitPreempted = 75;    // all workers ended 0 after a signal to end or to requeue
 inline constexpr int kExitNotAdmitted = 77;  // refused by the coordinator
 inline constexpr int kExitSignalBase = 128;
 

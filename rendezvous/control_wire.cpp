@@ -53,6 +53,7 @@ void fields(auto& visit, auto& m, const RankEnd*) {
     visit("exit_code", m.exit_code);
     visit("signal", m.signal);
     visit("core_dumped", m.core_dumped);
+    visit("outlasted_grace", m.outlasted_grace);
     visit("manner", m.manner);
     visit("wall_ms", m.wall_ms);
 }
@@ -108,6 +109,7 @@ void fields(auto& visit, auto& m, const RankEnds*) {
 void fields(auto& visit, auto& m, const NoticeSignal*) {
     visit("round", m.round);
     visit("signal", m.signal);
+    visit("requeue", m.requeue);
 }
 void fields(auto&, auto&, const Goodbye*) {}
 void fields(auto& visit, auto& m, const Refused*) {

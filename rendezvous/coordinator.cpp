@@ -25,15 +25,15 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     Node* node = find(from);
     // Without a Hello, or from a node that was refused, nothing else has a meaning.
     if (node == nullptr) return {{from, Refused{"say Hello first", kExitNotAdmitted}, true}};
-    if (const auto* failed = std::get_if<WorkerFailed>(&message)) {
+    if (const auto* failed = std::get_if<WorkerFailed>(&message))
         return receive_failure(*node, failed->round, failed->failure, now);
-    }
     if (const auto* dying = std::get_if<WorkerDying>(&message)) return receive_dying(*node, *dying);
     if (const auto* signalled = std::get_if<AgentSignalled>(&message))
         return receive_signal(*node, *signalled, now);
     if (const auto* notice = std::get_if<NoticeSignal>(&message)) {
-        const bool current = state_ == State::running && notice->round == round_;
-        return current ? to_all(*notice) : Outbox{};
+        if (state_ != State::running || notice->round != round_) return {};
+        requeue_ = requeue_ || notice->requeue;
+        return to_all(*notice);
     }
     return receive_end(*node, message, now);
 }
@@ -89,7 +89,7 @@ Coordinator::Outbox Coordinator::start_round(TimePoint now) {
     state_ = State::running;
     awaited_ = nodes_.size();
     round_start_ = now;
-    progressed_ = false;
+    progressed_ = requeue_ = false;
     order_ = {};
     deaths_told_ = 0;
     std::vector<NodeShare> shares;
@@ -360,7 +360,7 @@ Coordinator::Outbox Coordinator::to_all(const ControlMessage& message) const {
 }
 
 int Coordinator::exit_code() const {
-    if (!cause_) return 0;
+    if (!cause_) return requeue_ ? kExitPreempted : 0;
     if (cause_->kind != Failure::Kind::signalled) return cause_->exit_code;
     const bool all_zero =
         std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.all_zero; });

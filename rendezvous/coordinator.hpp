@@ -143,6 +143,7 @@ class Coordinator {
     TimePoint round_start_;
     std::chrono::milliseconds uptime_{0};  // of the round, until its first failure
     bool progressed_ = false;
+    bool requeue_ = false;            // the workers of this round were sent a signal for that
     bool restart_cancelled_ = false;  // the user wants the job to end
     std::optional<Failure> cause_;
     FailureOrder order_;           // of this round

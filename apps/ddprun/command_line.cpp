@@ -66,6 +66,18 @@ void check_together(const CommandLine& line, const OptionTexts& texts) {
     }
 }
 
+void set_signals(CommandLine& line, const OptionTexts& texts) {
+    line.terminating_signals = parse_signals(texts.signals_to_handle, line.unknown_signals);
+    line.forwarded_signals = parse_forward(texts.forward);
+    for (const auto& [received, sent] : line.forwarded_signals)
+        std::erase(line.terminating_signals, received);
+    line.requeue_signals = parse_requeue_on(texts.requeue_on, line.terminating_signals);
+    for (int signal : line.requeue_signals) line.forwarded_signals.emplace(signal, signal);
+    const auto scope = parse_signal_scope(texts.signal_scope);
+    if (!scope) throw UsageError("--signal-scope " + texts.signal_scope + ": must be auto, leader or group");
+    line.signal_scope = *scope;
+}
+
 void set_supervision(CommandLine& line, const OptionTexts& texts) {
     RestartOptions& restarts = line.restarts;
     auto codes = [](const std::string& flag, const std::string& text) {
@@ -83,10 +95,7 @@ void set_supervision(CommandLine& line, const OptionTexts& texts) {
     restarts.has_progress_file = !texts.progress_file.empty();
     line.progress_file = texts.progress_file;
     line.shutdown_timeout_s = bounded("--shutdown-timeout", texts.shutdown_timeout, 0, kMaxTimeoutSeconds);
-    line.terminating_signals = parse_signals(texts.signals_to_handle, line.unknown_signals);
-    line.forwarded_signals = parse_forward(texts.forward);
-    for (const auto& [received, sent] : line.forwarded_signals)
-        std::erase(line.terminating_signals, received);
+    set_signals(line, texts);
 }
 
 void set_output(CommandLine& line, OptionTexts& texts, const CLI::App& app) {

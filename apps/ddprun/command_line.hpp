@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/launch_options.hpp"
 #include "launcher/output_plan.hpp"
+#include "launcher/signal_scope.hpp"
 #include "launcher/wrap.hpp"
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/restart_policy.hpp"
@@ -38,7 +40,9 @@ struct CommandLine {
     std::string progress_file;
     std::vector<int> terminating_signals;
     std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
-    std::map<int, int> forwarded_signals;
+    std::map<int, int> forwarded_signals;      // with those of requeue_signals
+    std::set<int> requeue_signals;
+    SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
     Verbosity verbosity = Verbosity::usual;
     std::vector<Wrap> wraps;

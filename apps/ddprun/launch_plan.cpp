@@ -104,6 +104,11 @@ void check_ranks(const LaunchOptions& options) {
     if (!wrong.empty()) throw UsageError(wrong);
 }
 
+bool is_ignored(int signal) {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 NodeFacts find_node_facts(const CommandLine& line) {
@@ -111,12 +116,12 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.environment = current_environment();
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
-    struct sigaction hangup {};
     facts.python =
         find_executable(python_name(find(facts.environment, "PYTHON_EXEC")), find(facts.environment, "PATH"));
     const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
     facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
-    facts.hangup_ignored = ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    facts.hangup_ignored = is_ignored(SIGHUP);
+    facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     if (line.node_rank != 0 || !line.master_addr) return facts;
     facts.addresses = local_addresses();
     facts.master = resolve_host(*line.master_addr);
@@ -147,6 +152,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.progress_file = line.progress_file;
     options.terminating_signals = line.terminating_signals;
     options.forwarded_signals = line.forwarded_signals;
+    options.requeue_signals = line.requeue_signals;
+    options.signal_scope = line.signal_scope;
     options.output = line.output;
     options.verbosity = line.verbosity;
     options.wraps = line.wraps;
@@ -158,6 +165,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.environment = facts.environment;
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.hangup_ignored = facts.hangup_ignored;
+    options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
         const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));
         WorkerPlan plan{.argv = argv_for_worker(program, local_rank), .additions = {}};

@@ -15,6 +15,7 @@ struct NodeFacts {
     NodeDevices devices;
     int usable_cpus = 1;
     bool hangup_ignored = false;
+    bool terminal_stop_ignored = false;
     std::vector<LocalAddress> addresses;
     // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;

@@ -94,6 +94,15 @@ void add_supervision(CLI::App& app, OptionTexts& texts) {
     section.value("--forward", texts.forward, "A,B=C",
                   "Signals that are passed on to all workers without ending the job; B arrives as C",
                   nullptr);
+    section.value(
+        "--requeue-on", texts.requeue_on, "NAMES",
+        "Signals passed on as by --forward; if all workers end with 0 afterwards, the exit code is 75",
+        "DDPRUN_REQUEUE_ON");
+    section.value(
+        "--signal-scope", texts.signal_scope, "WHO",
+        "Whom a signal reaches at first: leader: the worker's own process; group: its process group; "
+        "auto: the worker, and what is below processes that do not handle the signal (auto)",
+        "DDPRUN_SIGNAL_SCOPE");
     section.flag("--detach", texts.detach,
                  "Return when the workers run, and print the job's id; see ddpctl --help", nullptr);
 }

@@ -31,6 +31,8 @@ struct OptionTexts {
     std::string progress_file;
     std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
     std::string forward;
+    std::string requeue_on;
+    std::string signal_scope = "auto";
     std::string monitor_interval;
     OutputOptions output;
     std::string prefix;

@@ -122,6 +122,23 @@ std::map<int, int> parse_forward(const std::string& text) {
     return forward;
 }
 
+std::set<int> parse_requeue_on(const std::string& text, const std::vector<int>& terminating) {
+    std::set<int> signals;
+    if (text.empty()) return signals;
+    for (const std::string& entry : CLI::detail::split(text, ',')) {
+        const std::string name = CLI::detail::trim_copy(entry);
+        const int signal = parse_one_signal("--requeue-on", name);
+        if (!can_be_caught(signal))
+            throw UsageError("--requeue-on " + name + ": this signal cannot be caught");
+        if (std::find(terminating.begin(), terminating.end(), signal) != terminating.end()) {
+            throw UsageError("--requeue-on " + name + ": contradicts --signals-to-handle, by which " +
+                             signal_text(signal) + " ends the job");
+        }
+        signals.insert(signal);
+    }
+    return signals;
+}
+
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text) {
     const auto dots = text.find("..");
     auto low = parse_duration(text.substr(0, dots));

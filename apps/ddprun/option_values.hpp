@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -41,6 +42,9 @@ std::vector<int> parse_signals(const std::string& text, std::vector<std::string>
 
 // `USR1,USR2=TERM`: signal received -> signal sent to the workers.
 std::map<int, int> parse_forward(const std::string& text);
+
+// `USR1,USR2`: signals, none of which may be among those that end the job.
+std::set<int> parse_requeue_on(const std::string& text, const std::vector<int>& terminating);
 
 // `1s..5m`, or one duration for both ends.
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);

@@ -43,6 +43,11 @@ TEST_CASE("ends: one line each, every manner told apart") {
                 "rank 2 (local rank 2) on node 0 (h), pid 102: stopped by ddprun, signal 15 (SIGTERM)",
                 "rank 3 (local rank 3) on node 0 (h), pid 103: succeeded"});
     CHECK(end_lines(Finish{}, 1).empty());
+    RankEnd killed = end_of(4, Manner::stopped, 137, SIGKILL);
+    killed.outlasted_grace = true;
+    CHECK(end_lines(finish_of({killed}), 1) ==
+          Lines{"rank 4 (local rank 0) on node 1 (h), pid 104: stopped by ddprun, signal 9 (SIGKILL) when "
+                "--grace had passed"});
 }
 
 TEST_CASE("ends: those that ended alike share a line where room is short") {

@@ -165,10 +165,10 @@ TEST_CASE("through a guardian signals reach the group, and a forgotten worker is
     GuardedRun run;
     const pid_t worker = run.start(Lines{"print-signals"});
     CHECK(run.out->line() == "ready");
-    run.runner->signal_group(worker, SIGUSR1);
+    run.runner->signal_worker(worker, SIGUSR1, SignalScope::group);
     CHECK(run.out->line() == "SIGUSR1");
     run.runner->forget(worker);
-    run.runner->signal_group(worker, SIGUSR2);  // no longer its worker
+    run.runner->signal_worker(worker, SIGUSR2, SignalScope::group);  // no longer its worker
     const SweepResult result = run.sweep();
     CHECK(result.killed == 1);
     CHECK(run.out->rest().empty());

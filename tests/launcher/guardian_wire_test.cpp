@@ -23,7 +23,7 @@ WorkerSpec full_spec() {
 }
 
 std::vector<std::string> all_orders() {
-    return {encode_order(StartWorker{full_spec()}), encode_order(SignalWorker{12, 15}),
+    return {encode_order(StartWorker{full_spec()}), encode_order(SignalWorker{12, 15, SignalScope::group}),
             encode_order(ForgetWorker{13}), encode_order(SweepAll{std::chrono::milliseconds(15'000)})};
 }
 
@@ -66,6 +66,7 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
 TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(std::get<SignalWorker>(*decode_order(all_orders()[1])).worker == 12);
     CHECK(std::get<SignalWorker>(*decode_order(all_orders()[1])).signal == 15);
+    CHECK(std::get<SignalWorker>(*decode_order(all_orders()[1])).scope == SignalScope::group);
     CHECK(std::get<ForgetWorker>(*decode_order(all_orders()[2])).worker == 13);
     CHECK(std::get<SweepAll>(*decode_order(all_orders()[3])).patience == std::chrono::seconds(15));
 

@@ -40,7 +40,7 @@ TEST_CASE("a signal reaches the whole process group") {
     StubRun run({"fork", "ready-then-wait", "end", "ready-then-wait"});
     CHECK(run.out().line() == "ready");
     CHECK(run.out().line() == "ready");
-    run.runner().signal_group(run.pid(), SIGTERM);
+    run.runner().signal_worker(run.pid(), SIGTERM, SignalScope::group);
     CHECK(to_string(run.wait()) == "signal 15 (SIGTERM)");
     CHECK(run.out().rest().empty());
 }
@@ -83,7 +83,7 @@ TEST_CASE("a failed start is a value, and reports nothing later") {
     CHECK(std::get<StartFailure>(result).exit_code == kExitNotFound);
     context.run();
     CHECK_FALSE(reported);
-    runner.signal_group(1, SIGTERM);  // not one of its workers: nothing happens
+    runner.signal_worker(1, SIGTERM, SignalScope::group);  // not one of its workers: nothing happens
 }
 
 TEST_CASE("a forgotten worker gives the executor no work any more") {
@@ -98,7 +98,7 @@ TEST_CASE("a forgotten worker gives the executor no work any more") {
     runner.forget(pid);
     runner.forget(pid);
     context.run();
-    runner.signal_group(pid, SIGKILL);  // no longer its worker
+    runner.signal_worker(pid, SIGKILL, SignalScope::group);  // no longer its worker
     CHECK(::waitpid(pid, nullptr, WNOHANG) == 0);
     CHECK_FALSE(reported);
 }

@@ -128,7 +128,7 @@ pid_t PumpRun::start(int local_rank, std::vector<std::string> modes) {
     return std::get<Started>(result).pid;
 }
 
-void PumpRun::kill(pid_t worker) { runner_.signal_group(worker, SIGKILL); }
+void PumpRun::kill(pid_t worker) { runner_.signal_worker(worker, SIGKILL, SignalScope::group); }
 
 void PumpRun::run_until_gone(int count) {
     run_until(context_, [this, count] { return gone == count; });

@@ -72,7 +72,7 @@ TEST_CASE("a real process is found by the environment it was started with") {
     CHECK(found[0].pid == run.pid());
     CHECK(found[0].command == "worker_stub");
     CHECK(std::string("RS").find(found[0].state) != std::string::npos);
-    run.runner().signal_group(run.pid(), SIGKILL);
+    run.runner().signal_worker(run.pid(), SIGKILL, SignalScope::group);
     run.wait();
     CHECK(find_survivors(spec.environment["DDPRUN_RUN_ID"]).empty());
 }

@@ -31,6 +31,7 @@ Failure sample_failure() {
 RankEnd sample_end() {
     RankEnd end{.rank = 3, .local_rank = 1, .node_rank = 1, .host = "gpu01", .pid = 99, .exit_code = 143};
     end.signal = 15;
+    end.outlasted_grace = true;
     end.manner = RankEnd::Manner::stopped;
     end.wall_ms = 123'456;
     return end;
@@ -66,7 +67,7 @@ std::vector<ControlMessage> samples() {
             AgentSignalled{2, 15},
             WorkersGone{2, true, true, true, sample_failure()},
             RankEnds{2, {sample_end(), sample_end()}},
-            NoticeSignal{2, 10},
+            NoticeSignal{2, 10, true},
             Goodbye{},
             Refused{"no", 77},
             peer_refused,

@@ -389,6 +389,26 @@ TEST_CASE("a notice goes to every agent once, while the round it was meant for r
     CHECK(coordinator.receive(2, NoticeSignal{0, 10}, kStart).empty());
 }
 
+TEST_CASE("a notice to requeue makes the end of its round one, unless a worker fails") {
+    for (const bool fails : {false, true}) {
+        Coordinator coordinator = make(2);
+        join_all(coordinator, {1, 1});
+        REQUIRE(of_type<NoticeSignal>(coordinator.receive(2, NoticeSignal{0, 10, true}, kStart)).size() == 2);
+        coordinator.receive(2, NoticeSignal{0, 12}, kStart);
+        coordinator.receive(1, WorkersSucceeded{0}, kStart);
+        auto out = coordinator.receive(
+            2, fails ? ControlMessage(failed_with(3, 1)) : ControlMessage(WorkersSucceeded{0}), kStart);
+        if (fails) {
+            coordinator.receive(1, gone(0, true), kStart);
+            out = coordinator.receive(2, gone(0, false), kStart);
+        }
+        const auto finish = of_type<Finish>(out);
+        REQUIRE(finish.size() == 2);
+        CHECK(finish[0].exit_code == (fails ? 3 : kExitPreempted));
+        CHECK(finish[0].failed == fails);
+    }
+}
+
 TEST_CASE(
     "the end of the job sums up how every worker ended, worst first, and tells all of it to who asked") {
     Coordinator coordinator = make(2);

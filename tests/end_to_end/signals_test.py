@@ -1,0 +1,236 @@
+"""Whom signals reach and what they make of the job: --signal-scope, --requeue-on, the grace's words, Ctrl-Z."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+
+import support
+from support import EndToEndTest, free_port, main, program
+
+PREEMPTED = 75
+
+
+def worker(*modes):
+    return (program("worker_stub"), *modes)
+
+
+class Scope(EndToEndTest):
+    CHILD_TOO = ("fork", "print-signals", "end", "print-signals")
+
+    def end(self, job):
+        """By a second interrupt."""
+        job.send(signal.SIGINT)
+        job.wait_for_line("^SIGINT$")
+        job.send(signal.SIGINT)
+        self.assertEqual(job.wait(), 128 + signal.SIGINT)
+
+    def test_the_whole_group_where_that_is_wanted(self):
+        for words, env in ((("--signal-scope", "group"), {}), ((), {"DDPRUN_SIGNAL_SCOPE": "group"})):
+            job = self.launch(*words, "--grace", 3600, "--forward", "USR1", *worker(*self.CHILD_TOO), env=env)
+            job.wait_for_line("^ready$", count=2)
+            job.send(signal.SIGUSR1)
+            job.wait_for_line("^SIGUSR1$", count=2)
+            self.end(job)
+
+    def test_else_the_one_who_handles_it_alone(self):
+        for words in ((), ("--signal-scope", "leader")):
+            job = self.launch(*words, "--grace", 3600, "--forward", "USR1", *worker(*self.CHILD_TOO))
+            job.wait_for_line("^ready$", count=2)
+            job.send(signal.SIGUSR1)
+            job.wait_for_line("^SIGUSR1$")
+            self.end(job)
+            self.assertEqual((job.out().count("SIGUSR1"), job.out().count("SIGINT")), (1, 1))
+
+    def test_what_is_left_is_asked_when_the_leader_has_ended(self):
+        job = self.launch("--grace", 3600, *worker("fork", "exit-zero-on-term", "end", "exit-zero-on-term"))
+        job.wait_for_line("^ready$", count=2)
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.wait(), PREEMPTED)
+        self.assertEqual(job.out().count("got SIGTERM"), 2)
+
+    def test_python_that_catches_sigint_by_itself(self):
+        job = self.launch("--grace", 3600, "--no-python", "python3", "-c",
+                          "import threading; print('ready', flush=True); threading.Event().wait()")
+        job.wait_for_line("^ready$")
+        job.send(signal.SIGINT)
+        self.assertEqual(job.wait(), 128 + signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", job.err())
+
+
+class Grace(EndToEndTest):
+    def test_who_has_not_ended_is_said_at_half_the_grace_and_at_its_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = os.path.join(folder, "result.json")
+            job = self.launch("--nproc-per-node", 3, "--grace", 1, "--result-file", result,
+                              *worker("--only-rank", "1", "exit-zero-on-term", "else", "ignore-term"))
+            job.wait_for_line("^ready$", count=3)
+            job.send(signal.SIGTERM)
+            self.assertEqual(job.wait(), 128 + signal.SIGTERM)
+            self.assertIn("ddprun: ranks 0,2 have not ended 0.5 s after SIGTERM; SIGKILL in 0.5 s (--grace 1)\n",
+                          job.err())
+            self.assertIn("ddprun: ranks 0,2 have not ended 1 s after SIGTERM: SIGKILL (--grace 1)\n", job.err())
+            self.assertRegex(job.err(), r"rank 2 .*: stopped by ddprun, signal 9 \(SIGKILL\) when --grace had passed")
+            with open(result, encoding="utf-8") as file:
+                ranks = json.load(file)["ranks"]
+            self.assertEqual([rank["outlasted_grace"] for rank in ranks], [True, False, True])
+
+    def test_at_half_the_grace_the_group_is_asked(self):
+        job = self.launch("--grace", 2, "--signal-scope", "leader",
+                          *worker("fork", "exit-zero-on-term", "end", "ignore-term"))
+        job.wait_for_line("^ready$", count=2)
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.wait(), 128 + signal.SIGTERM)
+        self.assertIn("got SIGTERM", job.out())
+
+    def test_nothing_is_said_where_all_end_or_quiet_is_wanted(self):
+        for words, modes in (((), "exit-zero-on-term"), (("--quiet", "--grace", 1), "ignore-term")):
+            job = self.launch(*words, *worker(modes))
+            job.wait_for_line("^ready$")
+            job.send(signal.SIGTERM)
+            job.wait()
+            self.assertNotIn("have not ended", job.err())
+
+
+class Requeue(EndToEndTest):
+    def run_two_nodes(self, *words, modes=("exit-zero-on-term",)):
+        """USR1, as SIGTERM to the workers, to the agent of node 1; exit codes and result files of both."""
+        with tempfile.TemporaryDirectory() as folder:
+            port = free_port()
+            files = [os.path.join(folder, str(rank)) for rank in (0, 1)]
+            agents = [self.launch("--nnodes", 2, "--node-rank", rank, "--nproc-per-node", 2, "--master-addr",
+                                  "127.0.0.1", "--master-port", port, "--forward", "USR1=TERM", "--result-file",
+                                  files[rank], *words, *worker(*modes)) for rank in (0, 1)]
+            for agent in agents:
+                agent.wait_for_line("^ready$", count=2)
+            agents[1].send(signal.SIGUSR1)
+            codes = [agent.wait() for agent in agents]
+            outcomes = []
+            for path in files:
+                with open(path, encoding="utf-8") as file:
+                    outcomes.append(json.load(file)["outcome"])
+            return codes, outcomes, [agent.err() for agent in agents]
+
+    def test_all_zero_afterwards_means_75_on_every_node(self):
+        codes, outcomes, texts = self.run_two_nodes("--requeue-on", "USR1")
+        self.assertEqual((codes, outcomes), ([PREEMPTED] * 2, ["preempted"] * 2))
+        for text in texts:
+            self.assertIn("ddprun: all ranks ended with 0 after a signal of --requeue-on: requeue the job\n", text)
+
+    def test_a_signal_that_is_only_forwarded_changes_no_exit_code(self):
+        codes, outcomes, texts = self.run_two_nodes("--requeue-on", "USR2")
+        self.assertEqual((codes, outcomes, texts), ([0, 0], ["succeeded"] * 2, ["", ""]))
+
+    def test_a_worker_that_fails_has_its_own_code(self):
+        codes, outcomes, _ = self.run_two_nodes("--requeue-on", "USR1",
+                                                modes=("--only-rank", "3", "ready-then-wait", "else", "exit-zero-on-term"))
+        self.assertEqual((codes, outcomes), ([128 + signal.SIGTERM] * 2, ["failed"] * 2))
+
+
+class Shell:
+    """An interactive shell with job control in a terminal of its own."""
+
+    def __init__(self, environment):
+        self.seen = ""
+        self.pid, self.keyboard = pty.fork()
+        if self.pid == 0:
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], {**environment, "PS1": "$ "})
+
+    def type(self, keys):
+        os.write(self.keyboard, keys)
+
+    def expect(self, pattern):
+        """Reads the screen until something matches; what was matched is not matched again."""
+        deadline = time.monotonic() + support.HANG_GUARD
+        while not (match := re.search(pattern, self.seen, re.MULTILINE)):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.keyboard], [], [], left)[0]:
+                raise AssertionError(f"nothing like {pattern!r} in {self.seen!r}")
+            self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
+        self.seen = self.seen[match.end():]
+        return match
+
+    def close(self):
+        os.close(self.keyboard)
+        os.waitpid(self.pid, 0)
+
+
+class KeyboardStop(EndToEndTest):
+    def setUp(self):
+        super().setUp()
+        self.shell = Shell(self.environment)
+
+    def tearDown(self):
+        self.shell.close()
+        super().tearDown()
+
+    def start(self, form="{}"):
+        """Two ranks with two children each; their pids."""
+        command = " ".join((program("ddprun"), "--nproc-per-node 2 --grace 3600", *worker(
+            "session", "fork", "ready-then-wait", "end", "grandchild", "ready-then-wait")))
+        self.shell.type(form.format(command).encode() + b"\n")
+        pids = []
+        for _ in range(2):
+            pids.append(int(self.shell.expect(r"pid (\d+) ppid \d+ pgid \d+")[1]))
+        self.shell.expect(r"(ready[\s\S]*){4}")
+        return pids
+
+    def await_states(self, pids, stopped):
+        """Until the processes of these groups all are stopped, or none is."""
+        deadline = time.monotonic() + support.HANG_GUARD
+        while True:
+            table = subprocess.run(["ps", "-e", "-o", "pgid=,stat="], capture_output=True, text=True, check=True)
+            rows = [line.split() for line in table.stdout.splitlines()]
+            states = [state for group, state in rows if int(group) in pids]
+            if len(states) == 6 and all((state[0] == "T") == stopped for state in states):
+                return
+            self.assertLess(time.monotonic(), deadline, states)
+            time.sleep(0.01)  # That a process which is not our child was stopped is no event for us.
+
+    def test_ctrl_z_stops_the_workers_and_fg_continues_them(self):
+        pids = self.start()
+        for _ in range(2):
+            self.shell.type(b"\x1a")
+            self.shell.expect(r"^\[1\]\+\s+Stopped ")
+            self.await_states(pids, stopped=True)
+            self.shell.type(b"fg\n")
+            self.await_states(pids, stopped=False)
+        self.shell.type(b"\x03")
+        self.shell.expect("exiting with code 130")
+        self.shell.type(b"echo code $?\n")
+        self.shell.expect("^code 130$")
+
+    def test_bg_continues_the_workers_too(self):
+        pids = self.start()
+        self.shell.type(b"\x1a")
+        self.shell.expect(r"^\[1\]\+\s+Stopped ")
+        self.await_states(pids, stopped=True)
+        self.shell.type(b"bg\n")
+        self.await_states(pids, stopped=False)
+        self.shell.type(b"kill %1; wait %1; echo code $?\n")
+        self.shell.expect("^code 143$")
+
+    def test_a_stopped_job_is_ended_by_a_signal(self):
+        pids = self.start()
+        self.shell.type(b"\x1a")
+        self.shell.expect(r"^\[1\]\+\s+Stopped ")
+        self.await_states(pids, stopped=True)
+        self.shell.type(b"kill -TERM %1; fg\n")
+        self.shell.expect("exiting with code 143")
+
+    def test_a_launcher_that_was_told_to_ignore_ctrl_z_does(self):
+        self.start(form="sh -c \"trap '' TSTP; exec {}\"")
+        self.shell.type(b"\x1a")
+        # Told after the key, and the only one that has an effect.
+        self.shell.type(b"\x03")
+        self.shell.expect("exiting with code 130")
+        self.assertNotIn("Stopped", self.shell.seen)
+
+
+if __name__ == "__main__":
+    main()
