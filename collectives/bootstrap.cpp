@@ -89,10 +89,9 @@ MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time
         return std::make_shared<TcpStore>(endpoint, patience);
     };
     if (!meeting.rank_0_hosts || place.rank != 0) {
-        room.store = std::make_shared<TcpStore>(
-            meeting.endpoint, rest, [&](const std::string& cause) {
-                say_waiting_for_store(place.rank, meeting.endpoint, cause);
-            });
+        room.store = std::make_shared<TcpStore>(meeting.endpoint, rest, [&](const std::string& cause) {
+            say_waiting_for_store(place.rank, meeting.endpoint, cause);
+        });
         return room;
     }
     try {

@@ -9,8 +9,8 @@
 // the same names in collectives/communicator.hpp. Results are bitwise equal on all ranks; from run to run
 // they are with the same number of ranks in the same placement (hosts and transport). Counts are elements,
 // not bytes. Every function but the noted ones returns a DDPRUN_… code, 0 for success; no C++ exception
-// leaves the library. The archive is linked with the C++ linker, or with -lstdc++ -lm; the shared library with
-// any.
+// leaves the library. The archive is linked with the C++ linker, or with -lstdc++ -lm; the shared library
+// with any.
 //
 // Compatibility: values are never renumbered, functions never change their parameters, and ddprun_options and
 // ddprun_request grow at their end only (see `size`).

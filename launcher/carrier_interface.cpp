@@ -18,16 +18,16 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
     const auto interface = carrier_interface(address, own);
     if (!interface) return {};
     // NCCL takes a name for the beginning of one unless "=" is in front.
-    const std::array<std::pair<std::string, std::string>, 3> wanted{
-        {{"GLOO_SOCKET_IFNAME", *interface},
-         {"NCCL_SOCKET_IFNAME", "=" + *interface},
-         {"TP_SOCKET_IFNAME", *interface}}};
+    const std::array<std::pair<std::string, std::string>, 3> wanted{{{"GLOO_SOCKET_IFNAME", *interface},
+                                                                     {"NCCL_SOCKET_IFNAME", "=" + *interface},
+                                                                     {"TP_SOCKET_IFNAME", *interface}}};
     std::string names;
     for (const auto& [name, value] : wanted) {
         if (environment.emplace(name, value).second) names += (names.empty() ? "" : ", ") + name;
     }
     if (names.empty()) return {};
-    return "workers are told to use " + *interface + ", since " + address + " carries the rendezvous: " + names;
+    return "workers are told to use " + *interface + ", since " + address +
+           " carries the rendezvous: " + names;
 }
 
 }  // namespace ddprun

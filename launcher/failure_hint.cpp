@@ -90,7 +90,8 @@ std::string failure_hint(const Failure& failure, const HintFacts& facts) {
     for (const Known& known : kKnown) {
         const bool all = std::all_of(known.texts.begin(), known.texts.end(),
                                      [&](std::string_view text) { return says(failure, text); });
-        if (all) return known.hint == kBusError ? bus_error_hint(facts.shared_memory) : std::string(known.hint);
+        if (all)
+            return known.hint == kBusError ? bus_error_hint(facts.shared_memory) : std::string(known.hint);
     }
     if (!facts.interpreter.empty() && says(failure, "ModuleNotFoundError"))
         return "the interpreter is " + facts.interpreter;

@@ -22,7 +22,8 @@ std::optional<Room> shared_memory_room();
 // What a hint may go by, besides the failure itself.
 struct HintFacts {
     std::string interpreter;  // LaunchOptions::interpreter, which a missing module is often about
-    // When the worker had ended. What it alone had there is free again by then: that there is room is no proof.
+    // When the worker had ended. What it alone had there is free again by then: that there is room is no
+    // proof.
     std::optional<Room> shared_memory;
 };
 

@@ -16,13 +16,13 @@
 namespace ddprun {
 
 struct JobEnding {
-    std::optional<Failure> cause;    // the job's first failure, as far as this node knows it
-    std::optional<Finish> finish;    // the coordinator's last word, if it came
-    std::optional<Refused> refusal;  // why this node never became part of the job
-    int signal = 0;                  // the first terminating signal that this agent was sent
-    bool joined = false;             // a round began here
-    RoundReady round;                // the last one
-    std::vector<RankEnd> rank_ends;  // of all nodes as far as this one was told, else of this node
+    std::optional<Failure> cause;        // the job's first failure, as far as this node knows it
+    std::optional<Finish> finish;        // the coordinator's last word, if it came
+    std::optional<Refused> refusal;      // why this node never became part of the job
+    int signal = 0;                      // the first terminating signal that this agent was sent
+    bool joined = false;                 // a round began here
+    RoundReady round;                    // the last one
+    std::vector<RankEnd> rank_ends;      // of all nodes as far as this one was told, else of this node
     std::vector<std::string> survivors;  // of this node
     // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
     std::vector<std::string> unknown_nodes;

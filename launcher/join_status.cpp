@@ -38,8 +38,9 @@ std::string JoinStatus::remind(TimePoint now) {
     const auto age = std::chrono::duration_cast<Duration>(now - start_);
     reminder_due_ = start_ + (age / kReminderPeriod + 1) * kReminderPeriod;
     if (last_line_.empty()) return {};
-    return last_line_ + "; this for " + duration_text(age / kReminderPeriod * kReminderPeriod) + " of at most " +
-           duration_text(limit_) + " (--rdzv-conf join_timeout)" + (advice_.empty() ? "" : "; " + advice_);
+    return last_line_ + "; this for " + duration_text(age / kReminderPeriod * kReminderPeriod) +
+           " of at most " + duration_text(limit_) + " (--rdzv-conf join_timeout)" +
+           (advice_.empty() ? "" : "; " + advice_);
 }
 
 }  // namespace ddprun

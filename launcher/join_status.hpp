@@ -1,9 +1,9 @@
 // JoinStatus: what an agent says while it joins, and when. Pure.
 //
 // Fed with each failed attempt and each word of the coordinator; returns the line to print, or an empty one.
-// Silent during the first moments of a start; then one line for each distinct cause and for each change of who
-// is there, and every kReminderPeriod one that says how long it has been, how long it may be, and the last of
-// these. Times are the caller's.
+// Silent during the first moments of a start; then one line for each distinct cause and for each change of
+// who is there, and every kReminderPeriod one that says how long it has been, how long it may be, and the
+// last of these. Times are the caller's.
 #pragma once
 
 #include <chrono>

@@ -27,8 +27,8 @@ std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& term
                             text(terms.nnodes));
     }
     if (newcomer.local_world_size < 1 || newcomer.local_world_size > kMaxWorkersPerNode) {
-        return not_admitted("--nproc-per-node " + text(newcomer.local_world_size) +
-                            " is not between 1 and " + text(kMaxWorkersPerNode));
+        return not_admitted("--nproc-per-node " + text(newcomer.local_world_size) + " is not between 1 and " +
+                            text(kMaxWorkersPerNode));
     }
     return std::nullopt;
 }

@@ -1,4 +1,5 @@
-// Admission: whether an agent may take part in a job, from what it says of itself. Pure; the Coordinator asks.
+// Admission: whether an agent may take part in a job, from what it says of itself. Pure; the Coordinator
+// asks.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@ struct JobTerms {
 
 // Who is there already, as far as it matters to a newcomer; nullptr for nobody.
 struct Company {
-    const Hello* holder = nullptr;    // of the newcomer's node number
+    const Hello* holder = nullptr;     // of the newcomer's node number
     const Hello* companion = nullptr;  // the lowest node with workers of the newcomer's role
 };
 

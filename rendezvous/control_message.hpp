@@ -4,10 +4,10 @@
 //   Hello → Waiting*
 //         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
 //         Restarting?)?)+ → RankEnds* → Finish → Goodbye
-// or Refused at any time before the first RoundReady; PeerRefused may come to node 0. RankEnds also go before WorkersSucceeded and
-// WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and before what they may be
-// the cause of, WorkerDying comes from an agent and PeerDying goes to the others; WorkerDying also directly
-// behind WorkerFailed and Stop.
+// or Refused at any time before the first RoundReady; PeerRefused may come to node 0. RankEnds also go before
+// WorkersSucceeded and WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and
+// before what they may be the cause of, WorkerDying comes from an agent and PeerDying goes to the others;
+// WorkerDying also directly behind WorkerFailed and Stop.
 #pragma once
 
 #include <cstddef>
@@ -252,9 +252,9 @@ struct Finish {
     bool operator==(const Finish&) const = default;
 };
 
-using ControlMessage =
-    std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
-                 NoticeSignal, Goodbye, Refused, PeerRefused, Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
+using ControlMessage = std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled,
+                                    WorkersGone, RankEnds, NoticeSignal, Goodbye, Refused, PeerRefused,
+                                    Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
 
 // Limits of the texts and lists above, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;

@@ -288,10 +288,9 @@ struct Reader {
 
 // In the order of ControlMessage's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {
-    "hello",        "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled",
-    "workers_gone", "rank_ends",         "notice_signal", "goodbye",      "refused",
-    "peer_refused", "waiting",           "round_ready",   "peer_dying",   "stop",
-    "restarting",   "finish"};
+    "hello",       "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled", "workers_gone",
+    "rank_ends",   "notice_signal",     "goodbye",       "refused",      "peer_refused",    "waiting",
+    "round_ready", "peer_dying",        "stop",          "restarting",   "finish"};
 
 template <std::size_t Index = 0>
 boost::system::result<ControlMessage> read_as(std::size_t index, const json::value& object) {

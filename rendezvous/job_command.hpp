@@ -23,8 +23,8 @@ struct JobCommand {
 // Of the program and its arguments, before ${local_rank} is filled in.
 JobCommand describe_command(const std::vector<std::string>& words);
 
-// The command from where it begins to differ from the other, or from a little before; at most kMaxCommandShown
-// bytes and marks for what is left out.
+// The command from where it begins to differ from the other, or from a little before; at most
+// kMaxCommandShown bytes and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // Where node 0 listens for its job: decided before anything is started. Pure.
 //
-//   one node           on loopback, and on those addresses of this machine that --master-addr stands for, since
+//   one node           on loopback, and on those addresses of this machine that --master-addr stands for,
+//   since
 //                      its workers are told that address
 //   several nodes      on all addresses: a name may stand for different ones on different nodes
 //   --listen any       on all addresses, whatever --master-addr is (where that is translated on the way here)

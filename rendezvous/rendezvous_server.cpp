@@ -46,7 +46,8 @@ class RendezvousServer::Impl {
           on_over_(std::move(on_over)) {
         for (tcp::acceptor& acceptor : acceptors_) {
             asio::co_spawn(context_, accept_all(acceptor), [](const std::exception_ptr& error) {
-                if (error) std::rethrow_exception(error);  // The listener itself is broken: nothing can go on.
+                if (error)
+                    std::rethrow_exception(error);  // The listener itself is broken: nothing can go on.
             });
         }
         arm_deadline();

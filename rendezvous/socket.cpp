@@ -7,11 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -152,7 +152,8 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
     std::string cause = "cannot connect to " + to_string(endpoint) + ": " + error.message();
     // A machine's own name is often 127.0.1.1 in its /etc/hosts.
     if (leads_here)
-        cause += " (" + addresses.back().address().to_string() + " is a loopback address, this machine itself)";
+        cause +=
+            " (" + addresses.back().address().to_string() + " is a loopback address, this machine itself)";
     co_return Attempt{std::nullopt, cause};
 }
 

@@ -24,13 +24,13 @@ enum class ListenScope { loopback, any };
 boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& executor, ListenScope scope,
                                           std::uint16_t port);
 
-// The same for what the plan says: one socket for each address, all with the same port, the one on loopback (if
-// there is one) first.
+// The same for what the plan says: one socket for each address, all with the same port, the one on loopback
+// (if there is one) first.
 std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
                                                        const ListenPlan& plan, std::uint16_t port);
 
-// Ends a connection whose other side was not heard of for `limit`: cut off, frozen or gone without a word. Data
-// under way and an idle connection count alike. Best effort: what the system does not know is left out.
+// Ends a connection whose other side was not heard of for `limit`: cut off, frozen or gone without a word.
+// Data under way and an idle connection count alike. Best effort: what the system does not know is left out.
 void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds limit);
 
 // Waits for the next connection and takes it: close-on-exec, non-blocking, no delay. Throws what accept4 says

@@ -33,7 +33,8 @@ class TcpStore final : public Store {
     // Connects, again and again with jittered pauses until the store answers or `connect_timeout` is over.
     // Throws Errc::unreachable or timed_out with the last attempt's cause, or protocol_violation if something
     // else than a store answers there.
-    // `while_waiting` hears the last attempt's cause after kFirstNotice, then each time as much has passed again.
+    // `while_waiting` hears the last attempt's cause after kFirstNotice, then each time as much has passed
+    // again.
     TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
              std::function<void(const std::string& cause)> while_waiting = {});
 

@@ -41,10 +41,11 @@ void add_nodes(CLI::App& app, OptionTexts& texts) {
                   "Address or name of node 0, as the other nodes reach it", "PET_MASTER_ADDR");
     section.value("--master-port", texts.master_port, "PORT",
                   "Port on node 0 (a free one on a single node, else 29500)", "PET_MASTER_PORT");
-    section.value("--listen", texts.listen, "WHERE",
-                  "auto: node 0 listens where it has to, and --master-addr must be an address of its own; any: "
-                  "on all its addresses (auto)",
-                  nullptr);
+    section.value(
+        "--listen", texts.listen, "WHERE",
+        "auto: node 0 listens where it has to, and --master-addr must be an address of its own; any: "
+        "on all its addresses (auto)",
+        nullptr);
     section.value("--net", texts.networks, "CIDR,…",
                   "Networks by which the workers of different nodes reach each other, like 10.0.0.0/8; sets "
                   "DDPRUN_NET (that of --master-addr)",
@@ -59,9 +60,10 @@ void add_rendezvous(CLI::App& app, OptionTexts& texts) {
     section.value("--rdzv-endpoint", texts.rdzv_endpoint, "HOST[:PORT]",
                   "Another way to write --master-addr and --master-port", "PET_RDZV_ENDPOINT");
     section.value("--rdzv-id", texts.rdzv_id, "ID", "Job id, the same on all nodes (none)", "PET_RDZV_ID");
-    section.flag("--allow-different", texts.allow_different,
-                 "Nodes may run different programs or arguments; otherwise only those with another --role may",
-                 nullptr);
+    section.flag(
+        "--allow-different", texts.allow_different,
+        "Nodes may run different programs or arguments; otherwise only those with another --role may",
+        nullptr);
     section.value("--rdzv-conf", texts.rdzv_conf, "KEY=VALUE,…",
                   "join_timeout=900: seconds to wait for all nodes", "PET_RDZV_CONF");
 }
