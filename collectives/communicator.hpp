@@ -23,7 +23,8 @@
 //
 // All operations of a communicator, of all forms, are carried out in the order in which they were asked for.
 //
-// Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements.
+// Results are bitwise equal on all ranks, and from run to run for the same number of ranks and elements; with
+// NCCL only where CommunicatorOptions::reproducible is set.
 //
 // Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
 // status() may be called from any thread. Distinct communicators are independent, but that a death ends all
@@ -77,6 +78,10 @@ struct CommunicatorOptions {
     BackendChoice backend = BackendChoice::automatic;
     // The CUDA device of this rank, among those the process sees; -1: DDPRUN_DEVICE, or else the local rank.
     int device = -1;
+    // With NCCL: reductions go by rings, so that results are bitwise equal on all ranks, and from run to run
+    // on the same machines; slower than what NCCL chooses by itself (by a quarter on 8 GPUs with NVSwitch).
+    // The same on all ranks. Other backends are reproducible without it.
+    bool reproducible = false;
 };
 
 // The operations of a communicator as ones that are started; see Communicator::async().

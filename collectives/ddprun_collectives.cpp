@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <new>
@@ -38,6 +40,8 @@ static_assert(DDPRUN_ALL_TO_ALL == static_cast<int>(Operation::all_to_all) &&
 
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
+// Of the first header that had ddprun_options.
+constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
 struct LastError {
     std::string text;
@@ -114,10 +118,11 @@ Reduction reduction_of(int op, double scalar) {
 
 // Of a struct that begins with its size.
 template <class Struct>
-void require_known_members(const Struct& given, const std::string& name) {
-    if (given.size < sizeof(Struct) || given.size > kMaxStructSize) {
+void require_known_members(const Struct& given, const std::string& name, std::size_t least = sizeof(Struct)) {
+    if (given.size < least || given.size > kMaxStructSize) {
         refuse(name + "::size is " + std::to_string(given.size) + ", not sizeof(" + name + ')');
     }
+    if (given.size <= sizeof(given)) return;
     // From a newer header; members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
     if (std::any_of(bytes + sizeof(given), bytes + given.size,
@@ -165,10 +170,14 @@ BackendChoice backend_of(int backend) {
     }
 }
 
-CommunicatorOptions options_of(const ddprun_options* options) {
+CommunicatorOptions options_of(const ddprun_options* given) {
     CommunicatorOptions result;
-    if (options == nullptr) return result;
-    require_known_members(*options, "ddprun_options");
+    if (given == nullptr) return result;
+    require_known_members(*given, "ddprun_options", kFirstOptionsSize);
+    // An older header knew less; what it did not know is at its default.
+    ddprun_options copy = DDPRUN_OPTIONS_INIT;
+    std::memcpy(&copy, given, std::min(given->size, sizeof(copy)));
+    const ddprun_options* options = &copy;
     const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& limit) {
         if (milliseconds != 0) limit = std::chrono::milliseconds(milliseconds);
     };
@@ -178,6 +187,12 @@ CommunicatorOptions options_of(const ddprun_options* options) {
     take(options->notice_after_ms, result.notice_after);
     result.backend = backend_of(options->backend);
     result.device = options->device;
+    if (options->reproducible != 0 && options->reproducible != 1) {
+        refuse("ddprun_options::reproducible is " + std::to_string(options->reproducible) +
+               ", neither 0 nor 1");
+    }
+    result.reproducible = options->reproducible == 1;
+    if (options->reserved != 0) refuse("ddprun_options::reserved is not 0");
     return result;
 }
 
