@@ -10,7 +10,8 @@
 //   an operation      mostly only puts a kernel into the stream. The first ones connect the ranks, which may
 //                     wait. NCCL wants nobody inside while it aborts, so an operation's call gets
 //                     kNcclCallGrace to come out; one that stays is waiting for a lost rank, and only the
-//                     abort makes it come out: it is done all the same.
+//                     abort, which first tells all that wait inside, makes it come out: it is done all the
+//                     same.
 //
 // Any thread; every member but call() returns within its limit.
 #pragma once
