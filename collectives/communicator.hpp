@@ -26,7 +26,8 @@
 // Results are bitwise equal on all ranks. From run to run they are with the same number of ranks, in the same
 // placement: the same ranks share hosts, and the same transport carries the data (DDPRUN_TRANSPORT,
 // DDPRUN_BACKEND). In another placement the ranks' values are combined in another order, so floating-point
-// results may differ in their last bits.
+// results may differ in their last bits. With NCCL both hold only where CommunicatorOptions::reproducible is
+// set.
 //
 // Threads: a communicator is used by one thread at a time (a second one gets invalid_argument); abort() and
 // status() may be called from any thread. Distinct communicators are independent, but that a death ends all
@@ -86,6 +87,10 @@ struct CommunicatorOptions {
     BackendChoice backend = BackendChoice::automatic;
     // The CUDA device of this rank, among those the process sees; -1: DDPRUN_DEVICE, or else the local rank.
     int device = -1;
+    // With NCCL: reductions go by rings, so that results are bitwise equal on all ranks, and from run to run
+    // on the same machines; slower than what NCCL chooses by itself (by a quarter on 8 GPUs with NVSwitch).
+    // The same on all ranks. Other backends are reproducible without it.
+    bool reproducible = false;
 };
 
 // The operations of a communicator as ones that are started; see Communicator::async().

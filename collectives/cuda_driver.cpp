@@ -24,6 +24,8 @@ void bind_all(const SharedLibrary& library, CudaDriver& cuda) {
     bind(library, "cuStreamCreate", cuda.stream_create);
     bind(library, "cuStreamDestroy_v2", cuda.stream_destroy);
     bind(library, "cuStreamQuery", cuda.stream_query);
+    bind(library, "cuStreamIsCapturing", cuda.stream_is_capturing);
+    bind(library, "cuThreadExchangeStreamCaptureMode", cuda.exchange_capture_mode);
     bind(library, "cuStreamWaitEvent", cuda.stream_wait_event);
     bind(library, "cuEventCreate", cuda.event_create);
     bind(library, "cuEventDestroy_v2", cuda.event_destroy);
@@ -96,9 +98,11 @@ CudaScope::CudaScope(const CudaPrimaryContext& context) noexcept : context_(cont
     const CudaDriver& driver = context.driver();
     if (driver.context_get_current(&before_) != CudaResult::success) before_ = context.get();
     if (before_ != context.get()) driver.context_set_current(context.get());
+    driver.exchange_capture_mode(&mode_before_);
 }
 
 CudaScope::~CudaScope() {
+    context_.driver().exchange_capture_mode(&mode_before_);
     if (before_ != context_.get()) context_.driver().context_set_current(before_);
 }
 

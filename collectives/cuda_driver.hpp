@@ -36,6 +36,8 @@ struct CudaDriver {
     CudaResult (*stream_create)(CudaStream*, unsigned int flags);
     CudaResult (*stream_destroy)(CudaStream);
     CudaResult (*stream_query)(CudaStream);
+    CudaResult (*stream_is_capturing)(CudaStream, CudaCaptureStatus*);
+    CudaResult (*exchange_capture_mode)(CudaCaptureMode*);  // of the calling thread
     CudaResult (*stream_wait_event)(CudaStream, CudaEvent, unsigned int flags);
     CudaResult (*event_create)(CudaEvent*, unsigned int flags);
     CudaResult (*event_destroy)(CudaEvent);
@@ -70,8 +72,13 @@ class CudaPrimaryContext {
     CudaContext context_ = nullptr;
 };
 
-// Makes a context the calling thread's current one, and at its end the one that was before. Where the driver
-// refuses (it may have ended before the process has), what is called next tells.
+// Makes a context the calling thread's current one, and its capture mode relaxed; at its end both are as
+// before. Where the driver refuses (it may have ended before the process has), what is called next tells.
+//
+// While any thread captures a CUDA graph (in the mode `global`, which is the usual one), asking for an event
+// or allocating memory is an error in every thread whose own mode is not relaxed, and spoils the graph. What
+// communicators do on their own never belongs to a graph of the program, so it must not; nor may what the
+// program asks of them meanwhile.
 class CudaScope {
   public:
     explicit CudaScope(const CudaPrimaryContext& context) noexcept;
@@ -82,6 +89,7 @@ class CudaScope {
   private:
     const CudaPrimaryContext& context_;
     CudaContext before_ = nullptr;
+    CudaCaptureMode mode_before_ = CudaCaptureMode::relaxed;
 };
 
 }  // namespace ddprun

@@ -43,8 +43,9 @@ static_assert(DDPRUN_AS_BF16 == static_cast<int>(Compression::bf16) &&
 
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
-// What callers have that were compiled before ddprun_request had its first addition.
+// What callers have that were compiled before these structs had their first additions.
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
+constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
 struct LastError {
     std::string text;
@@ -180,10 +181,10 @@ BackendChoice backend_of(int backend) {
     }
 }
 
-CommunicatorOptions options_of(const ddprun_options* options) {
+CommunicatorOptions options_of(const ddprun_options* given) {
     CommunicatorOptions result;
-    if (options == nullptr) return result;
-    const ddprun_options known = known_members(*options, sizeof(ddprun_options), "ddprun_options");
+    if (given == nullptr) return result;
+    const ddprun_options known = known_members(*given, kFirstOptionsSize, "ddprun_options");
     const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& limit) {
         if (milliseconds != 0) limit = std::chrono::milliseconds(milliseconds);
     };
@@ -193,6 +194,10 @@ CommunicatorOptions options_of(const ddprun_options* options) {
     take(known.notice_after_ms, result.notice_after);
     result.backend = backend_of(known.backend);
     result.device = known.device;
+    if (known.reproducible != 0 && known.reproducible != 1)
+        refuse("ddprun_options::reproducible is " + std::to_string(known.reproducible) + ", neither 0 nor 1");
+    result.reproducible = known.reproducible == 1;
+    if (known.reserved != 0) refuse("ddprun_options::reserved is not 0");
     return result;
 }
 

@@ -128,11 +128,13 @@ typedef struct ddprun_options {
     int64_t leave_timeout_ms;
     int64_t notice_after_ms;
     int backend;
-    int device;  // -1: as DDPRUN_DEVICE says
+    int device;        // -1: as DDPRUN_DEVICE says
+    int reproducible;  // 1: NCCL's results are bitwise equal from run to run, too
+    int reserved;      // 0
 } ddprun_options;
 
 #define DDPRUN_OPTIONS_INIT \
-    { sizeof(ddprun_options), 0, 0, 0, 0, DDPRUN_BACKEND_AUTOMATIC, -1 }
+    { sizeof(ddprun_options), 0, 0, 0, 0, DDPRUN_BACKEND_AUTOMATIC, -1, 0, 0 }
 
 // Make *comm, which the caller destroys; it becomes NULL on failure. `options` may be NULL: all defaults.
 int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm);

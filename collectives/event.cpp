@@ -1,10 +1,13 @@
 #include "collectives/event.hpp"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <limits>
 
 #include "rendezvous/error.hpp"
 
@@ -23,6 +26,17 @@ void Event::signal() const noexcept {
 void Event::clear() const noexcept {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t taken = ::read(descriptor_.get(), &count, sizeof(count));
+}
+
+void Event::wait(std::optional<std::chrono::steady_clock::time_point> limit) const noexcept {
+    pollfd polled{descriptor_.get(), POLLIN, 0};
+    int rest = -1;
+    if (limit) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(*limit - std::chrono::steady_clock::now());
+        rest = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
+    }
+    ::poll(&polled, 1, rest);
 }
 
 }  // namespace ddprun

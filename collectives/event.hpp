@@ -1,6 +1,9 @@
 // Event: what one thread signals and another polls for.
 #pragma once
 
+#include <chrono>
+#include <optional>
+
 #include "collectives/own_process.hpp"
 
 namespace ddprun {
@@ -14,6 +17,8 @@ class Event {
     int descriptor() const noexcept { return descriptor_.get(); }
     void signal() const noexcept;
     void clear() const noexcept;
+    // Until it is signalled, `limit` at most. May return early.
+    void wait(std::optional<std::chrono::steady_clock::time_point> limit) const noexcept;
 
   private:
     ProcessDescriptor descriptor_;

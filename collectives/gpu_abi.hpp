@@ -66,6 +66,12 @@ struct NcclConfig {
 // CUresult; other values are errors, too.
 enum class CudaResult : int { success = 0, not_ready = 600 };
 
+// CUstreamCaptureMode: what a thread may not do while streams are captured into a CUDA graph.
+enum class CudaCaptureMode : int { global = 0, thread_local_only = 1, relaxed = 2 };
+
+// CUstreamCaptureStatus
+enum class CudaCaptureStatus : int { none = 0, active = 1, invalidated = 2 };
+
 // CUdevice, CUcontext, CUstream (which is cudaStream_t), CUevent, CUdeviceptr
 using CudaDevice = int;
 using CudaContext = struct CudaContextOpaque*;

@@ -1,7 +1,6 @@
 #include "collectives/nccl_backend.hpp"
 
 #include <cstring>
-#include <thread>
 
 #include "collectives/own_process.hpp"
 
@@ -10,9 +9,6 @@ namespace {
 
 // Bytes; an element of every type fits.
 constexpr std::size_t kToken = 64;
-// NCCL mostly does in well under this what it does in the background.
-constexpr int kSpins = 1000;
-constexpr std::chrono::microseconds kLook{100};
 
 [[noreturn]] void refuse(const Call& call, const std::string& what) {
     const std::string name(name_of(call.operation));
@@ -38,8 +34,9 @@ NcclBackend::~NcclBackend() {
     watch_.drain(NcclWatch::Clock::time_point::max());
     // The others need not wait for a rank that waits for them here.
     peers_->leave();
-    if (!ended()) comm_->finish(NcclWatch::Clock::now() + kNcclFinishLimit, [this] { return ended(); });
+    if (!ended()) comm_->finish(NcclWatch::Clock::now() + kNcclFinishLimit);
     if (watch_.stop()) {
+        const CudaScope scope(*context_);
         context_->driver().stream_destroy(stream_);
         return;
     }
@@ -73,6 +70,8 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
         refuse(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
     }
     if (task.call.compression != Compression::none) refuse(task.call, "NCCL does not compress");
+    const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
+    refuse_capture(task.call, stream);
     const auto now = NcclWork::Clock::now();
     const auto make_work = [&](const Task& whose) {
         return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
@@ -83,7 +82,6 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
         counted.call = peers_->begin(task.call);
         auto work = make_work(counted);
         watch_.add(work);
-        const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
         if (counted.in == counted.out && counted.call.operation == Operation::all_to_all &&
             counted.call.count > 0) {
             counted.in = copy_of_input(stream, counted);
@@ -110,16 +108,18 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     }
 }
 
-template <class Body>
-std::optional<NcclResult> NcclBackend::settled(Body body) {
-    auto result = comm_->call(body);
-    for (int looks = 0; result == NcclResult::in_progress || (!result && !*watch_.over()); ++looks) {
-        // NCCL has no event for the end of what goes on in the background.
-        if (looks > kSpins) std::this_thread::sleep_for(kLook);
-        if (*watch_.over()) return std::nullopt;
-        result = comm_->state();
+void NcclBackend::refuse_capture(const Call& call, CudaStream stream) const {
+    const CudaScope scope(*context_);
+    const CudaDriver& driver = context_->driver();
+    auto status = CudaCaptureStatus::none;
+    if (const CudaResult result = driver.stream_is_capturing(stream, &status);
+        result != CudaResult::success) {
+        refuse(call, "the stream cannot be used: " + driver.text_of(result));
     }
-    return result;
+    if (status == CudaCaptureStatus::none) return;
+    refuse(call,
+           "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
+           "or after the capture");
 }
 
 std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task& task) {
@@ -128,7 +128,7 @@ std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task&
     NcclLaunch launch{
         nccl, nullptr, stream, peers_->rank(), peers_->world_size(), *nccl_op(call.reduce), token_.data()};
     const bool scales = is_reduction(call.operation) && call.reduce == ReduceOp::premul_sum && call.count > 0;
-    auto result = settled([&](NcclHandle handle) {
+    auto result = comm_->call([&](NcclHandle handle) {
         launch.handle = handle;
         if (scales) {
             NcclScalar scalar = nccl_scalar(call.type, task.scalar);

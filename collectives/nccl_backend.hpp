@@ -5,7 +5,9 @@
 // NCCL does not have is refused (band, bor, bxor).
 //
 // Each operation takes its place in a stream, and an event after it; run() waits for the event, start()
-// returns a Work that does.
+// returns a Work that does. A stream that is captured into a CUDA graph is refused: the graph would run the
+// operation again and again without any call of this rank, so that none of it could be counted, compared or
+// given a deadline.
 #pragma once
 
 #include <memory>
@@ -41,12 +43,10 @@ class NcclBackend final : public Backend {
 
   private:
     std::shared_ptr<NcclWork> launch(const Task& task);
-    // Into the stream; what NCCL says about it when it is there, or nothing if the communicator ended
-    // meanwhile.
+    // Throws invalid_argument, before anything is counted: the stream takes no operation as it is.
+    void refuse_capture(const Call& call, CudaStream stream) const;
+    // Into the stream; what NCCL says about it, or nothing if the communicator ended meanwhile.
     std::optional<NcclResult> enqueue_in(CudaStream stream, const Task& task);
-    // Runs body(handle), and waits until NCCL has done in the background what it has to.
-    template <class Body>
-    std::optional<NcclResult> settled(Body body);
     // An all_to_all in place has its input copied: NCCL has none.
     const void* copy_of_input(CudaStream stream, const Task& task);
 

@@ -4,18 +4,17 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
-#include <thread>
+#include <system_error>
 #include <vector>
 
 #include "collectives/mesh_gather.hpp"
 #include "collectives/nccl_backend.hpp"
+#include "collectives/nccl_rings.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr std::string_view kJoin = "join: ";
-// Between looks at NCCL while it makes the communicator, which takes a hundred of these and more.
-constexpr std::chrono::milliseconds kLook{1};
 
 [[noreturn]] void fail_argument(const std::string& what) {
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
@@ -24,7 +23,8 @@ constexpr std::chrono::milliseconds kLook{1};
 // What a rank tells the others.
 struct Offer {
     std::int32_t version = 0;  // of NCCL; 0: it cannot be used
-    NcclUniqueId id;           // rank 0's counts
+    std::int32_t reproducible = 0;
+    NcclUniqueId id;  // rank 0's counts
     std::array<char, 512> problem{};
 };
 
@@ -44,6 +44,7 @@ Tools open_tools(const NcclSettings& settings) {
 
 Offer make_offer(const NcclSettings& settings, int rank, Tools& tools) {
     Offer offer;
+    offer.reproducible = settings.reproducible ? 1 : 0;
     std::string problem;
     try {
         tools = open_tools(settings);
@@ -79,6 +80,15 @@ std::optional<Verdict> objection(const std::vector<Offer>& offers) {
                            "rank 0 has NCCL " + nccl_version_text(offers[0].version) + ", but " + who +
                                " has " + nccl_version_text(offers[rank].version)};
         }
+        if (offers[rank].reproducible != offers[0].reproducible) {
+            // NCCL's ranks would go by different algorithms, and wait for each other for ever.
+            return Verdict{CollectiveErrorCode::mismatch,
+                           {0, static_cast<int>(rank)},
+                           "CommunicatorOptions::reproducible is " +
+                               std::string(offers[0].reproducible != 0 ? "" : "not ") +
+                               "set on rank 0, but " + (offers[rank].reproducible != 0 ? "" : "not ") +
+                               "on " + who};
+        }
     }
     return std::nullopt;
 }
@@ -98,30 +108,54 @@ std::vector<Offer> exchange_offers(PeerMesh* mesh, const Offer& own, const PeerM
     }
 }
 
-// NCCL makes the communicator in the background; watched as an operation is.
-void await(NcclComm& comm, NcclResult begun, PeerMesh* mesh, const PeerMesh::Operation& joining) {
-    const int rank = mesh != nullptr ? mesh->rank() : 0;
-    std::optional<NcclResult> now = begun;
-    while (now == NcclResult::in_progress || !now) {
+// Waits until NCCL has made the communicator, as for an operation.
+NcclResult await(NcclComm& comm, const Event& wake, PeerMesh* mesh, const PeerMesh::Operation& joining) {
+    std::optional<PeerMesh::Clock::time_point> hearsay_until;
+    while (true) {
+        wake.clear();
         if (mesh != nullptr) mesh->throw_if_ended(joining);
-        if (PeerMesh::Clock::now() >= joining.deadline) {
+        const auto now = PeerMesh::Clock::now();
+        if (const auto made = comm.made()) {
+            if (!may_be_a_death(*made) || mesh == nullptr) return *made;
+            if (!hearsay_until) hearsay_until = now + kNcclHearsayPatience;
+            if (now >= *hearsay_until) return *made;
+        } else if (now >= joining.deadline) {
             fail(mesh,
                  {CollectiveErrorCode::timed_out,
                   {},
                   "after " + std::to_string(joining.limit.length.count()) + " ms (" +
-                      std::string(joining.limit.option) + ") NCCL on rank " + std::to_string(rank) +
-                      " has not made its communicator"},
+                      std::string(joining.limit.option) + ") NCCL on rank " +
+                      std::to_string(mesh != nullptr ? mesh->rank() : 0) + " has not made its communicator"},
                  joining);
         }
-        std::this_thread::sleep_for(kLook);  // NCCL has no event for it
-        now = comm.state();
+        wake.wait(hearsay_until.value_or(joining.deadline));
     }
-    if (now == NcclResult::success) return;
-    fail(mesh,
-         {CollectiveErrorCode::system,
-          {rank},
-          "NCCL on rank " + std::to_string(rank) + " cannot make its communicator: " + comm.describe(*now)},
-         joining);
+}
+
+// NCCL's communicator. All ranks have come to this, so NCCL need not wait for one that is late; one that dies
+// now is named by the mesh, whatever NCCL is in.
+std::shared_ptr<NcclComm> make_comm(const Tools& tools, NcclPeers& peers, const NcclUniqueId& id,
+                                    const PeerMesh::Operation& joining) {
+    PeerMesh* const mesh = peers.mesh();
+    auto comm = std::make_shared<NcclComm>(tools.nccl, tools.context);
+    const auto wake = std::make_shared<const Event>();
+    peers.on_news([wake] { wake->signal(); });
+    const std::string who = "rank " + std::to_string(peers.rank());
+    std::string problem;
+    try {
+        comm->begin(id, peers.rank(), peers.world_size(), wake);
+        const NcclResult made = await(*comm, *wake, mesh, joining);
+        if (made == NcclResult::success) return comm;
+        problem = "NCCL on " + who + " cannot make its communicator: " + comm->describe(made);
+        if (made == NcclResult::in_progress) {
+            problem = "NCCL on " + who +
+                      " was told to make a non-blocking communicator: unset NCCL_COMM_BLOCKING, in the "
+                      "environment and in nccl.conf";
+        }
+    } catch (const std::system_error& error) {
+        problem = who + " has no thread to make NCCL's communicator on: " + error.what();
+    }
+    fail(mesh, {CollectiveErrorCode::system, {peers.rank()}, problem}, joining);
 }
 
 }  // namespace
@@ -141,8 +175,14 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
         choice = wanted == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
     }
     if (choice == BackendChoice::cpu) return std::nullopt;
-    NcclSettings settings{value("DDPRUN_NCCL_LIBRARY"), value("DDPRUN_CUDA_LIBRARY"),
-                          std::max(local_rank, 0)};
+    NcclSettings settings{value("DDPRUN_NCCL_LIBRARY"), value("DDPRUN_CUDA_LIBRARY"), std::max(local_rank, 0),
+                          options.reproducible};
+    const std::string algorithms = value("NCCL_ALGO");
+    if (options.reproducible && !algorithms.empty() && !reduces_by_rings(algorithms)) {
+        fail_argument("NCCL_ALGO='" + algorithms +
+                      "' contradicts CommunicatorOptions::reproducible, which reduces by rings: unset one of "
+                      "them, or set NCCL_ALGO=Ring");
+    }
     const auto read_device = [&](const char* name) {
         const std::string text = value(name);
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.device);
@@ -165,8 +205,9 @@ std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclS
     Tools tools;
     const auto offers = exchange_offers(mesh, make_offer(settings, peers->rank(), tools), joining);
     if (const auto verdict = objection(offers)) fail(mesh, *verdict, joining);
-    auto comm = std::make_shared<NcclComm>(tools.nccl, tools.context);
-    await(*comm, comm->begin(offers[0].id, peers->rank(), peers->world_size()), mesh, joining);
+    std::optional<NcclRings> rings;
+    if (settings.reproducible) rings.emplace(tools.nccl->version);
+    auto comm = make_comm(tools, *peers, offers[0].id, joining);
     return std::make_unique<NcclBackend>(tools.context, std::move(comm), std::move(peers));
 }
 

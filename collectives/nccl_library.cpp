@@ -1,7 +1,5 @@
 #include "collectives/nccl_library.hpp"
 
-#include <cstdlib>
-
 #include "collectives/shared_library.hpp"
 
 namespace ddprun {
@@ -48,8 +46,6 @@ std::shared_ptr<const NcclLibrary> NcclLibrary::open(const std::string& path) {
                        nccl_version_text(kMinNcclVersion) + " is needed");
     }
     bind_all(library, *nccl);
-    // Not over the user's. NCCL reads it when it first makes a communicator.
-    ::setenv("NCCL_ALGO", nccl_algorithm_choice(nccl->version), 0);
     return nccl;
 }
 
@@ -57,10 +53,6 @@ std::string nccl_version_text(int version) {
     const int major_unit = version < 10'000 ? 1000 : 10'000;
     return std::to_string(version / major_unit) + '.' + std::to_string(version % major_unit / 100) + '.' +
            std::to_string(version % 100);
-}
-
-const char* nccl_algorithm_choice(int version) noexcept {
-    return version >= kNcclVersionWithAlgoByOperation ? "allreduce:ring" : "Ring";
 }
 
 }  // namespace ddprun

@@ -12,14 +12,13 @@
 namespace ddprun {
 
 // Before 2.19, ncclCommAbort could hang when another thread was using the communicator (NCCL issue 1013).
+// That before 2.24 a send or receive may be reported as launched before it is (NCCL issue 1495) is true of
+// non-blocking communicators only, which nccl_comm.hpp does not make.
 inline constexpr int kMinNcclVersion = 21900;
-// From here on NCCL_ALGO takes an algorithm for one operation.
-inline constexpr int kNcclVersionWithAlgoByOperation = 22400;
 
 struct NcclLibrary {
     // Opens `path`, or if it is empty the system's libnccl.so.2. Throws CollectiveError with code `system` if
-    // there is none, it is too old, or it lacks a function. Sets NCCL_ALGO in the environment, where the user
-    // has not: all_reduce goes by rings, whose results are equal on all ranks and from run to run.
+    // there is none, it is too old, or it lacks a function.
     static std::shared_ptr<const NcclLibrary> open(const std::string& path);
 
     std::string path;
@@ -53,7 +52,5 @@ struct NcclLibrary {
 
 // "2.28.9"; of versions up to 2.8, which counted otherwise, too.
 std::string nccl_version_text(int version);
-// What NCCL_ALGO is set to.
-const char* nccl_algorithm_choice(int version) noexcept;
 
 }  // namespace ddprun

@@ -1,7 +1,5 @@
 #include "collectives/nccl_watch.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "collectives/quiet_thread.hpp"
@@ -12,16 +10,6 @@ namespace {
 // The thread goes on looking for so long after the last operation, because being woken costs the caller more
 // than a small operation.
 constexpr std::chrono::milliseconds kStayAwake{1000};
-
-void wait_for(const Event& event, std::optional<NcclWatch::Clock::time_point> limit) {
-    pollfd polled{event.descriptor(), POLLIN, 0};
-    int rest = -1;
-    if (limit) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*limit - NcclWatch::Clock::now());
-        rest = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
-    }
-    ::poll(&polled, 1, rest);
-}
 
 }  // namespace
 
@@ -58,7 +46,7 @@ void NcclWatch::add(std::shared_ptr<NcclWork> work) {
 
 void NcclWatch::failed(NcclResult result) {
     const std::string text = comm_->describe(result);
-    if (result != NcclResult::remote_error && result != NcclResult::system_error) return failed(text);
+    if (!may_be_a_death(result)) return failed(text);
     {
         const std::lock_guard lock(mutex_);
         if (!hearsay_.empty()) return;
@@ -103,7 +91,7 @@ void NcclWatch::run() {
             // One may have come before it could see that this thread sleeps.
             if (oldest() && asleep_.exchange(false)) continue;
         }
-        wait_for(wake_, next);
+        wake_.wait(next);
     }
 }
 

@@ -33,6 +33,9 @@ inline constexpr std::chrono::milliseconds kNcclCompareAfter{2000};
 // NCCL reports the death of a peer as an error of its own; the lifeline knows who it was, and gets so long to
 // say so.
 inline constexpr std::chrono::milliseconds kNcclHearsayPatience{1000};
+constexpr bool may_be_a_death(NcclResult result) noexcept {
+    return result == NcclResult::remote_error || result == NcclResult::system_error;
+}
 
 class NcclWatch {
   public:

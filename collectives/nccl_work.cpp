@@ -26,6 +26,7 @@ std::vector<int> peers_of(const Task& task) {
 }  // namespace
 
 CudaEventPool::~CudaEventPool() {
+    const CudaScope scope(*context_);
     for (const CudaEvent event : events_) context_->driver().event_destroy(event);
 }
 

@@ -64,6 +64,12 @@ static_assert(sizeof(NcclConfig) <= sizeof(ncclConfig_t));
 
 static_assert(same(CudaResult::success, CUDA_SUCCESS));
 static_assert(same(CudaResult::not_ready, CUDA_ERROR_NOT_READY));
+static_assert(same(CudaCaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL));
+static_assert(same(CudaCaptureMode::thread_local_only, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+static_assert(same(CudaCaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
+static_assert(same(CudaCaptureStatus::none, CU_STREAM_CAPTURE_STATUS_NONE));
+static_assert(same(CudaCaptureStatus::active, CU_STREAM_CAPTURE_STATUS_ACTIVE));
+static_assert(same(CudaCaptureStatus::invalidated, CU_STREAM_CAPTURE_STATUS_INVALIDATED));
 static_assert(kCudaStreamDefault == CU_STREAM_DEFAULT && kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(sizeof(CudaPointer) == sizeof(CUdeviceptr) && sizeof(CudaDevice) == sizeof(CUdevice));
 
@@ -136,6 +142,8 @@ static_assert(alike_functions(&CudaDriver::context_set_current, &cuCtxSetCurrent
 static_assert(alike_functions(&CudaDriver::stream_create, &cuStreamCreate));
 static_assert(alike_functions(&CudaDriver::stream_destroy, &cuStreamDestroy));
 static_assert(alike_functions(&CudaDriver::stream_query, &cuStreamQuery));
+static_assert(alike_functions(&CudaDriver::stream_is_capturing, &cuStreamIsCapturing));
+static_assert(alike_functions(&CudaDriver::exchange_capture_mode, &cuThreadExchangeStreamCaptureMode));
 static_assert(alike_functions(&CudaDriver::stream_wait_event, &cuStreamWaitEvent));
 static_assert(alike_functions(&CudaDriver::event_create, &cuEventCreate));
 static_assert(alike_functions(&CudaDriver::event_destroy, &cuEventDestroy));

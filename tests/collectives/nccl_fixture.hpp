@@ -1,13 +1,17 @@
 // NCCL's stand-in for a test: which library it is, and its faults; and vectors in its device memory.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "collectives/communicator.hpp"
 #include "collectives/cuda_memory.hpp"
+#include "tests/helpers/standin_control.hpp"
 
 namespace ddprun {
 
@@ -35,6 +39,35 @@ class StandIn {
 
   private:
     std::vector<std::string> names_;
+};
+
+// A function of the stand-in that the library under test does not use.
+template <class Function>
+Function* standin_function(const char* name) {
+    void* const library = ::dlopen(DDPRUN_STANDIN_NCCL, RTLD_NOW | RTLD_LOCAL);
+    auto* const found = library != nullptr ? ::dlsym(library, name) : nullptr;
+    if (found == nullptr) throw std::runtime_error(std::string("the stand-in has no ") + name);
+    return reinterpret_cast<Function*>(found);
+}
+
+// With what this process made its communicators since the object was made.
+class Makings {
+  public:
+    Makings() : before_(all().size()) {}
+    std::vector<standin::Making> since() const {
+        const auto made = all();
+        return {made.begin() + static_cast<std::ptrdiff_t>(before_), made.end()};
+    }
+
+  private:
+    static std::vector<standin::Making> all() {
+        const auto ask = standin_function<decltype(standin_makings)>("standin_makings");
+        std::vector<standin::Making> made(ask(nullptr, 0));
+        ask(made.data(), made.size());
+        return made;
+    }
+
+    std::size_t before_;
 };
 
 inline std::shared_ptr<const CudaPrimaryContext> standin_context(int device = 0) {

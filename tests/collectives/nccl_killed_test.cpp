@@ -54,6 +54,26 @@ TEST_CASE("a rank that aborts ends the others") {
     }
 }
 
+TEST_CASE("survivors of a death inside NCCL name it: in the making, and while the ranks connect") {
+    for (const int victim : {0, 1}) {
+        for (const std::string& faults :
+             {"init_dies@" + std::to_string(victim), "connects,dies:1@" + std::to_string(victim)}) {
+            const StandIn standin(faults);
+            RankProcesses job(3, {DDPRUN_GPU_CHECK_PROGRAM, "abort", "-1"});
+            for (int rank = 0; rank < 3; ++rank) {
+                const auto result = job.finish(rank, kGuard);
+                INFO(faults << ", rank " << rank << ": " << result.output);
+                if (rank == victim) {
+                    CHECK((WIFSIGNALED(result.wait_status) && WTERMSIG(result.wait_status) == SIGKILL));
+                } else {
+                    CHECK(WEXITSTATUS(result.wait_status) == 3);
+                    CHECK(contains(result.output, "error peer_died " + std::to_string(victim) + ": "));
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("survivors get their error even if NCCL hangs in abort") {
     const StandIn standin("abort_hangs@0");
     // The operation that was under way says so; one that was begun just afterwards does not wait for the

@@ -211,6 +211,10 @@ static void check_wrong_arguments(ddprun_communicator* comm) {
     none = comm;
     REQUIRE(ddprun_connect(NULL, 0, 1, NULL, &none) == DDPRUN_INVALID_ARGUMENT && none == NULL);
     REQUIRE(ddprun_connect("nowhere", 0, 1, NULL, &none) == DDPRUN_INVALID_ARGUMENT);
+    options.reproducible = 2;
+    REQUIRE(ddprun_from_env(&options, &none) == DDPRUN_INVALID_ARGUMENT);
+    REQUIRE(strstr(ddprun_last_error(), "ddprun_options::reproducible is 2") != NULL);
+    options.reproducible = 1;
     options.operation_timeout_ms = -1;
     REQUIRE(ddprun_connect("file:///unused", 0, 1, &options, &none) == DDPRUN_INVALID_ARGUMENT);
     options.size = 3;
@@ -234,6 +238,18 @@ static void check_newer_options(void) {
     ddprun_destroy(alone);
     newer.later = 1;
     REQUIRE(ddprun_connect("file:///unused", 0, 1, &newer.known, &alone) == DDPRUN_INVALID_ARGUMENT);
+}
+
+// Options as the first header had them, with whatever lies behind them.
+static void check_older_options(void) {
+    ddprun_options older = DDPRUN_OPTIONS_INIT;
+    ddprun_communicator* alone = NULL;
+    older.size = offsetof(ddprun_options, reproducible);
+    older.reproducible = 77;
+    REQUIRE(ddprun_connect("file:///unused", 0, 1, &older, &alone) == DDPRUN_OK);
+    ddprun_destroy(alone);
+    older.size -= 1;
+    REQUIRE(ddprun_connect("file:///unused", 0, 1, &older, &alone) == DDPRUN_INVALID_ARGUMENT);
 }
 
 // Not before all have joined.
@@ -323,6 +339,7 @@ int main(void) {
     check_allocated(comm);
     check_wrong_arguments(comm);
     check_newer_options();
+    check_older_options();
     check_split_and_abort(comm);
     check_shrink(comm);
     check_finalize(comm);

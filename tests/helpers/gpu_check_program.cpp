@@ -97,7 +97,8 @@ struct Gpu {
     }
 };
 
-// NCCL's own communicator of the same ranks, without anything of ours around it.
+// NCCL's own communicator of the same ranks, without anything of ours around it, and used as nccl-tests does:
+// a blocking one, with whatever algorithms NCCL or the environment chooses, as ours.
 class RawNccl {
   public:
     RawNccl(Communicator& comm, const Gpu& gpu) : gpu_(gpu) {
@@ -108,30 +109,21 @@ class RawNccl {
         comm.broadcast(bytes.data(), sizeof id, DataType::u8, 0);
         bytes.copy_to(&id, sizeof id);
         NcclConfig config;
-        config.blocking = 0;
+        config.blocking = 1;
         accept(gpu.nccl->init_rank_config(&handle_, comm.world_size(), id, comm.rank(), &config));
-        settle();
     }
     ~RawNccl() { gpu_.nccl->abort(handle_); }
     RawNccl(const RawNccl&) = delete;
     RawNccl& operator=(const RawNccl&) = delete;
 
     void all_reduce(const CudaMemory& in, const CudaMemory& out, std::size_t count) {
-        const NcclResult result = gpu_.nccl->all_reduce(in.data(), out.data(), count, NcclType::float32,
-                                                        NcclOp::sum, handle_, gpu_.stream);
-        if (result == NcclResult::in_progress) return settle();
-        accept(result);
+        accept(gpu_.nccl->all_reduce(in.data(), out.data(), count, NcclType::float32, NcclOp::sum, handle_,
+                                     gpu_.stream));
     }
 
   private:
     void accept(NcclResult result) {
-        require(result == NcclResult::success || result == NcclResult::in_progress,
-                std::string("NCCL: ") + gpu_.nccl->get_error_string(result));
-    }
-    void settle() {
-        auto state = NcclResult::in_progress;
-        while (state == NcclResult::in_progress) accept(gpu_.nccl->get_async_error(handle_, &state));
-        accept(state);
+        require(result == NcclResult::success, std::string("NCCL: ") + gpu_.nccl->get_error_string(result));
     }
 
     const Gpu& gpu_;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <set>
 
+#include "tests/helpers/standin_capture.hpp"
+#include "tests/helpers/standin_control.hpp"
 #include "tests/helpers/standin_script.hpp"
 
 namespace ddprun::standin {
@@ -22,6 +24,7 @@ struct Event {
     std::uint64_t recorded = 0;
     std::uint64_t finished = 0;
     bool broken = false;
+    bool captured = false;
     std::chrono::steady_clock::time_point time;
 };
 
@@ -30,6 +33,8 @@ struct State {
     std::map<std::uintptr_t, std::size_t> memory;
     std::set<CudaStream> breaking;
     Stream default_stream;
+    std::condition_variable queried;
+    int queries = 0;  // of events
 };
 
 State& state() {
@@ -170,6 +175,7 @@ CudaResult cuStreamDestroy_v2(CudaStream stream) {
 }
 
 CudaResult cuStreamQuery(CudaStream stream) {
+    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     return stream_of(stream).idle() ? CudaResult::success : CudaResult::not_ready;
 }
 
@@ -207,6 +213,8 @@ CudaResult cuEventRecord(CudaEvent handle, CudaStream stream) {
         const std::lock_guard lock(all.mutex);
         const std::lock_guard inner(event.mutex);
         event.broken = all.breaking.erase(stream) > 0;
+        event.captured = is_captured(stream);
+        if (event.captured) return CudaResult::success;
         number = ++event.recorded;
     }
     stream_of(stream).put([&event, number] {
@@ -221,10 +229,24 @@ CudaResult cuEventRecord(CudaEvent handle, CudaStream stream) {
     return CudaResult::success;
 }
 
+void standin_await_queries(int count) {
+    State& all = state();
+    std::unique_lock lock(all.mutex);
+    all.queried.wait(lock, [&all, wanted = all.queries + count] { return all.queries >= wanted; });
+}
+
 CudaResult cuEventQuery(CudaEvent handle) {
+    {
+        State& all = state();
+        const std::lock_guard lock(all.mutex);
+        ++all.queries;
+        all.queried.notify_all();
+    }
     if (!has_context()) return kInvalidContext;
+    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     Event& event = event_of(handle);
     const std::lock_guard lock(event.mutex);
+    if (event.captured) return kCapturedEvent;
     if (event.broken) return kIllegalAddress;
     return event.finished >= event.recorded ? CudaResult::success : CudaResult::not_ready;
 }
@@ -237,6 +259,7 @@ CudaResult cuEventElapsedTime(float* milliseconds, CudaEvent begin, CudaEvent en
 
 CudaResult cuMemAlloc_v2(CudaPointer* pointer, std::size_t bytes) {
     if (!has_context()) return kInvalidContext;
+    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     void* memory = std::malloc(bytes);
     if (memory == nullptr) return static_cast<CudaResult>(2);
     *pointer = reinterpret_cast<CudaPointer>(memory);
@@ -247,6 +270,7 @@ CudaResult cuMemAlloc_v2(CudaPointer* pointer, std::size_t bytes) {
 }
 
 CudaResult cuMemFree_v2(CudaPointer pointer) {
+    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     State& all = state();
     const std::lock_guard lock(all.mutex);
     if (all.memory.erase(pointer) == 0) return kInvalidValue;
@@ -255,12 +279,14 @@ CudaResult cuMemFree_v2(CudaPointer pointer) {
 }
 
 CudaResult cuMemcpyHtoD_v2(CudaPointer to, const void* from, std::size_t bytes) {
+    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     if (!is_device_memory(reinterpret_cast<void*>(to), bytes)) return kInvalidValue;
     std::memcpy(reinterpret_cast<void*>(to), from, bytes);
     return CudaResult::success;
 }
 
 CudaResult cuMemcpyDtoH_v2(void* to, CudaPointer from, std::size_t bytes) {
+    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
     if (!is_device_memory(reinterpret_cast<void*>(from), bytes)) return kInvalidValue;
     std::memcpy(to, reinterpret_cast<void*>(from), bytes);
     return CudaResult::success;

@@ -154,15 +154,17 @@ HubLink::HubLink(const std::string& name, int rank, int ranks, std::function<voi
     std::thread([this] { run(); }).detach();
 }
 
-bool HubLink::complete() {
-    const std::lock_guard lock(mutex_);
+bool HubLink::wait_until_complete() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped_ || complete_; });
     return complete_;
 }
 
 void HubLink::say_final() { send(kFinal, nullptr, 0); }
 
-bool HubLink::all_final() {
-    const std::lock_guard lock(mutex_);
+bool HubLink::wait_until_all_final() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped_ || peer_gone_ || all_final_; });
     return all_final_;
 }
 
@@ -195,13 +197,12 @@ void HubLink::run() {
     while (read_all(fd_, &head, sizeof head)) {
         Bytes bytes(head.bytes);
         if (!read_all(fd_, bytes.data(), bytes.size())) break;
-        if (head.rank == kPeerGone) {
-            lost_();
-            continue;
-        }
+        if (head.rank == kPeerGone) lost_();
         {
             const std::lock_guard lock(mutex_);
-            if (head.rank == kEverybodyCame) {
+            if (head.rank == kPeerGone) {
+                peer_gone_ = true;
+            } else if (head.rank == kEverybodyCame) {
                 complete_ = true;
             } else if (head.rank == kFinal) {
                 all_final_ = true;

@@ -31,10 +31,11 @@ class HubLink {
     HubLink& operator=(const HubLink&) = delete;
     ~HubLink() = delete;
 
-    // Every rank has come; every rank has called say_final().
-    bool complete();
+    // Waits until every rank has come; until every rank has called say_final(). False: stop() was called, or
+    // a rank has gone without that.
+    bool wait_until_complete();
     void say_final();
-    bool all_final();
+    bool wait_until_all_final();
     void send(int peer, const void* data, std::size_t bytes);
     // The peer's next message; nothing when stop() was called.
     std::optional<Bytes> recv(int peer);
@@ -50,6 +51,7 @@ class HubLink {
     std::map<int, std::deque<Bytes>> inbox_;
     bool complete_ = false;
     bool all_final_ = false;
+    bool peer_gone_ = false;
     bool stopped_ = false;
     std::mutex send_mutex_;
 };

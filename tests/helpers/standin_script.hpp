@@ -1,16 +1,19 @@
 // The fault script of the NCCL stand-in: what it does wrong on purpose.
 //
 // STANDIN_NCCL holds faults, separated by commas: name[:number][@rank]. Without a rank they are every rank's.
-//   in_progress:N    every call goes on in the background, and is found to do so N times
-//   stuck:K          the K-th operation goes on in the background for ever
+//   connects         the first operation's call waits until all ranks have made theirs; a collective, please
+//   stuck:K          the call of the K-th operation waits for ever, until it is aborted
 //   hang:K           the K-th operation's kernel runs for ever, until it is aborted
 //   async_error:K    the same, and NCCL reports a remote error
 //   call_fails:K     the K-th operation is refused with a system error
 //   stream_fails:K   the K-th operation's event reports an illegal address
+//   dies:K           the process is killed in the call of the K-th operation
 //   lost_peer        a peer whose connection closes is reported as a remote error
 //   abort_hangs      ncclCommAbort never returns
-//   finalize_stuck   ncclCommFinalize goes on for ever
-//   init_fails, init_error, init_stuck   the making: refused, failed in the background, never done
+//   finalize_stuck   ncclCommFinalize does not return until standin_let_go()
+//   init_fails, init_error   the making: refused, failed
+//   init_stuck       the making does not return until standin_let_go()
+//   init_dies        the process is killed in the making
 //   version:N        of NCCL; default 22809
 //   devices:N        CUDA devices; default 8
 //   cuda_init:N      cuInit returns N
