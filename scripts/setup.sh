@@ -29,6 +29,7 @@ python3:the tests that are scripts
 python3-torch:PyTorch's own store client and torchrun
 openmpi-bin:the tests under mpirun
 iproute2:the tests with a network namespace per node
+procps:the walk through a newcomer's first hour
 util-linux:the same"
 bench_packages="\
 findutils:xargs, which ddprun is measured against

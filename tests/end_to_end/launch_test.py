@@ -357,6 +357,17 @@ class Ports(EndToEndTest):
         for words in (f"127.0.0.1:{port}", f"pid {os.getpid()}", "launch_test.py", "--master-port"):
             self.assertIn(words, err)
 
+    def test_a_worker_that_cannot_reach_its_store_says_so(self):
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))  # and does not listen
+            port = nobody.getsockname()[1]
+            job = self.launch("--nproc-per-node", 2, "sh", "-c", f"MASTER_PORT={port} exec {program('ddpbench')} all_reduce")
+            for _ in range(2):
+                job.wait_for_line(rf"^rank [01] waits for the store at 127\.0\.0\.1:{port} \(MASTER_ADDR, MASTER_PORT\): "
+                                  ".*refused")
+            job.send(signal.SIGTERM)
+            job.wait()
+
     def test_many_jobs_side_by_side(self):
         jobs = [self.launch("--nproc-per-node", 2, *worker("print-env")) for _ in range(30)]
         ports = set()

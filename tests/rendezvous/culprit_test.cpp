@@ -3,6 +3,7 @@
 #include <csignal>
 #include <map>
 
+#include "rendezvous/control_text.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
