@@ -11,11 +11,15 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxStatus = 1024 * 1024;  // it lists the user's groups
+constexpr std::size_t kMaxWchan = 256;
 
 std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::path& proc) {
     const auto folder = proc / std::to_string(process.pid);
     const auto status = read_small_file(folder / "status", kMaxStatus);
-    const auto masks = status.has_value() ? parse_signal_masks(*status) : std::nullopt;
+    const auto wchan = read_small_file(folder / "wchan", kMaxWchan);
+    const auto masks = status.has_value()
+                           ? parse_signal_masks(*status, wchan.has_value() ? *wchan : std::string())
+                           : std::nullopt;
     if (!masks) return std::nullopt;
     std::error_code unknown;
     const auto file = std::filesystem::read_symlink(folder / "exe", unknown);

@@ -81,12 +81,15 @@ std::optional<SignalScope> parse_signal_scope(std::string_view text) {
     return std::nullopt;
 }
 
-bool SignalMasks::handles(int signal) const { return has(caught, signal) || has(blocked, signal); }
+bool SignalMasks::handles(int signal) const {
+    return has(caught, signal) || has(blocked, signal) || (fetches && !has(ignored, signal));
+}
 
 bool SignalMasks::ignores(int signal) const { return has(ignored, signal); }
 
-std::optional<SignalMasks> parse_signal_masks(std::string_view status) {
+std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan) {
     SignalMasks masks;
+    masks.fetches = wchan.find("sigtimedwait") != std::string_view::npos;
     int found = 0;
     for (const std::string_view line : lines_of(status)) {
         std::uint64_t* mask = line.starts_with("SigBlk:\t")   ? &masks.blocked

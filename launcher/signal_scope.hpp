@@ -34,7 +34,9 @@ std::optional<SignalScope> parse_signal_scope(std::string_view text);
 
 // What a process does with signals, one bit for each: bit 0 is signal 1.
 struct SignalMasks {
-    std::uint64_t blocked = 0;  // in its main thread
+    // In its main thread; while that sleeps in sigwait, without those it waits for.
+    std::uint64_t blocked = 0;
+    bool fetches = false;  // it sleeps in sigwait, for signals that nobody else can know
     std::uint64_t ignored = 0;
     std::uint64_t caught = 0;
 
@@ -43,8 +45,8 @@ struct SignalMasks {
     bool ignores(int signal) const;
 };
 
-// From /proc/<pid>/status; nothing if it does not have all three.
-std::optional<SignalMasks> parse_signal_masks(std::string_view status);
+// From /proc/<pid>/status and wchan, which may be empty; nothing if the former does not have all three.
+std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan);
 
 struct GroupMember {
     ProcessStat process;

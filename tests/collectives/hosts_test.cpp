@@ -1,5 +1,6 @@
 // Several hosts, played by the ranks of one machine: every operation against the reference, and disagreement
 // between hosts.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -214,7 +215,13 @@ TEST_CASE("hosts that disagree are told who called what", "[hosts]") {
                     comm.barrier();
                 });
                 const std::string text = error.what();
-                expect(error.code() == CollectiveErrorCode::mismatch && error.culprits().size() == 2, text);
+                expect(error.code() == CollectiveErrorCode::mismatch && !error.culprits().empty(), text);
+                // The smaller side is to blame; where both are equal, nobody knows.
+                const auto last = std::count(hosts.begin(), hosts.end(), hosts.back());
+                const bool smaller = 2 * last < static_cast<std::ptrdiff_t>(hosts.size());
+                for (const int rank : error.culprits()) {
+                    expect(!smaller || hosts[static_cast<std::size_t>(rank)] == hosts.back(), text);
+                }
                 for (const std::size_t n : {count, count + 1}) {
                     expect(text.find("all_reduce(sum, " + std::to_string(n) + " f32)") != std::string::npos,
                            text);
@@ -227,7 +234,7 @@ TEST_CASE("hosts that disagree are told who called what", "[hosts]") {
 TEST_CASE("one rank that disagrees is found on its own host and told to all", "[hosts]") {
     run_on_hosts(host_names(2, 2), [](Communicator& comm) {
         std::vector<float> data(100);
-        const auto error = expect_error(CollectiveErrorCode::mismatch, {2, 3}, [&] {
+        const auto error = expect_error(CollectiveErrorCode::mismatch, {3}, [&] {
             comm.all_reduce(std::span(data), comm.rank() == 3 ? ReduceOp::max : ReduceOp::sum);
             comm.barrier();
         });

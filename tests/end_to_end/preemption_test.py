@@ -60,15 +60,18 @@ class Checkpoints(PreemptionTest):
 
 
 class Wrappers(PreemptionTest):
-    # The wrapper, and the exit code: a shell without a trap ends by the signal, its program saves all the same.
+    # The wrapper, and the exit code: a shell without a trap ends by the signal, its program saves all the same. Some
+    # versions of dash end by SIGINT though their child has taken care of it.
+    DASH = (PREEMPTED, 130)
     RUN = "{python} -u {trainer} {folder} {signal}"
     PLAIN = {
         "exec": (("bash", "-c", f"exec {RUN}"), {}),
         "env": (("env", "A=B", *RUN.split()), {}),
         "a chain": (("env", "A=B", "nice", "bash", "-c", RUN), {}),
         "in the foreground": (("bash", "-c", f"{RUN}; exit $?"), {signal.SIGTERM: 143}),
-        "in the foreground of sh": (("sh", "-c", f"{RUN}; exit $?"), {signal.SIGTERM: 143}),
-        "below two shells": (("bash", "-c", f"sh -c '{RUN}; exit $?'; exit $?"), {signal.SIGTERM: 143}),
+        "in the foreground of sh": (("sh", "-c", f"{RUN}; exit $?"), {signal.SIGTERM: 143, signal.SIGINT: DASH}),
+        "below two shells": (
+            ("bash", "-c", f"sh -c '{RUN}; exit $?'; exit $?"), {signal.SIGTERM: 143, signal.SIGINT: DASH}),
         "in the background": (("bash", "-c", f"{RUN} & wait"), {signal.SIGTERM: 143, signal.SIGINT: 130}),
         "a trap that passes it on": (
             ("bash", "-c", f"trap 'kill -TERM $p' TERM; {RUN} & p=$!; wait $p; wait $p"), {signal.SIGINT: 130}),
@@ -80,7 +83,9 @@ class Wrappers(PreemptionTest):
             for name, (program, codes) in self.PLAIN.items():
                 with self.subTest(name, signal=number.name):
                     code, files, err = self.preempt(number, program, nproc=1)
-                    self.assertEqual((code, files), (codes.get(number, PREEMPTED), 1), err)
+                    expected = codes.get(number, PREEMPTED)
+                    self.assertIn(code, expected if isinstance(expected, tuple) else (expected,), err)
+                    self.assertEqual(files, 1, err)
 
 
 if __name__ == "__main__":

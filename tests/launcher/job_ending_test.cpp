@@ -28,10 +28,10 @@ TEST_CASE("the coordinator's last word decides, then what this node knows") {
     ending.refusal = Refused{"no", kExitNotAdmitted};
     CHECK(verdict_of(ending).exit_code == kExitNotAdmitted);
     CHECK(verdict_of(ending).is_said);
-    Finish finish{.exit_code = kExitPreempted};
+    Finish finish{.exit_code = 3};
     finish.message = "so it is";
     ending.finish = finish;
-    CHECK(verdict_of(ending).exit_code == kExitPreempted);
+    CHECK(verdict_of(ending).exit_code == 3);
     CHECK(verdict_of(ending).message == "so it is");
 }
 
@@ -53,8 +53,9 @@ TEST_CASE("nodes that nobody could ask are in the report and in the result") {
     const Verdict verdict = verdict_of(ending);
     CHECK_THAT(failure_report(report_facts(ending, verdict, "train")),
                Catch::EndsWith("survivors: 0, unknown on node 1 (gpu07) and 1 more"));
-    const std::string result = to_json(job_result(ending, verdict, {}));
-    CHECK_THAT(result, Catch::Contains(R"("unknown_nodes":["node 1 (gpu07)"],"unknown_node_count":2)"));
+    const LaunchOptions options;
+    const std::string result = to_json(job_result(ending, verdict, options));
+    CHECK_THAT(result, Catch::Contains(R"x("unknown_nodes":["node 1 (gpu07)"],"unknown_node_count":2)x"));
 }
 
 }  // namespace ddprun

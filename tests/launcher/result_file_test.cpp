@@ -77,7 +77,7 @@ TEST_CASE("result: the whole truth as JSON") {
         "restart_count": 1, "max_restarts": 3,
         "restarts": [{"round": 0, "reason": "rank 1: exit code 1", "time_unix_ms": 1714559600000,
                       "time": "2024-05-01T10:33:20.000Z"}],
-        "survivors": ["pid 18"]})");
+        "survivors": ["pid 18"], "unknown_nodes": [], "unknown_node_count": 0})");
     expected.as_object()["version"] = DDPRUN_VERSION;
     CHECK(json::parse(text) == expected);
 }

@@ -140,7 +140,8 @@ TEST_CASE("signal scope: everyone once, and nobody below a handler, whatever the
 TEST_CASE("signal scope: masks out of /proc") {
     const auto masks = parse_signal_masks(
         "Name:\tprog\nSigQ:\t0/1\nSigPnd:\t0000000000000000\nSigBlk:\t0000000000000200\n"
-        "SigIgn:\t0000000000001000\nSigCgt:\t8000000000004002\n");
+        "SigIgn:\t0000000000001000\nSigCgt:\t8000000000004002\n",
+        "do_select");
     REQUIRE(masks.has_value());
     CHECK(masks->handles(SIGTERM));
     CHECK(masks->handles(SIGINT));
@@ -148,9 +149,16 @@ TEST_CASE("signal scope: masks out of /proc") {
     CHECK(masks->handles(64));
     CHECK(masks->ignores(SIGPIPE));
     for (int signal : {0, 1, 3, 63, 65, -1}) CHECK_FALSE(masks->handles(signal));
-    CHECK_FALSE(parse_signal_masks(""));
-    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\n"));
-    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\nSigCgt:\tx\n"));
+    // Asleep in sigwait, the signals that it waits for are in no mask.
+    const auto waiting = parse_signal_masks(
+        "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000000\n",
+        "do_sigtimedwait.isra.0");
+    REQUIRE(waiting.has_value());
+    CHECK(waiting->handles(SIGTERM));
+    CHECK_FALSE(waiting->handles(SIGPIPE));
+    CHECK_FALSE(parse_signal_masks("", ""));
+    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\n", ""));
+    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\nSigCgt:\tx\n", ""));
 }
 
 }  // namespace ddprun
