@@ -70,13 +70,13 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
     }
     const auto members = members_of(target.leader, proc);
     if (members.empty()) return tell_group(target, signal, told);
-    const auto receivers = signal_receivers(members, target.leader, signal);
+    const auto receivers = signal_receivers(members, target.leader, signal, told.some);
     // Who was forked since the look gets it as well.
     const bool at_once = receivers.size() == members.size() && told.some.empty();
     if (at_once) ::kill(-target.leader, signal);
     for (const ProcessStat& receiver : receivers) {
-        const bool is_news = told.some.emplace(receiver.pid, receiver.start_time).second;
-        if (is_news && !at_once) signal_process(receiver, signal);
+        told.some.emplace(receiver.pid, receiver.start_time);
+        if (!at_once) signal_process(receiver, signal);
     }
 }
 

@@ -4,10 +4,7 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <filesystem>
-#include <set>
-#include <utility>
 
 #include "launcher/process_table.hpp"
 #include "launcher/signal_scope.hpp"
@@ -23,7 +20,7 @@ struct SignalTarget {
 // Who was sent the last signal that asked for something, besides the leader.
 struct ToldProcesses {
     bool all = false;
-    std::set<std::pair<pid_t, std::uint64_t>> some;  // pid and start time
+    ProcessSet some;
 };
 
 // Sends the signal, and keeps `told` up to date. SIGKILL, SIGSTOP and SIGCONT ask for nothing and go to all.

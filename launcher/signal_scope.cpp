@@ -26,8 +26,8 @@ bool is_in_foreground(const GroupMember& child) { return !child.masks.ignores(SI
 
 class Descent {
   public:
-    Descent(const std::vector<GroupMember>& members, pid_t leader, int signal)
-        : members_(members), leader_(leader), signal_(signal), visited_(members.size()) {}
+    Descent(const std::vector<GroupMember>& members, pid_t leader, int signal, const ProcessSet& told)
+        : members_(members), leader_(leader), signal_(signal), told_(told), visited_(members.size()) {}
 
     std::vector<ProcessStat> take() {
         const auto leader = find(leader_);
@@ -48,7 +48,7 @@ class Descent {
 
     void visit(const GroupMember& member) {
         auto seen = visited_.begin() + (&member - members_.data());
-        if (*seen) return;
+        if (*seen || told_.contains({member.process.pid, member.process.start_time})) return;
         *seen = true;
         receivers_.push_back(member.process);
         if (leaves_to_children(member, signal_)) {
@@ -68,6 +68,7 @@ class Descent {
     const std::vector<GroupMember>& members_;
     const pid_t leader_;
     const int signal_;
+    const ProcessSet& told_;
     std::vector<bool> visited_;
     std::vector<ProcessStat> receivers_;
 };
@@ -110,8 +111,9 @@ bool is_shell(const GroupMember& member) {
     return std::find(kShells.begin(), kShells.end(), member.executable) != kShells.end();
 }
 
-std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal) {
-    return Descent(members, leader, signal).take();
+std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
+                                          const ProcessSet& told) {
+    return Descent(members, leader, signal, told).take();
 }
 
 }  // namespace ddprun

@@ -13,8 +13,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/process_table.hpp"
@@ -57,8 +59,13 @@ struct GroupMember {
 // True if the children of `member` are not its business alone.
 bool is_shell(const GroupMember& member);
 
+// Processes by pid and start time.
+using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
+
 // Whom to send `signal`, out of the living members of the process group that `leader` made; it need not be
 // among them any more. Each once, parents first. What has lost its parent counts as a child of the leader.
-std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal);
+// Those that were `told` before are at work on it, and need those below them: both are left in peace.
+std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
+                                          const ProcessSet& told);
 
 }  // namespace ddprun

@@ -65,7 +65,7 @@ class Restarts(EndToEndTest):
             # A worker that takes its time to end must be gone before the next round begins.
             code, out, err = self.run_job(
                 "--master-port", port, "--nproc-per-node", 2, "--max-restarts", 1, *shell(
-                    f'if [ $RANK = 1 ]; then mkdir {lock} || echo OLD WORKER; trap "sleep 0.3; rmdir {lock}; exit 0" TERM; '
+                    f'if [ $RANK = 1 ]; then trap "sleep 0.3; rmdir {lock}; exit 0" TERM; mkdir {lock} || echo OLD WORKER; '
                     f'[ $DDPRUN_ROUND = 1 ] && rmdir {lock} && exit 0; echo ready; while :; do sleep 0.05; done; fi; '
                     f'[ $DDPRUN_ROUND = 1 ] && exit 0; while [ ! -d {lock} ]; do sleep 0.05; done; exit 3'))
             self.assertEqual(code, 0, err)

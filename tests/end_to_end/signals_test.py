@@ -4,14 +4,13 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import tempfile
 import time
 
 import support
-from support import EndToEndTest, free_port, main, program
+from support import EndToEndTest, Screen, free_port, main, program
 
 PREEMPTED = 75
 
@@ -72,13 +71,15 @@ class Grace(EndToEndTest):
             job.wait_for_line("^ready$", count=3)
             job.send(signal.SIGTERM)
             self.assertEqual(job.wait(), 128 + signal.SIGTERM)
-            self.assertIn("ddprun: ranks 0,2 have not ended 0.5 s after SIGTERM; SIGKILL in 0.5 s (--grace 1)\n",
-                          job.err())
-            self.assertIn("ddprun: ranks 0,2 have not ended 1 s after SIGTERM: SIGKILL (--grace 1)\n", job.err())
+            # On a slow machine rank 1 is among them.
+            self.assertRegex(job.err(), r"(?m)^ddprun: ranks 0(,|-)2 have not ended 0\.5 s after SIGTERM; SIGKILL in "
+                                        r"0\.5 s \(--grace 1\)$")
+            self.assertRegex(job.err(), r"(?m)^ddprun: ranks 0(,|-)2 have not ended 1 s after SIGTERM: SIGKILL "
+                                        r"\(--grace 1\)$")
             self.assertRegex(job.err(), r"rank 2 .*: stopped by ddprun, signal 9 \(SIGKILL\) when --grace had passed")
             with open(result, encoding="utf-8") as file:
                 ranks = json.load(file)["ranks"]
-            self.assertEqual([rank["outlasted_grace"] for rank in ranks], [True, False, True])
+            self.assertTrue(ranks[0]["outlasted_grace"] and ranks[2]["outlasted_grace"], ranks)
 
     def test_at_half_the_grace_the_group_is_asked(self):
         job = self.launch("--grace", 2, "--signal-scope", "leader",
@@ -120,7 +121,7 @@ class Requeue(EndToEndTest):
         codes, outcomes, texts = self.run_two_nodes("--requeue-on", "USR1")
         self.assertEqual((codes, outcomes), ([PREEMPTED] * 2, ["preempted"] * 2))
         for text in texts:
-            self.assertIn("ddprun: all ranks ended with 0 after a signal of --requeue-on: requeue the job\n", text)
+            self.assertIn("ddprun: all ranks ended with 0 after a signal of --requeue-on: requeue the job", text)
 
     def test_a_signal_that_is_only_forwarded_changes_no_exit_code(self):
         codes, outcomes, texts = self.run_two_nodes("--requeue-on", "USR2")
@@ -132,28 +133,14 @@ class Requeue(EndToEndTest):
         self.assertEqual((codes, outcomes), ([128 + signal.SIGTERM] * 2, ["failed"] * 2))
 
 
-class Shell:
+class Shell(Screen):
     """An interactive shell with job control in a terminal of its own."""
 
     def __init__(self, environment):
-        self.seen = ""
-        self.pid, self.keyboard = pty.fork()
+        self.pid, keyboard = pty.fork()
         if self.pid == 0:
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], {**environment, "PS1": "$ "})
-
-    def type(self, keys):
-        os.write(self.keyboard, keys)
-
-    def expect(self, pattern):
-        """Reads the screen until something matches; what was matched is not matched again."""
-        deadline = time.monotonic() + support.HANG_GUARD
-        while not (match := re.search(pattern, self.seen, re.MULTILINE)):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.keyboard], [], [], left)[0]:
-                raise AssertionError(f"nothing like {pattern!r} in {self.seen!r}")
-            self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
-        self.seen = self.seen[match.end():]
-        return match
+        super().__init__(keyboard)
 
     def close(self):
         os.close(self.keyboard)
@@ -174,11 +161,8 @@ class KeyboardStop(EndToEndTest):
         command = " ".join((program("ddprun"), "--nproc-per-node 2 --grace 3600", *worker(
             "session", "fork", "ready-then-wait", "end", "grandchild", "ready-then-wait")))
         self.shell.type(form.format(command).encode() + b"\n")
-        pids = []
-        for _ in range(2):
-            pids.append(int(self.shell.expect(r"pid (\d+) ppid \d+ pgid \d+")[1]))
-        self.shell.expect(r"(ready[\s\S]*){4}")
-        return pids
+        screen = self.shell.expect(r"(?=(?:[\s\S]*^ready$){4})(?=(?:[\s\S]* ppid ){2})").string
+        return [int(pid) for pid in re.findall(r"pid (\d+) ppid", screen)]
 
     def await_states(self, pids, stopped):
         """Until the processes of these groups all are stopped, or none is."""
@@ -192,34 +176,33 @@ class KeyboardStop(EndToEndTest):
             self.assertLess(time.monotonic(), deadline, states)
             time.sleep(0.01)  # That a process which is not our child was stopped is no event for us.
 
+    def press_ctrl_z(self, pids):
+        self.shell.type(b"\x1a")
+        self.shell.expect(r"^\[1\]\+\s+Stopped ")
+        self.await_states(pids, stopped=True)
+
     def test_ctrl_z_stops_the_workers_and_fg_continues_them(self):
         pids = self.start()
         for _ in range(2):
-            self.shell.type(b"\x1a")
-            self.shell.expect(r"^\[1\]\+\s+Stopped ")
-            self.await_states(pids, stopped=True)
+            self.press_ctrl_z(pids)
             self.shell.type(b"fg\n")
             self.await_states(pids, stopped=False)
         self.shell.type(b"\x03")
         self.shell.expect("exiting with code 130")
         self.shell.type(b"echo code $?\n")
-        self.shell.expect("^code 130$")
+        self.shell.expect("code 130$")
 
     def test_bg_continues_the_workers_too(self):
         pids = self.start()
-        self.shell.type(b"\x1a")
-        self.shell.expect(r"^\[1\]\+\s+Stopped ")
-        self.await_states(pids, stopped=True)
+        self.press_ctrl_z(pids)
         self.shell.type(b"bg\n")
         self.await_states(pids, stopped=False)
         self.shell.type(b"kill %1; wait %1; echo code $?\n")
-        self.shell.expect("^code 143$")
+        self.shell.expect("code 143$")
 
     def test_a_stopped_job_is_ended_by_a_signal(self):
         pids = self.start()
-        self.shell.type(b"\x1a")
-        self.shell.expect(r"^\[1\]\+\s+Stopped ")
-        self.await_states(pids, stopped=True)
+        self.press_ctrl_z(pids)
         self.shell.type(b"kill -TERM %1; fg\n")
         self.shell.expect("exiting with code 143")
 

@@ -6,6 +6,7 @@ Usage of a test file: `TEST_FILE BIN_DIR [unittest arguments]`; see main() at th
 import os
 import queue
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -85,6 +86,28 @@ class Launcher:
 
     def err(self):
         return "\n".join(self.seen["err"])
+
+
+class Screen:
+    """The master's end of a pseudo-terminal: what a person types and sees."""
+
+    def __init__(self, keyboard):
+        self.keyboard = keyboard
+        self.seen = ""
+
+    def type(self, keys):
+        os.write(self.keyboard, keys)
+
+    def expect(self, pattern):
+        """Reads the screen until something matches; what was matched is not matched again."""
+        deadline = time.monotonic() + HANG_GUARD
+        while not (match := re.search(pattern, self.seen, re.MULTILINE)):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.keyboard], [], [], left)[0]:
+                raise AssertionError(f"nothing like {pattern!r} in {self.seen!r}")
+            self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
+        self.seen = self.seen[match.end():]
+        return match
 
 
 def processes_of_job(marker):

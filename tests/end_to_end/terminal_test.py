@@ -4,47 +4,31 @@ launcher's controlling terminal, typed into by the test."""
 import fcntl
 import os
 import pty
-import re
 import select
 import signal
 import struct
 import subprocess
 import termios
-import time
 
 import support
-from support import EndToEndTest, program
+from support import EndToEndTest, Screen, program
 
 CTRL_C = b"\x03"
 CTRL_Z = b"\x1a"
 BOTH_READY = r"ready$[\s\S]*ready$"
 
 
-class Terminal:
+class Terminal(Screen):
     """A launcher in a terminal of its own."""
 
     def __init__(self, arguments, environment):
-        self.keyboard, screen = pty.openpty()
-        self.seen = ""
+        keyboard, screen = pty.openpty()
+        super().__init__(keyboard)
         self.before = termios.tcgetattr(screen)
         self.process = subprocess.Popen([program("ddprun"), *map(str, arguments)], stdin=screen, stdout=screen,
                                         stderr=screen, env=environment, start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         self.screen = screen  # Kept, to look at its modes.
-
-    def type(self, keys):
-        os.write(self.keyboard, keys)
-
-    def expect(self, pattern):
-        """Reads the screen until something matches; what was matched is not matched again."""
-        deadline = time.monotonic() + support.HANG_GUARD
-        while not (match := re.search(pattern, self.seen, re.MULTILINE)):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.keyboard], [], [], left)[0]:
-                raise AssertionError(f"nothing like {pattern!r} in {self.seen!r}")
-            self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
-        self.seen = self.seen[match.end():]
-        return match
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.keyboard, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -30,9 +30,10 @@ GroupMember member(pid_t pid, pid_t parent, const SignalMasks& masks,
     return {{.pid = pid, .state = 'S', .parent = parent, .process_group = kLeader}, masks, executable};
 }
 
-Pids receivers(const std::vector<GroupMember>& members, int signal) {
+Pids receivers(const std::vector<GroupMember>& members, int signal, const ProcessSet& told = {}) {
     Pids pids;
-    for (const ProcessStat& process : signal_receivers(members, kLeader, signal)) pids.push_back(process.pid);
+    for (const ProcessStat& process : signal_receivers(members, kLeader, signal, told))
+        pids.push_back(process.pid);
     return pids;
 }
 
@@ -135,6 +136,16 @@ TEST_CASE("signal scope: everyone once, and nobody below a handler, whatever the
         for (int i = 0; i < count; ++i)
             CHECK(unique.contains(10 + i) != shielded[static_cast<std::size_t>(i)]);
     }
+}
+
+TEST_CASE(
+    "signal scope: what a wrapper has left is spared where it was told before, and what it needs, too") {
+    // The wrapper, process 10, ended by the signal that 11 is at work on.
+    const std::vector<GroupMember> left = {member(11, 1, kCatchesTerm), member(12, 11, kPlain),
+                                           member(13, 1, kPlain)};
+    CHECK(receivers(left, SIGINT) == Pids{11, 12, 13});
+    CHECK(receivers(left, SIGINT, {{11, 0}}) == Pids{13});
+    CHECK(receivers(left, SIGINT, {{11, 7}}) == Pids{11, 12, 13});  // another process by this number
 }
 
 TEST_CASE("signal scope: masks out of /proc") {
