@@ -195,6 +195,7 @@ NcclResult ncclCommInitRankConfig(NcclHandle* made, int ranks, NcclUniqueId id, 
     if (config->magic != plain.magic || config->size != plain.size) return NcclResult::invalid_argument;
     if (!has_context() || fault("init_fails", rank)) return NcclResult::unhandled_cuda_error;
     if (const auto delay = fault("init_dies", rank)) {
+        // The moment of a death is by chance: there is no event for it.
         std::this_thread::sleep_for(std::chrono::milliseconds(*delay));
         std::raise(SIGKILL);
     }
