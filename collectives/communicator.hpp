@@ -157,8 +157,8 @@ class Communicator final : public Operations<Communicator, void> {
     // The same operations, started. Valid as long as this object, at this place. With the NCCL backend,
     // `stream` is the CUDA stream (cudaStream_t) in which an operation takes its place, after what is in it
     // and before what comes later; its Work ends when it has. Null, and the calls without async(), mean a
-    // stream of the communicator's own, which keeps to CUDA's order with the default stream. With other
-    // backends a stream is an invalid_argument.
+    // stream of the communicator's own, which keeps to CUDA's order with the default stream. A stream that is
+    // being captured into a CUDA graph is an invalid_argument, and with other backends any.
     AsyncOperations async(void* stream = nullptr) { return {*this, stream}; }
 
     // The same operations, as calls that return a Status when this rank's part is done, and never throw. The

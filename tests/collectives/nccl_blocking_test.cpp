@@ -92,22 +92,23 @@ TEST_CASE("abort ends a call that waits inside NCCL, from any rank and thread") 
     for (const int aborting : {0, 1}) {
         const StandIn standin("connects");
         std::latch calling(1);
+        std::latch over(1);
         run_communicators(2, [&](Communicator& comm) {
-            std::thread other;
+            // The calling rank's own thread is inside.
+            std::jthread other;
             if (comm.rank() == aborting) {
-                other = std::thread([&] {
+                other = std::jthread([&] {
                     calling.wait();
                     comm.abort("enough");
                 });
             }
-            if (comm.rank() == 0) {
-                DeviceVector<float> data({1, 2, 3});
-                calling.count_down();
-                const auto error = expect_error(Code::aborted, {aborting},
-                                                [&] { comm.all_reduce(data.span(), ReduceOp::sum); });
-                expect_text(error, "enough");
-            }
-            if (other.joinable()) other.join();
+            if (comm.rank() == 1) return over.wait();
+            const CountDown at_end(over);
+            DeviceVector<float> data({1, 2, 3});
+            calling.count_down();
+            const auto error =
+                expect_error(Code::aborted, {aborting}, [&] { comm.all_reduce(data.span(), ReduceOp::sum); });
+            expect_text(error, "enough");
         });
     }
 }

@@ -67,7 +67,7 @@ TEST_CASE("operations in progress do not spoil what a thread captures meanwhile"
         const Work work = comm.async().all_reduce(data.span(), ReduceOp::sum);
         begin_capture(stream);
         // The watch thread's, there being nobody else who asks.
-        standin_function<decltype(standin_await_queries)>("standin_await_queries")(3);
+        standin_function<decltype(standin_await_queries)>("standin_await_queries")(1);
         expect(!work.test(), "the other rank waits");
         expect(end_capture(stream) == CudaResult::success, "the watch thread spoiled the capture");
         captured.count_down();

@@ -1,11 +1,13 @@
 #include "tests/helpers/standin_comm.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "tests/helpers/standin_capture.hpp"
@@ -192,7 +194,11 @@ NcclResult ncclCommInitRankConfig(NcclHandle* made, int ranks, NcclUniqueId id, 
     const NcclConfig plain;
     if (config->magic != plain.magic || config->size != plain.size) return NcclResult::invalid_argument;
     if (!has_context() || fault("init_fails", rank)) return NcclResult::unhandled_cuda_error;
-    if (fault("init_dies", rank)) std::raise(SIGKILL);
+    if (const auto delay = fault("init_dies", rank)) {
+        // The moment of a death is by chance: there is no event for it.
+        std::this_thread::sleep_for(std::chrono::milliseconds(*delay));
+        std::raise(SIGKILL);
+    }
     auto* comm = new_comm(*config);
     *made = comm;
     comm->rank = rank;

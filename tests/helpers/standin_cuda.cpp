@@ -236,6 +236,7 @@ void standin_await_queries(int count) {
 }
 
 CudaResult cuEventQuery(CudaEvent handle) {
+    const CudaResult beside_captures = allowed_beside_captures();
     {
         State& all = state();
         const std::lock_guard lock(all.mutex);
@@ -243,7 +244,7 @@ CudaResult cuEventQuery(CudaEvent handle) {
         all.queried.notify_all();
     }
     if (!has_context()) return kInvalidContext;
-    if (const CudaResult no = allowed_beside_captures(); no != CudaResult::success) return no;
+    if (beside_captures != CudaResult::success) return beside_captures;
     Event& event = event_of(handle);
     const std::lock_guard lock(event.mutex);
     if (event.captured) return kCapturedEvent;

@@ -13,7 +13,7 @@
 //   finalize_stuck   ncclCommFinalize does not return until standin_let_go()
 //   init_fails, init_error   the making: refused, failed
 //   init_stuck       the making does not return until standin_let_go()
-//   init_dies        the process is killed in the making
+//   init_dies:N      the process is killed in the making, after N milliseconds
 //   version:N        of NCCL; default 22809
 //   devices:N        CUDA devices; default 8
 //   cuda_init:N      cuInit returns N
