@@ -315,7 +315,7 @@ class Culprits(EndToEndTest):
                 for agent in agents:
                     self.assertEqual(agent.wait(), 1, agent.err())
                     self.assertRegex(agent.err(), rf"first failure: rank {stopped} \(local rank .*\) on node "
-                                     rf"{stopped * nnodes // 4} .*, pid {pid}: does not answer \(rank \d says: all_reduce.*"
+                                     rf"{stopped * nnodes // 4} .*, pid {pid}: does not answer \(rank \d says: .*"
                                      rf"\(operation_timeout\) rank {stopped} does not answer\)\n")
                 with open(path, encoding="utf-8") as file:
                     failure = json.load(file)["first_failure"]
