@@ -105,7 +105,7 @@ std::optional<PeerTasks> find_peer_tasks(const Environment& environment) {
         const auto size = number(environment, names.size, 1);
         const auto nodes = number(environment, names.nodes, 1);
         if (!size && !nodes) continue;
-        const int tasks = size.value_or(*nodes);
+        const int tasks = size ? *size : *nodes;
         if (tasks < 2) return std::nullopt;
         PeerTasks peers;
         peers.launcher = names.launcher;
