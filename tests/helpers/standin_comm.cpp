@@ -194,6 +194,12 @@ NcclResult ncclCommInitRankConfig(NcclHandle* made, int ranks, NcclUniqueId id, 
     const NcclConfig plain;
     if (config->magic != plain.magic || config->size != plain.size) return NcclResult::invalid_argument;
     if (!has_context() || fault("init_fails", rank)) return NcclResult::unhandled_cuda_error;
+    // Read before anything is waited for: the next test changes the environment, perhaps while this call is
+    // stuck.
+    const bool hears_of_losses = fault("lost_peer", rank).has_value();
+    const bool fails_at_the_end = fault("init_error", rank).has_value();
+    const char* blocking = std::getenv("NCCL_COMM_BLOCKING");
+    const bool does_not_block = blocking != nullptr && *blocking == '0';
     if (const auto delay = fault("init_dies", rank)) {
         // The moment of a death is by chance: there is no event for it.
         std::this_thread::sleep_for(std::chrono::milliseconds(*delay));
@@ -205,16 +211,15 @@ NcclResult ncclCommInitRankConfig(NcclHandle* made, int ranks, NcclUniqueId id, 
     comm->ranks = ranks;
     if (fault("init_stuck", rank)) wait_until_let_go();
     try {
-        comm->link = new HubLink(id.bytes.data(), rank, ranks, [comm] {
-            if (fault("lost_peer", comm->rank)) comm->lost = true;
+        comm->link = new HubLink(id.bytes.data(), rank, ranks, [comm, hears_of_losses] {
+            if (hears_of_losses) comm->lost = true;
         });
     } catch (const std::runtime_error&) {
         return NcclResult::remote_error;
     }
-    const char* blocking = std::getenv("NCCL_COMM_BLOCKING");
-    if (blocking != nullptr && *blocking == '0') return NcclResult::in_progress;
+    if (does_not_block) return NcclResult::in_progress;
     if (config->blocking == 0) die("only blocking communicators are simulated");
-    if (fault("init_error", rank)) return NcclResult::remote_error;
+    if (fails_at_the_end) return NcclResult::remote_error;
     return comm->link->wait_until_complete() ? NcclResult::success : NcclResult::internal_error;
 }
 
