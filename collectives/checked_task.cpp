@@ -172,7 +172,7 @@ class Checker {
 };
 
 // The memory of a group's member.
-struct Place {
+struct MemberMemory {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
     const Call* call = nullptr;
@@ -181,7 +181,7 @@ struct Place {
 };
 
 void require_apart(const std::vector<Task>& members) {
-    std::vector<Place> places;
+    std::vector<MemberMemory> places;
     places.reserve(members.size());
     for (const Task& member : members) {
         const bool receives = member.call.operation == Operation::recv;
@@ -189,12 +189,13 @@ void require_apart(const std::vector<Task>& members) {
         const std::size_t bytes = bytes_of(member);
         if (bytes > 0) places.push_back({begin, begin + bytes, &member.call});
     }
-    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.begin < b.begin; });
+    std::sort(places.begin(), places.end(),
+              [](const MemberMemory& a, const MemberMemory& b) { return a.begin < b.begin; });
     // Those that reach furthest so far, of all, and of what is received.
-    const Place* furthest = nullptr;
-    const Place* received = nullptr;
-    for (const Place& place : places) {
-        const Place* before = place.receives() ? furthest : received;
+    const MemberMemory* furthest = nullptr;
+    const MemberMemory* received = nullptr;
+    for (const MemberMemory& place : places) {
+        const MemberMemory* before = place.receives() ? furthest : received;
         if (before != nullptr && place.begin < before->end) {
             refuse(Operation::group, "the memory of " + describe(*before->call) + " and of " +
                                          describe(*place.call) + " overlap");

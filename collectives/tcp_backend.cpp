@@ -26,10 +26,6 @@ auto part_at(Pointer data, int rank, std::size_t bytes) {
     return bytes_at(data, static_cast<std::size_t>(rank) * bytes);
 }
 
-void copy_bytes(std::byte* out, const std::byte* in, std::size_t bytes) {
-    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
-}
-
 }  // namespace
 
 TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
@@ -100,7 +96,7 @@ void TcpBackend::gather(const Task& task, const PeerMesh::Operation& operation) 
     const Call& call = task.call;
     const std::size_t bytes = bytes_of(task);
     if (rank() != call.root) return transfer(mesh_, {}, {call.root, input_of(task), bytes}, operation);
-    copy_bytes(part_at(task.out, rank(), bytes), input_of(task), bytes);
+    copy_unless_in_place(part_at(task.out, rank(), bytes), input_of(task), bytes);
     for (int i = 1; i < world_size(); ++i) {
         const int from = (rank() + i) % world_size();
         transfer(mesh_, {from, part_at(task.out, from, bytes), bytes}, {}, operation);
@@ -115,7 +111,7 @@ void TcpBackend::scatter(const Task& task, const PeerMesh::Operation& operation)
         const int to = (rank() + i) % world_size();
         transfer(mesh_, {}, {to, part_at(task.in, to, bytes), bytes}, operation);
     }
-    copy_bytes(output_of(task), part_at(task.in, rank(), bytes), bytes);
+    copy_unless_in_place(output_of(task), part_at(task.in, rank(), bytes), bytes);
 }
 
 void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
@@ -126,13 +122,13 @@ void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operati
         const int partner = exchange_partner(rank(), world_size(), step);
         std::byte* place = part_at(task.out, partner, bytes);
         if (partner == rank()) {
-            copy_bytes(place, part_at(task.in, partner, bytes), bytes);
+            copy_unless_in_place(place, part_at(task.in, partner, bytes), bytes);
             continue;
         }
         std::byte* received = in_place ? partial_.data() : place;
         transfer(mesh_, {partner, received, bytes}, {partner, part_at(task.in, partner, bytes), bytes},
                  operation);
-        copy_bytes(place, received, bytes);
+        copy_unless_in_place(place, received, bytes);
     }
 }
 

@@ -9,13 +9,9 @@
 #include "collectives/tree_schedule.hpp"
 
 namespace ddprun {
-namespace {
-
-void copy_bytes(std::byte* out, const std::byte* in, std::size_t bytes) {
+void copy_unless_in_place(std::byte* out, const std::byte* in, std::size_t bytes) {
     if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
 }
-
-}  // namespace
 
 void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
                const PeerMesh::Operation& operation) {
@@ -94,10 +90,10 @@ void TcpGroup::all_gather(const std::byte* in, std::byte* out, std::size_t bytes
     const auto part_of = [&](int place) { return out + static_cast<std::size_t>(place) * bytes; };
     if (is_small(bytes)) {
         disseminate(in, bytes, operation);
-        for (int i = 0; i < size(); ++i) copy_bytes(part_of(i), block_of(i, bytes), bytes);
+        for (int i = 0; i < size(); ++i) copy_unless_in_place(part_of(i), block_of(i, bytes), bytes);
         return;
     }
-    copy_bytes(part_of(index()), in, bytes);
+    copy_unless_in_place(part_of(index()), in, bytes);
     gather_ranges(out, equal_ranges(bytes), DataType::u8, operation);
 }
 
@@ -116,7 +112,7 @@ void TcpGroup::broadcast(std::byte* data, std::size_t bytes, int root, const Ope
 
 void TcpGroup::disseminate(const std::byte* block, std::size_t bytes, const Operation& operation) {
     make_room(blocks_, bytes * static_cast<std::size_t>(size()), mesh_, operation);
-    copy_bytes(blocks_.data(), block, bytes);
+    copy_unless_in_place(blocks_.data(), block, bytes);
     for (int i = 0; i < dissemination_rounds(size()); ++i) {
         const DisseminationRound round = dissemination_round(index(), size(), i);
         const std::size_t whole = static_cast<std::size_t>(round.blocks) * bytes;

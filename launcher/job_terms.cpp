@@ -31,7 +31,8 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .nnodes = options.nnodes,
                           .join_timeout = options.join_timeout,
                           .restarts = options.restarts,
-                          .jitter_seed = static_cast<unsigned>(::getpid())};
+                          .jitter_seed = static_cast<unsigned>(::getpid()),
+                          .own_agent = hello_of(options, false)};
     return server;
 }
 

@@ -16,28 +16,12 @@
 #include "launcher/child_setup.hpp"
 #include "launcher/exec_search.hpp"
 #include "rendezvous/check.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr char kShell[] = "/bin/sh";
-
-class Descriptor {
-  public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() { reset(); }
-    int get() const { return fd_; }
-    int release() { return std::exchange(fd_, -1); }
-    void reset(int fd = -1) {
-        if (fd_ >= 0) ::close(fd_);
-        fd_ = fd;
-    }
-
-  private:
-    int fd_;
-};
 
 // No signal handler of ours may run in the child while it still has our memory.
 class SignalsBlocked {
@@ -207,7 +191,7 @@ bool read_report(int fd, ChildReport& report) {
 }
 
 // A pipe, close-on-exec, whose writing end is none of the standard streams; 0 or an errno.
-int make_report_pipe(Descriptor& reader, Descriptor& writer) {
+int make_report_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return errno;
     reader.reset(ends[0]);
@@ -239,8 +223,8 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
         check(given == nullptr || given->fd > STDERR_FILENO, "a given descriptor is none of 0 to 2");
     }
     PreparedExec prepared(spec);
-    Descriptor reader;
-    Descriptor writer;
+    OwnedDescriptor reader;
+    OwnedDescriptor writer;
     if (int error_number = make_report_pipe(reader, writer))
         return system_failure(spec, "pipe", error_number);
 
@@ -260,7 +244,7 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
         reap(pid);
         return child_failure(spec, prepared, report);
     }
-    Descriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    OwnedDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (pidfd.get() < 0) {
         const int error_number = errno;
         ::kill(-pid, SIGKILL);

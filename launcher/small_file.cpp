@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "rendezvous/error.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {
@@ -32,22 +33,6 @@ constexpr int kMaxLinks = 40;  // the kernel's
 error_code system_error(int number) { return {number, boost::system::system_category()}; }
 error_code last_error() { return system_error(errno); }
 
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-
-    int get() const { return fd_; }
-    int close() { return ::close(std::exchange(fd_, -1)); }
-
-  private:
-    int fd_;
-};
-
 error_code write_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t count = ::write(fd, bytes.data(), bytes.size());
@@ -65,22 +50,22 @@ error_code write_all(int fd, std::string_view bytes) {
 
 // `flags`: what becomes of a file that is there.
 error_code write_file(const fs::path& path, int flags, std::string_view bytes, bool synced = true) {
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, kNewFileMode));
+    OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, kNewFileMode));
     if (file.get() < 0) return last_error();
     if (auto error = write_all(file.get(), bytes)) return error;
     if (synced && ::fsync(file.get()) != 0) return last_error();
-    return file.close() == 0 ? error_code{} : last_error();
+    return ::close(file.release()) == 0 ? error_code{} : last_error();
 }
 
 error_code write_through(const fs::path& path, std::string_view bytes) {
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file.get() < 0) return last_error();
     return write_all(file.get(), bytes);
 }
 
 // Makes the new name last. A file system without it (some network ones) has nothing better to offer.
 void sync_folder(const fs::path& folder) {
-    const Descriptor handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const OwnedDescriptor handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (handle.get() >= 0) ::fsync(handle.get());
 }
 
@@ -144,7 +129,7 @@ bool concerns_name_only(const error_code& error) {
 }  // namespace
 
 boost::system::result<std::string> read_small_file(const fs::path& path, std::size_t max_bytes) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    const OwnedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file.get() < 0) return last_error();
     struct stat status = {};
     if (::fstat(file.get(), &status) != 0) return last_error();

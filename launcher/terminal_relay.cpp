@@ -14,9 +14,9 @@
 namespace ddprun {
 namespace {
 
-using Descriptor = boost::asio::posix::stream_descriptor;
+using TerminalStream = boost::asio::posix::stream_descriptor;
 
-constexpr std::size_t kChunk = 4096;
+constexpr std::size_t kRelayChunk = 4096;
 
 int open_again(int terminal) {
     const std::string path = "/proc/self/fd/" + std::to_string(terminal);
@@ -38,7 +38,7 @@ enum class Step { done, not_yet, over };
 // Reads once if nothing is pending, writes once.
 Step step(int from, int to, std::string& pending) {
     if (pending.empty()) {
-        std::array<char, kChunk> buffer;
+        std::array<char, kRelayChunk> buffer;
         const ssize_t count = ::read(from, buffer.data(), buffer.size());
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Step::not_yet;
         if (count <= 0) return Step::over;
@@ -86,9 +86,9 @@ void TerminalRelay::pass(Direction& direction) {
         }
     };
     if (direction.pending.empty()) {
-        direction.from.async_wait(Descriptor::wait_read, std::move(next));
+        direction.from.async_wait(TerminalStream::wait_read, std::move(next));
     } else {
-        direction.to.async_wait(Descriptor::wait_write, std::move(next));
+        direction.to.async_wait(TerminalStream::wait_write, std::move(next));
     }
 }
 

@@ -9,15 +9,13 @@
 
 namespace ddprun {
 
-using Clock = std::chrono::steady_clock;
-
 struct WorkerGroup::Worker {
     enum class Phase { running, ended, gone };
 
     int rank = 0;
     int local_rank = 0;
     pid_t pid = 0;
-    Clock::time_point started;
+    std::chrono::steady_clock::time_point started;
     Phase phase = Phase::running;
 };
 
@@ -44,7 +42,8 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
                 failure = WorkerStartFailure{spec.rank, spec.local_rank, std::move(*refused)};
                 break;
             }
-            workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(result).pid, Clock::now()});
+            workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(result).pid,
+                                std::chrono::steady_clock::now()});
         }
         if (workers_.empty()) {
             begin_sweep();
@@ -68,7 +67,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         signal_all(signal);
         signal_all(SIGCONT, SignalScope::group);
         stop_signal_ = signal;
-        const auto now = Clock::now();
+        const auto now = std::chrono::steady_clock::now();
         if (stopping_ && grace_timer_.expiry() <= now + grace) return;
         stopping_ = true;
         grace_ = grace;
@@ -106,7 +105,8 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     }
 
   private:
-    void wait(boost::asio::steady_timer& timer, Clock::time_point end, void (*then)(State&)) {
+    void wait(boost::asio::steady_timer& timer, std::chrono::steady_clock::time_point end,
+              void (*then)(State&)) {
         timer.expires_at(end);
         timer.async_wait([weak = weak_from_this(), then](const boost::system::error_code& error) {
             auto state = weak.lock();
@@ -167,7 +167,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
             .rank = worker.rank, .local_rank = worker.local_rank, .pid = worker.pid, .status = status};
         end.stopped_by_us = in_a_stop && (signaled == nullptr || sent_.count(signaled->signal) != 0);
         end.outlasted_grace = grace_over_ && signaled != nullptr && signaled->signal == SIGKILL;
-        end.wall_time = Clock::now() - worker.started;
+        end.wall_time = std::chrono::steady_clock::now() - worker.started;
         // Copied, because the callback may destroy the group and with it the events.
         if (auto on_end = events_.on_end) on_end(end);
     }

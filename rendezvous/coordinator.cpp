@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/admission.hpp"
 #include "rendezvous/check.hpp"
 #include "rendezvous/control_text.hpp"
 #include "rendezvous/culprit.hpp"
@@ -58,16 +57,25 @@ Coordinator::Outbox Coordinator::receive_hello(ConnectionId from, const Hello& h
 }
 
 std::optional<Refused> Coordinator::reason_to_refuse_now(const Hello& hello) const {
-    Company company;
-    if (auto holder = nodes_.find(hello.node_rank); holder != nodes_.end())
-        company.holder = &holder->second.hello;
-    for (const auto& [rank, node] : nodes_) {
-        if (company.companion == nullptr && node.hello.role == hello.role) company.companion = &node.hello;
-    }
+    const Company company = company_of(hello);
     if (auto refused = reason_to_refuse(hello, {options_.version, options_.run_id, options_.nnodes}, company))
         return refused;
     if (state_ != State::gathering) return Refused{"the job is over", kExitUnavailable};
     return std::nullopt;
+}
+
+Company Coordinator::company_of(const Hello& hello) const {
+    Company company;
+    if (auto holder = nodes_.find(hello.node_rank); holder != nodes_.end())
+        company.holder = &holder->second.hello;
+    if (const auto& own = options_.own_agent; own && (own->host != hello.host || own->pid != hello.pid)) {
+        if (hello.node_rank == own->node_rank) company.holder = &*own;
+        if (hello.role == own->role) company.companion = &*own;
+    }
+    for (const auto& [rank, node] : nodes_) {
+        if (company.companion == nullptr && node.hello.role == hello.role) company.companion = &node.hello;
+    }
+    return company;
 }
 
 Coordinator::Outbox Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused) {

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/admission.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/failure_order.hpp"
 #include "rendezvous/restart_policy.hpp"
@@ -44,6 +45,9 @@ struct CoordinatorOptions {
     std::chrono::milliseconds join_timeout{900'000};
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds
+    // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
+    // the job runs.
+    std::optional<Hello> own_agent;
 };
 
 class Coordinator {
@@ -106,6 +110,7 @@ class Coordinator {
     Outbox receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now);
     Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
     std::optional<Refused> reason_to_refuse_now(const Hello& hello) const;
+    Company company_of(const Hello& hello) const;
     Outbox refuse(ConnectionId from, const Hello& hello, const Refused& refused);
     std::string reached_at() const;
     Outbox start_round(TimePoint now);

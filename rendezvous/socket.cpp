@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "rendezvous/error.hpp"
+#include "rendezvous/owned_descriptor.hpp"
 #include "rendezvous/port_owner.hpp"
 
 namespace ddprun {
@@ -37,21 +38,6 @@ constexpr int kFreePortAttempts = 20;
 // Questions to a silent peer before its connection is given up.
 constexpr int kProbes = 3;
 
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    int get() const { return fd_; }
-    int release() { return std::exchange(fd_, -1); }
-
-  private:
-    int fd_;
-};
-
 [[noreturn]] void fail_listen(int error_number, const std::string& host, std::uint16_t port) {
     std::string where = to_string(Endpoint{host, port});
     if (error_number != EADDRINUSE) fail_errno(error_number, "cannot listen on " + where);
@@ -68,7 +54,7 @@ class Descriptor {
 
 // A bound and listening descriptor, or -errno.
 int open_listener(const sockaddr* address, socklen_t length) {
-    Descriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    OwnedDescriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
     if (fd.get() < 0) return -errno;
     int on = 1, off = 0;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -82,7 +68,7 @@ struct AddressListDeleter {
 };
 
 // 0 and the connected descriptor, or the errno.
-int connect_one(const addrinfo& address, Clock::time_point deadline, Descriptor& fd) {
+int connect_one(const addrinfo& address, Clock::time_point deadline, OwnedDescriptor& fd) {
     if (fd.get() < 0) return errno;
     if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
@@ -265,7 +251,8 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
 
     int last_error = EHOSTUNREACH;
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-        Descriptor fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+        OwnedDescriptor fd(
+            ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
         last_error = connect_one(*address, deadline, fd);
         if (last_error != 0) continue;
         set_no_delay(fd.get());

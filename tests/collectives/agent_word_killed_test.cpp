@@ -9,13 +9,12 @@
 
 #include "rendezvous/life_table.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr std::chrono::seconds kGuard{60};
 
 // One for each host, with a table each; what one sees, all announce.
 class PlayedAgents {
@@ -67,7 +66,7 @@ class PlayedAgents {
 
 void require_output(RankProcesses& ranks, int rank, const std::string& expected) {
     ranks.close_input(rank);
-    const RankProcesses::Result result = ranks.finish(rank, kGuard);
+    const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
     INFO("rank " << rank << " printed: " << result.output);
     REQUIRE(result.output.find(expected) != std::string::npos);
 }
@@ -78,7 +77,7 @@ std::vector<std::string> death(const std::string& call, const std::string& end, 
 }
 
 void await_ready(RankProcesses& ranks, int world_size) {
-    for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kGuard);
+    for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kHangGuard);
 }
 
 }  // namespace
@@ -90,7 +89,7 @@ TEST_CASE("a rank killed alone on its host is named though its connections stay 
             INFO(call << ", " << world_size << " ranks");
             PlayedAgents agents(world_size);
             // A child of the victim's holds its connections, so that only the word can tell.
-            RankProcesses ranks(world_size, death(call, "forked", victim),
+            RankProcesses ranks(world_size, death(call, "cloned", victim),
                                 [&](int rank, Environment& environment) {
                                     environment["DDPRUN_HOSTID"] = "host" + std::to_string(rank);
                                     environment["DDPRUN_TRANSPORT"] = "tcp";
@@ -102,7 +101,7 @@ TEST_CASE("a rank killed alone on its host is named though its connections stay 
             for (int rank = 0; rank < victim; ++rank)
                 require_output(ranks, rank, "error peer_died " + std::to_string(victim) + ':');
             ranks.close_input(victim);
-            ranks.finish(victim, kGuard);
+            ranks.finish(victim, kHangGuard);
             // The survivors have left in order.
             REQUIRE(agents.announced() == 1);
         }

@@ -9,6 +9,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/executor.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -16,8 +17,6 @@ using namespace ddprun;
 namespace {
 
 using Code = CollectiveErrorCode;
-
-constexpr std::chrono::seconds kGuard{60};
 
 std::vector<std::int64_t> values(std::size_t count, int rank) {
     std::vector<std::int64_t> data(count);
@@ -61,7 +60,7 @@ class HeldBackend final : public Backend {
     }
     void wait_for_begun(std::size_t tasks) {
         std::unique_lock lock(mutex_);
-        REQUIRE(changed_.wait_for(lock, kGuard, [&] { return seen_.size() >= tasks; }));
+        REQUIRE(changed_.wait_for(lock, kHangGuard, [&] { return seen_.size() >= tasks; }));
     }
     std::vector<std::size_t> seen() {
         const std::lock_guard lock(mutex_);

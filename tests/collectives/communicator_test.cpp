@@ -120,7 +120,7 @@ std::vector<std::size_t> sizes_for(int n) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("every operation gives the right values for every type, size and number of ranks",
-                   "[communicator]", float, double, std::int32_t, std::int64_t) {
+                   "[communicator][types]", float, double, std::int32_t, std::int64_t) {
     for (const int n : {1, 2, 3, 4, 5, 8}) {
         run_communicators(n, [&](Communicator& comm) {
             for (const std::size_t count : sizes_for(n)) {

@@ -25,22 +25,15 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
     return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-using Hosts = std::vector<std::string>;
 using Calling = std::function<void(Communicator&)>;
 using Code = CollectiveErrorCode;
 
 // 2x2, 3x2, plain TCP with two ranks and four, and hosts of different sizes, which is plain TCP as well.
-const Hosts kLayouts[] = {
+const Hosts kCompressedLayouts[] = {
     host_names(2, 2), host_names(3, 2), host_names(2, 1), host_names(4, 1), {"a", "b", "b"}};
 constexpr Compression kBoth[] = {Compression::f16, Compression::bf16};
 // The whole vector, dissemination, the ring or the swap in one chunk and in several.
 constexpr std::size_t kCounts[] = {0, 1, 13, 1009, 20'011, 300'007};
-
-std::string text_of(const Hosts& hosts) {
-    std::string text;
-    for (const std::string& host : hosts) text += host;
-    return text;
-}
 
 // What this process has sent over all its TCP connections.
 std::uint64_t sent_over_tcp() {
@@ -75,7 +68,7 @@ double bytes_of_call(const Hosts& hosts, const Calling& call) {
 
 // The call is made with each compression.
 void check_bytes_halved(const std::function<void(Communicator&, Compression)>& call) {
-    for (const Hosts& hosts : kLayouts) {
+    for (const Hosts& hosts : kCompressedLayouts) {
         const auto bytes = [&](Compression compression) {
             return bytes_of_call(hosts, [&](Communicator& comm) { call(comm, compression); });
         };
@@ -202,7 +195,7 @@ TEST_CASE("16-bit sums travel as they are when asked to", "[compression]") {
 TEST_CASE("compressed all_reduces are right but for rounding, with the same bits on all ranks",
           "[compression]") {
     const unsigned seed = std::random_device{}();
-    for (const Hosts& hosts : kLayouts) {
+    for (const Hosts& hosts : kCompressedLayouts) {
         for (const std::size_t count : kCounts) {
             for (const Compression compression : kBoth) {
                 for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
@@ -222,7 +215,7 @@ TEST_CASE("compressed all_reduces are right but for rounding, with the same bits
 }
 
 TEST_CASE("each rank's scalar counts before its values are compressed", "[compression]") {
-    for (const Hosts& hosts : kLayouts) {
+    for (const Hosts& hosts : kCompressedLayouts) {
         run_on_hosts(hosts, [](Communicator& comm) {
             const double n = comm.world_size();
             std::vector<float> data(20'011, static_cast<float>(comm.rank() + 1));
@@ -233,7 +226,7 @@ TEST_CASE("each rank's scalar counts before its values are compressed", "[compre
 }
 
 TEST_CASE("NaN and infinity survive compression, and averages do not overflow", "[compression]") {
-    for (const Hosts& hosts : kLayouts) {
+    for (const Hosts& hosts : kCompressedLayouts) {
         INFO("hosts " << text_of(hosts));
         run_on_hosts(hosts, [](Communicator& comm) {
             const bool first = comm.rank() == 0;

@@ -6,16 +6,14 @@
 #include <cstdlib>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr std::chrono::seconds kGuard{60};
 
 struct Case {
     std::string call;
@@ -27,12 +25,6 @@ struct Case {
 int tries() {
     const char* text = std::getenv("DDPRUN_KILLS");
     return text != nullptr ? std::atoi(text) : 1;
-}
-
-// A moment of its own for each try; what it is for is that it is arbitrary.
-void let_time_pass(std::mt19937& random) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 10'000);
-    while (std::chrono::steady_clock::now() < limit) std::this_thread::yield();
 }
 
 // Whether this is how a rank ends that lost the victim while it joined.
@@ -50,7 +42,7 @@ void check(const Case& tried, int world_size, std::mt19937& random) {
     INFO(tried.call << ", " << tried.end << ": victim " << victim << " of " << world_size);
     RankProcesses ranks(world_size, {DDPRUN_DEATH_PROGRAM, tried.call, tried.end, std::to_string(victim),
                                      std::to_string(tried.mebibytes)});
-    for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kGuard);
+    for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kHangGuard);
     let_time_pass(random);
     if (tried.end == "killed" || tried.end == "forked") {
         ranks.kill(victim, SIGKILL);
@@ -60,14 +52,14 @@ void check(const Case& tried, int world_size, std::mt19937& random) {
     for (int rank = 0; rank < world_size; ++rank) {
         if (rank == victim) continue;
         ranks.close_input(rank);
-        const RankProcesses::Result result = ranks.finish(rank, kGuard);
+        const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
         INFO("rank " << rank << " printed: " << result.output);
         REQUIRE(result.output.find("error " + tried.code + ' ' + std::to_string(victim) + ':') !=
                 std::string::npos);
         REQUIRE(WEXITSTATUS(result.wait_status) == 3);
     }
     ranks.close_input(victim);
-    ranks.finish(victim, kGuard);
+    ranks.finish(victim, kHangGuard);
 }
 
 void check_all(const std::vector<Case>& cases) {
@@ -122,12 +114,12 @@ TEST_CASE("a rank killed while all join leaves nobody waiting", "[death]") {
             const int victim = static_cast<int>(random() % static_cast<unsigned>(world_size));
             INFO("victim " << victim << " of " << world_size);
             RankProcesses ranks(world_size, {DDPRUN_DEATH_PROGRAM, "join", "killed", std::to_string(victim)});
-            ranks.wait_for(victim, "ready", kGuard);
+            ranks.wait_for(victim, "ready", kHangGuard);
             let_time_pass(random);
             ranks.kill(victim, SIGKILL);
             for (int rank = 0; rank < world_size; ++rank) {
                 ranks.close_input(rank);
-                const RankProcesses::Result result = ranks.finish(rank, kGuard);
+                const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
                 if (rank == victim) continue;
                 INFO("rank " << rank << " printed: " << result.output);
                 // Before it is in the ring, it looks late, and with it others may be that did not come in

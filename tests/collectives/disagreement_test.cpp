@@ -12,6 +12,7 @@
 
 #include "collectives/communicator.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -24,8 +25,6 @@ using Floats = std::vector<float>;
 
 // Far beyond the guard.
 constexpr std::chrono::seconds kDeadline{300};
-constexpr std::chrono::seconds kGuard{60};
-
 Calling reduce(std::size_t count) {
     return [=](Communicator& comm) {
         Floats data(count);
@@ -67,7 +66,7 @@ void check_disagreement(int n, const Calling& right, const Calling& wrong) {
             const auto& culprits = error.culprits();
             expect(error.code() == CollectiveErrorCode::mismatch, error.what());
             expect(std::find(culprits.begin(), culprits.end(), 1) != culprits.end(), error.what());
-            expect(std::chrono::steady_clock::now() - begin < kGuard, "it was found at the deadline");
+            expect(std::chrono::steady_clock::now() - begin < kHangGuard, "it was found at the deadline");
         },
         options);
 }
@@ -151,7 +150,7 @@ TEST_CASE("a call too many while the others are in another is blamed on the one 
 
 TEST_CASE("a call too many while the others finalize is blamed on the one rank", "[disagreement]") {
     check_call_too_many(Code::mismatch, "have made 10 calls and left", [](Communicator& comm) {
-        expect_error(Code::mismatch, {1}, [&] { comm.finalize(kGuard); });
+        expect_error(Code::mismatch, {1}, [&] { comm.finalize(kHangGuard); });
     });
 }
 

@@ -186,27 +186,27 @@ TEST_CASE("ranks that call different things are told who called what", "[failure
 }
 
 TEST_CASE("so are ranks that call different things with a root, or swap different parts", "[failure]") {
-    using Floats = std::vector<float>;
+    using Vector = std::vector<float>;
     const auto reduce = [](std::size_t count, ReduceOp op, int root) {
         return [=](Communicator& comm) {
-            Floats data(count);
+            Vector data(count);
             comm.reduce(std::span(data), op, root);
         };
     };
     const auto moving = [](auto verb, std::size_t count, int root) {
         return [=](Communicator& comm) {
-            Floats whole(count * static_cast<std::size_t>(comm.world_size()));
-            Floats part(count);
+            Vector whole(count * static_cast<std::size_t>(comm.world_size()));
+            Vector part(count);
             verb(comm, whole, part, root);
         };
     };
-    const auto gather = [](Communicator& comm, Floats& whole, Floats& part, int root) {
+    const auto gather = [](Communicator& comm, Vector& whole, Vector& part, int root) {
         comm.gather(part, std::span(whole), root);
     };
-    const auto scatter = [](Communicator& comm, Floats& whole, Floats& part, int root) {
+    const auto scatter = [](Communicator& comm, Vector& whole, Vector& part, int root) {
         comm.scatter(whole, std::span(part), root);
     };
-    const auto all_to_all = [](Communicator& comm, Floats& whole, Floats&, int) {
+    const auto all_to_all = [](Communicator& comm, Vector& whole, Vector&, int) {
         comm.all_to_all(whole, std::span(whole));
     };
     check_disagreements({

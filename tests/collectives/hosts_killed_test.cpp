@@ -3,20 +3,17 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr std::chrono::seconds kGuard{60};
 
 // Ranks 0 … n-1 on host a, the next n on host b, ….
 auto hosts_of(int ranks) {
@@ -25,21 +22,8 @@ auto hosts_of(int ranks) {
     };
 }
 
-// A moment of its own for each round; what it is for is that it is arbitrary.
-void let_time_pass(std::mt19937& random) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 20'000);
-    while (std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-}
-
-// Ranks of one host do, of several hosts each with those of its own.
-bool shares_memory(const RankProcesses& ranks, int rank) {
-    std::ifstream file("/proc/" + std::to_string(ranks.process_id(rank)) + "/maps");
-    const std::string maps{std::istreambuf_iterator<char>(file), {}};
-    return maps.find("memfd:ddprun-collectives") != std::string::npos;
-}
-
 void require_output(RankProcesses& ranks, int rank, const std::string& expected) {
-    const RankProcesses::Result result = ranks.finish(rank, kGuard);
+    const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
     INFO("rank " << rank << " printed: " << result.output);
     REQUIRE(result.output.find(expected) != std::string::npos);
 }
@@ -55,7 +39,7 @@ TEST_CASE("a rank killed in an all_reduce over hosts is named by every survivor 
             for (int round = 0; round < 3; ++round) {
                 INFO(mode << ", victim " << victim << ", round " << round);
                 RankProcesses ranks(4, {DDPRUN_COLLECTIVE_PROGRAM, mode}, hosts_of(2));
-                for (int rank = 0; rank < 4; ++rank) ranks.wait_for(rank, "ready", kGuard);
+                for (int rank = 0; rank < 4; ++rank) ranks.wait_for(rank, "ready", kHangGuard);
                 REQUIRE(shares_memory(ranks, victim));
                 let_time_pass(random);
                 ranks.kill(victim, SIGKILL);
@@ -63,7 +47,7 @@ TEST_CASE("a rank killed in an all_reduce over hosts is named by every survivor 
                     if (rank == victim) continue;
                     require_output(ranks, rank, "error peer_died " + std::to_string(victim) + ":");
                 }
-                REQUIRE(WIFSIGNALED(ranks.finish(victim, kGuard).wait_status));
+                REQUIRE(WIFSIGNALED(ranks.finish(victim, kHangGuard).wait_status));
             }
         }
     }

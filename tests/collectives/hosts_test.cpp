@@ -13,19 +13,11 @@ using namespace ddprun;
 
 namespace {
 
-using Hosts = std::vector<std::string>;
-
 // 2x2, 3x2, 2x3, 4x1, ranks dealt out in turn, and hosts of different sizes.
 const Hosts kLayouts[] = {host_names(2, 2), host_names(3, 2),     host_names(2, 3),
                           host_names(4, 1), {"a", "b", "a", "b"}, {"a", "b", "b", "a", "b"}};
 
 constexpr std::size_t kSmallCounts[] = {0, 1, 13, 1009};
-
-std::string text_of(const Hosts& hosts) {
-    std::string text;
-    for (const std::string& host : hosts) text += host;
-    return text;
-}
 
 // Values that are cheap to make: rank r has (r + 1) * (i mod 7), exact in every type and order.
 template <class T>
@@ -46,9 +38,9 @@ void check_large(Communicator& comm, std::size_t count, ReduceOp op) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("all_reduce over hosts agrees with the reference for every type", "[hosts]", float, double,
-                   Float16, BFloat16, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
-                   std::uint64_t) {
+TEMPLATE_TEST_CASE("all_reduce over hosts agrees with the reference for every type", "[hosts][types]", float,
+                   double, Float16, BFloat16, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t,
+                   std::int64_t, std::uint64_t) {
     const unsigned seed = std::random_device{}();
     for (const Hosts& hosts : kLayouts) {
         INFO("seed " << seed << ", hosts " << text_of(hosts));
@@ -66,7 +58,7 @@ TEMPLATE_TEST_CASE("all_reduce over hosts agrees with the reference for every ty
     }
 }
 
-TEMPLATE_TEST_CASE("reduce_scatter over hosts agrees with the reference", "[hosts]", float, BFloat16,
+TEMPLATE_TEST_CASE("reduce_scatter over hosts agrees with the reference", "[hosts][types]", float, BFloat16,
                    std::int8_t, std::uint64_t) {
     const unsigned seed = std::random_device{}();
     for (const Hosts& hosts : kLayouts) {

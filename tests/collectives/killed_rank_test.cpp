@@ -5,16 +5,15 @@
 #include <random>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
 
-constexpr std::chrono::seconds kGuard{60};
-
 void require_error(RankProcesses& ranks, int rank, const std::string& expected) {
-    const RankProcesses::Result result = ranks.finish(rank, kGuard);
+    const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
     INFO("rank " << rank << " printed: " << result.output);
     REQUIRE(result.output.find("error " + expected + ":") != std::string::npos);
     REQUIRE(WIFEXITED(result.wait_status));
@@ -36,7 +35,7 @@ void check_kills(const char* mode, int rounds) {
             for (int rank = 0; rank < world_size; ++rank) {
                 if (rank != victim) require_error(ranks, rank, "peer_died " + std::to_string(victim));
             }
-            REQUIRE(WIFSIGNALED(ranks.finish(victim, kGuard).wait_status));
+            REQUIRE(WIFSIGNALED(ranks.finish(victim, kHangGuard).wait_status));
         }
     }
 }
@@ -53,7 +52,7 @@ TEST_CASE("a rank killed in the middle of a group is named by every survivor", "
 
 TEST_CASE("a rank killed while the others wait for it is named", "[killed]") {
     RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "1", "300000"});
-    ranks.wait_for(1, "ready", kGuard);
+    ranks.wait_for(1, "ready", kHangGuard);
     ranks.kill(1, SIGKILL);
     require_error(ranks, 0, "peer_died 1");
     require_error(ranks, 2, "peer_died 1");
@@ -63,7 +62,7 @@ TEST_CASE("a rank that exits without a goodbye is named", "[killed]") {
     RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "exit-quietly", "0"});
     require_error(ranks, 1, "peer_died 0");
     require_error(ranks, 2, "peer_died 0");
-    REQUIRE(ranks.finish(0, kGuard).wait_status == 0);
+    REQUIRE(ranks.finish(0, kHangGuard).wait_status == 0);
 }
 
 TEST_CASE("a rank that stays away is named by all, itself included", "[killed]") {
@@ -76,7 +75,7 @@ TEST_CASE("a rank that stays away is named by all, itself included", "[killed]")
 
 TEST_CASE("a rank that is stopped is named, though it cannot answer", "[killed]") {
     RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "absent", "2", "300"});
-    ranks.wait_for(2, "ready", kGuard);
+    ranks.wait_for(2, "ready", kHangGuard);
     ranks.kill(2, SIGSTOP);
     for (const int rank : {0, 1}) require_error(ranks, rank, "timed_out 2");
 }
@@ -90,7 +89,7 @@ TEST_CASE("processes that disagree are told", "[killed]") {
 TEST_CASE("all operations work between processes", "[killed]") {
     RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "check-all"});
     for (int rank = 0; rank < 3; ++rank) {
-        const RankProcesses::Result result = ranks.finish(rank, kGuard);
+        const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
         INFO(result.output);
         REQUIRE(result.wait_status == 0);
         REQUIRE(result.output == "rank " + std::to_string(rank) + " of 3: ok\n");

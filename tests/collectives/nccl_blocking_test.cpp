@@ -13,13 +13,6 @@ namespace {
 
 using Code = CollectiveErrorCode;
 
-constexpr int kRanks = 3;
-
-void expect_text(const CollectiveError& error, const std::string& part) {
-    expect(std::string(error.what()).find(part) != std::string::npos,
-           "expected '" + part + "' in: " + error.what());
-}
-
 void nobody_runs(Communicator&) { throw std::runtime_error("a communicator was made"); }
 
 int living() { return standin_function<decltype(standin_living)>("standin_living")(); }
@@ -60,7 +53,7 @@ TEST_CASE("an environment that asks for non-blocking communicators is named") {
 
 TEST_CASE("first operations connect the ranks, which wait for each other") {
     const StandIn standin("connects");
-    run_communicators(kRanks, [](Communicator& comm) {
+    run_communicators(kStandInRanks, [](Communicator& comm) {
         DeviceVector<int> data({comm.rank()});
         comm.all_reduce(data.span(), ReduceOp::sum);
         expect(data.host()[0] == 3, "the sum");
@@ -71,9 +64,9 @@ TEST_CASE("a call that waits inside NCCL for a rank that does not come names it 
     const StandIn standin("connects");
     CommunicatorOptions options;
     options.operation_timeout = std::chrono::milliseconds(500);
-    std::latch over(kRanks);
+    std::latch over(kStandInRanks);
     run_communicators(
-        kRanks,
+        kStandInRanks,
         [&](Communicator& comm) {
             if (comm.rank() != 1) {
                 DeviceVector<float> data({1, 2, 3});
@@ -128,17 +121,17 @@ TEST_CASE("a making that does not end is given up, and what comes of it later is
     {
         const StandIn standin("init_stuck@1");
         run_ranks(1, [&](int) {
-            const auto error =
-                expect_error(Code::timed_out, {}, [&] { run_communicators(kRanks, nobody_runs, options); });
+            const auto error = expect_error(Code::timed_out, {},
+                                            [&] { run_communicators(kStandInRanks, nobody_runs, options); });
             expect_text(error, "after 700 ms (CommunicatorOptions::join_timeout) NCCL on rank ");
             expect_text(error, "has not made its communicator");
         });
     }
-    CHECK(living() == kRanks);
+    CHECK(living() == kStandInRanks);
     // What was left behind is in nobody's way.
     const StandIn standin;
-    run_communicators(kRanks, [](Communicator& comm) { comm.barrier(); });
-    CHECK(living() == kRanks);
+    run_communicators(kStandInRanks, [](Communicator& comm) { comm.barrier(); });
+    CHECK(living() == kStandInRanks);
     let_go_and_await_the_end();
 }
 

@@ -11,13 +11,6 @@ using namespace ddprun;
 
 namespace {
 
-constexpr int kRanks = 3;
-
-void expect_text(const CollectiveError& error, const std::string& part) {
-    expect(std::string(error.what()).find(part) != std::string::npos,
-           "expected '" + part + "' in: " + error.what());
-}
-
 // All ranks reduce for ever: this rank's error.
 CollectiveError reduce_until_error(Communicator& comm) {
     DeviceVector<float> data(std::vector<float>(1000, 1));
@@ -31,7 +24,7 @@ void expect_everywhere(const std::string& faults, CollectiveErrorCode code, cons
                        const std::string& text, const CommunicatorOptions& options = {}) {
     const StandIn standin(faults);
     run_communicators(
-        kRanks,
+        kStandInRanks,
         [&](Communicator& comm) {
             const CollectiveError error = reduce_until_error(comm);
             expect(error.code() == code && error.culprits() == culprits,
@@ -52,7 +45,7 @@ void expect_no_communicator(const std::string& faults, CollectiveErrorCode code,
         std::vector<std::string> texts;
         const auto error = expect_error(code, culprits, [&] {
             run_communicators(
-                kRanks,
+                kStandInRanks,
                 [](Communicator& comm) {
                     // On a rank where NCCL was done before the other failed.
                     comm.barrier();
@@ -98,7 +91,7 @@ TEST_CASE("a call that waits inside NCCL for ever becomes an error at its deadli
 
 TEST_CASE("an abort that never returns ends the communicator all the same, and says so") {
     const StandIn standin("async_error:2@0,abort_hangs@1");
-    run_communicators(kRanks, [](Communicator& comm) {
+    run_communicators(kStandInRanks, [](Communicator& comm) {
         const CollectiveError error = reduce_until_error(comm);
         expect(error.code() == CollectiveErrorCode::system && error.culprits() == std::vector<int>{0},
                error.what());
@@ -113,8 +106,8 @@ TEST_CASE("an abort that never returns ends the communicator all the same, and s
 
 TEST_CASE("abort ends operations in progress on all ranks") {
     const StandIn standin("hang:2");
-    std::latch in_second(kRanks);
-    run_communicators(kRanks, [&](Communicator& comm) {
+    std::latch in_second(kStandInRanks);
+    run_communicators(kStandInRanks, [&](Communicator& comm) {
         DeviceVector<float> data({1, 2, 3});
         comm.all_reduce(data.span(), ReduceOp::sum);
         const Work work = comm.async().all_reduce(data.span(), ReduceOp::sum);
@@ -141,7 +134,7 @@ TEST_CASE("abort of a rank alone ends its operations") {
 
 TEST_CASE("a rank that makes another call is found without waiting for the deadline") {
     const StandIn standin;
-    run_communicators(kRanks, [](Communicator& comm) {
+    run_communicators(kStandInRanks, [](Communicator& comm) {
         DeviceVector<float> data(std::vector<float>(8, 1));
         const auto part = data.span().first(comm.rank() == 2 ? 8 : 7);
         const auto error = expect_error([&] { comm.all_reduce(part, ReduceOp::sum); });
@@ -155,9 +148,9 @@ TEST_CASE("a rank that does not come is named at the deadline") {
     const StandIn standin;
     CommunicatorOptions options;
     options.operation_timeout = std::chrono::milliseconds(500);
-    std::latch over(kRanks);
+    std::latch over(kStandInRanks);
     run_communicators(
-        kRanks,
+        kStandInRanks,
         [&](Communicator& comm) {
             if (comm.rank() != 1) {
                 DeviceVector<float> data({1, 2, 3});
@@ -176,7 +169,7 @@ TEST_CASE("of the peers of a group that does not end, those that exchange nothin
     options.operation_timeout = std::chrono::milliseconds(500);
     std::latch over(2);
     run_communicators(
-        kRanks,
+        kStandInRanks,
         [&](Communicator& comm) {
             DeviceVector<float> a({1, 2, 3});
             DeviceVector<float> b({1, 2, 3});
@@ -199,7 +192,7 @@ TEST_CASE("of the peers of a group that does not end, those that exchange nothin
 
 TEST_CASE("the peers of a group that have all left are named") {
     const StandIn standin;
-    run_communicators(kRanks, [](Communicator& comm) {
+    run_communicators(kStandInRanks, [](Communicator& comm) {
         if (comm.rank() != 0) return;
         DeviceVector<float> a({1, 2, 3});
         DeviceVector<float> b({1, 2, 3});
@@ -234,8 +227,8 @@ TEST_CASE("a rank that leaves instead of sending is named") {
 
 TEST_CASE("operations in progress are waited for by the destructor") {
     const StandIn standin("connects");
-    std::vector<Work> works(kRanks);
-    run_communicators(kRanks, [&](Communicator& comm) {
+    std::vector<Work> works(kStandInRanks);
+    run_communicators(kStandInRanks, [&](Communicator& comm) {
         DeviceVector<float> data(std::vector<float>(100'000, 1));
         Communicator own = std::move(comm);
         const auto rank = static_cast<std::size_t>(own.rank());

@@ -12,8 +12,16 @@
 #include "collectives/communicator.hpp"
 #include "collectives/cuda_memory.hpp"
 #include "tests/helpers/standin_control.hpp"
+#include "tests/support/thread_ranks.hpp"
 
 namespace ddprun {
+
+inline constexpr int kStandInRanks = 3;
+
+inline void expect_text(const CollectiveError& error, const std::string& part) {
+    expect(std::string(error.what()).find(part) != std::string::npos,
+           "expected '" + part + "' in: " + error.what());
+}
 
 // The driver is always that of the same library as NCCL.
 //

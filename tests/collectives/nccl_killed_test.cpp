@@ -6,13 +6,12 @@
 
 #include "tests/collectives/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr std::chrono::seconds kGuard{60};
 
 bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
@@ -22,7 +21,7 @@ void expect_named(int ranks, int victim, int seed, const std::string& faults) {
     const StandIn standin(faults);
     RankProcesses job(ranks, {DDPRUN_GPU_CHECK_PROGRAM, "die", std::to_string(victim), std::to_string(seed)});
     for (int rank = 0; rank < ranks; ++rank) {
-        const auto result = job.finish(rank, kGuard);
+        const auto result = job.finish(rank, kHangGuard);
         INFO("rank " << rank << " of " << ranks << ", victim " << victim << ": " << result.output);
         if (rank == victim) {
             CHECK((WIFSIGNALED(result.wait_status) && WTERMSIG(result.wait_status) == SIGKILL));
@@ -46,7 +45,7 @@ TEST_CASE("a rank that aborts ends the others") {
     const StandIn standin;
     RankProcesses job(3, {DDPRUN_GPU_CHECK_PROGRAM, "abort", "1"});
     for (int rank = 0; rank < 3; ++rank) {
-        const auto result = job.finish(rank, kGuard);
+        const auto result = job.finish(rank, kHangGuard);
         INFO(result.output);
         CHECK(WEXITSTATUS(result.wait_status) == 3);
         CHECK(contains(result.output, "error aborted 1: "));
@@ -61,7 +60,7 @@ TEST_CASE("survivors of a death inside NCCL name it: in the making, and while th
             const StandIn standin(faults + std::to_string(victim));
             RankProcesses job(3, {DDPRUN_GPU_CHECK_PROGRAM, "abort", "-1"});
             for (int rank = 0; rank < 3; ++rank) {
-                const auto result = job.finish(rank, kGuard);
+                const auto result = job.finish(rank, kHangGuard);
                 INFO(faults << ", rank " << rank << ": " << result.output);
                 if (rank == victim) {
                     CHECK((WIFSIGNALED(result.wait_status) && WTERMSIG(result.wait_status) == SIGKILL));
@@ -81,7 +80,7 @@ TEST_CASE("survivors get their error even if NCCL hangs in abort") {
     bool says_so = false;
     for (int seed = 3; seed < 13 && !says_so; ++seed) {
         RankProcesses job(2, {DDPRUN_GPU_CHECK_PROGRAM, "die", "1", std::to_string(seed)});
-        const auto survivor = job.finish(0, kGuard);
+        const auto survivor = job.finish(0, kHangGuard);
         INFO(survivor.output);
         CHECK(contains(survivor.output, "error peer_died 1: "));
         says_so = contains(survivor.output, "left to the launcher to kill");

@@ -4,6 +4,7 @@
 
 #include "tests/collectives/nccl_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -13,8 +14,6 @@ namespace {
 using Code = CollectiveErrorCode;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGuard{60'000};
-
 }  // namespace
 
 TEST_CASE("finalize waits for what is in the stream, then leaves NCCL in order") {
@@ -23,10 +22,10 @@ TEST_CASE("finalize waits for what is in the stream, then leaves NCCL in order")
         run_communicators(n, [&](Communicator& comm) {
             DeviceVector<int> data(std::vector<int>(1000, 1));
             const Work work = comm.async().all_reduce(data.span(), ReduceOp::sum);
-            comm.finalize(kGuard);
+            comm.finalize(kHangGuard);
             expect(work.test() && data.host().front() == n, "it has ended");
             expect_error(Code::invalid_argument, {}, [&] { comm.barrier(); });
-            expect_error(Code::invalid_argument, {}, [&] { comm.finalize(kGuard); });
+            expect_error(Code::invalid_argument, {}, [&] { comm.finalize(kHangGuard); });
         });
     }
 }
@@ -61,6 +60,6 @@ TEST_CASE("survivors of an ended communicator go on with an NCCL communicator of
         expect(comm.backend() == BackendChoice::nccl, "the same backend");
         comm.all_reduce(data.span(), ReduceOp::sum);
         expect(data.host().back() == 2, "of two ranks");
-        comm.finalize(kGuard);
+        comm.finalize(kHangGuard);
     });
 }

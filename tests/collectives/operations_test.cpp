@@ -27,7 +27,7 @@ bool worth_a_large_one(int world_size, ReduceOp op) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("reductions agree with the reference for every type", "[operations]", float, double,
+TEMPLATE_TEST_CASE("reductions agree with the reference for every type", "[operations][types]", float, double,
                    Float16, BFloat16, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
                    std::uint64_t) {
     const unsigned seed = std::random_device{}();
@@ -47,8 +47,8 @@ TEMPLATE_TEST_CASE("reductions agree with the reference for every type", "[opera
     }
 }
 
-TEMPLATE_TEST_CASE("parts arrive where they belong, for every type", "[operations]", float, double, Float16,
-                   BFloat16, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
+TEMPLATE_TEST_CASE("parts arrive where they belong, for every type", "[operations][types]", float, double,
+                   Float16, BFloat16, std::int8_t, std::uint8_t, std::int32_t, std::uint32_t, std::int64_t,
                    std::uint64_t) {
     const unsigned seed = std::random_device{}();
     INFO("seed " << seed);
@@ -71,7 +71,7 @@ TEST_CASE("swaps and gathers larger than all the sockets' buffers never stand st
     });
 }
 
-TEMPLATE_TEST_CASE("16-bit sums are rounded once, large ones too", "[operations]", Float16, BFloat16) {
+TEMPLATE_TEST_CASE("16-bit sums are rounded once, large ones too", "[operations][types]", Float16, BFloat16) {
     // 1 + 4 * a quarter of the last bit: rounding at each step would stay at 1.
     const TestType one(1.0F);
     const float last_bit = static_cast<float>(TestType::from_bits(one.bits + 1)) - 1.0F;

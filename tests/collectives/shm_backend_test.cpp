@@ -143,7 +143,7 @@ std::unique_ptr<Communicator::Session> join(const std::shared_ptr<MemoryStoreDat
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("shared memory gives a fold's bits at every threshold", "[shm]", float, double,
+TEMPLATE_TEST_CASE("shared memory gives a fold's bits at every threshold", "[shm][types]", float, double,
                    std::int32_t, std::int64_t) {
     for (const int n : {2, 3, 4, 7, 8}) {
         run_communicators(n, [&](Communicator& comm) {

@@ -5,27 +5,17 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr std::chrono::seconds kGuard{60};
-constexpr char kMapping[] = "memfd:ddprun-collectives";
-
-bool shares_memory(const RankProcesses& ranks, int rank) {
-    std::ifstream file("/proc/" + std::to_string(ranks.process_id(rank)) + "/maps");
-    const std::string maps{std::istreambuf_iterator<char>(file), {}};
-    return maps.find(kMapping) != std::string::npos;
-}
 
 int ddprun_files_in(const char* folder) {
     int count = 0;
@@ -44,12 +34,6 @@ struct Variable {
     ~Variable() { ::unsetenv("DDPRUN_TRANSPORT"); }
 };
 
-// A moment of its own for each round; what it is for is that it is arbitrary.
-void let_time_pass(std::mt19937& random) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 20'000);
-    while (std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-}
-
 }  // namespace
 
 TEST_CASE("a rank killed in the middle of large all_reduces is named by every survivor", "[shm]") {
@@ -63,12 +47,12 @@ TEST_CASE("a rank killed in the middle of large all_reduces is named by every su
             INFO("victim " << victim << " of " << world_size << ", round " << round);
             const char* mode = round % 2 == 0 ? "reduce-for-ever" : "reduce-shared-for-ever";
             RankProcesses ranks(world_size, {DDPRUN_COLLECTIVE_PROGRAM, mode});
-            for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kGuard);
+            for (int rank = 0; rank < world_size; ++rank) ranks.wait_for(rank, "ready", kHangGuard);
             REQUIRE(shares_memory(ranks, victim));
             let_time_pass(random);
             ranks.kill(victim, SIGKILL);
             for (int rank = 0; rank < world_size; ++rank) {
-                const RankProcesses::Result result = ranks.finish(rank, kGuard);
+                const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
                 INFO("rank " << rank << " printed: " << result.output);
                 if (rank == victim) {
                     REQUIRE(WIFSIGNALED(result.wait_status));
@@ -87,9 +71,9 @@ TEST_CASE("a rank killed in the middle of large all_reduces is named by every su
 TEST_CASE("all ranks killed at once leave no file behind", "[shm]") {
     const Variable automatic("auto");
     RankProcesses ranks(3, {DDPRUN_COLLECTIVE_PROGRAM, "reduce-for-ever"});
-    for (int rank = 0; rank < 3; ++rank) ranks.wait_for(rank, "ready", kGuard);
+    for (int rank = 0; rank < 3; ++rank) ranks.wait_for(rank, "ready", kHangGuard);
     for (int rank = 0; rank < 3; ++rank) ranks.kill(rank, SIGKILL);
-    for (int rank = 0; rank < 3; ++rank) ranks.finish(rank, kGuard);
+    for (int rank = 0; rank < 3; ++rank) ranks.finish(rank, kHangGuard);
     REQUIRE(ddprun_files_in("/dev/shm") == 0);
     REQUIRE(ddprun_files_in("/tmp") == 0);
 }
@@ -97,17 +81,17 @@ TEST_CASE("all ranks killed at once leave no file behind", "[shm]") {
 TEST_CASE("DDPRUN_TRANSPORT=tcp keeps processes off shared memory", "[shm]") {
     const Variable tcp("tcp");
     RankProcesses ranks(2, {DDPRUN_COLLECTIVE_PROGRAM, "reduce-for-ever"});
-    for (int rank = 0; rank < 2; ++rank) ranks.wait_for(rank, "ready", kGuard);
+    for (int rank = 0; rank < 2; ++rank) ranks.wait_for(rank, "ready", kHangGuard);
     for (int rank = 0; rank < 2; ++rank) REQUIRE_FALSE(shares_memory(ranks, rank));
     ranks.kill(0, SIGKILL);
-    REQUIRE(ranks.finish(1, kGuard).output.find("error peer_died 0:") != std::string::npos);
+    REQUIRE(ranks.finish(1, kHangGuard).output.find("error peer_died 0:") != std::string::npos);
 }
 
 TEST_CASE("an unknown DDPRUN_TRANSPORT is refused by name", "[shm]") {
     const Variable wrong("carrier-pigeon");
     RankProcesses ranks(2, {DDPRUN_COLLECTIVE_PROGRAM, "check-all"});
     for (int rank = 0; rank < 2; ++rank) {
-        const RankProcesses::Result result = ranks.finish(rank, kGuard);
+        const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
         INFO(result.output);
         REQUIRE(result.output.find("error invalid_argument: ") != std::string::npos);
         REQUIRE(result.output.find("DDPRUN_TRANSPORT='carrier-pigeon'") != std::string::npos);

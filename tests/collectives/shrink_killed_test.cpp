@@ -4,13 +4,12 @@
 #include <csignal>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"
 
 using namespace ddprun;
 
 namespace {
-
-constexpr std::chrono::seconds kGuard{60};
 
 // The victims, each as its rank in the communicator of its time; and all ranks that are left, by their first
 // ranks.
@@ -23,7 +22,7 @@ void check(const std::string& transport, const std::vector<std::string>& victims
                         [&](int, Environment& environment) { environment["DDPRUN_TRANSPORT"] = transport; });
     int place = 0;
     for (const int rank : left) {
-        const RankProcesses::Result result = ranks.finish(rank, kGuard);
+        const RankProcesses::Result result = ranks.finish(rank, kHangGuard);
         INFO("rank " << rank << " printed: " << result.output);
         const std::string expected =
             std::to_string(left.size()) + " ranks left, rank " + std::to_string(place++) + ": ok";

@@ -14,6 +14,7 @@
 #include "rendezvous/endpoint.hpp"
 #include "rendezvous/store_host.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"
 
@@ -25,8 +26,6 @@ using Code = CollectiveErrorCode;
 using std::chrono::milliseconds;
 
 // Long enough for busy cores, and for nobody to wait for without need.
-constexpr milliseconds kGuard{60'000};
-
 CommunicatorOptions short_joins(milliseconds limit) {
     CommunicatorOptions options;
     options.join_timeout = limit;
@@ -63,7 +62,7 @@ TEST_CASE("a healthy communicator is shrunk, and stays usable", "[shrink]") {
             expect(old_ranks(part, rank) == std::vector{0, 2, 3}, "the others, in the old order");
             expect(part.local_world_size() == 3 && part.local_rank() == part.rank(), "of one host");
             expect(part.options().join_timeout == comm.options().join_timeout, "the options are taken over");
-            part.finalize(kGuard);
+            part.finalize(kHangGuard);
         }
         comm.barrier();
     });
@@ -110,7 +109,7 @@ TEST_CASE("nobody need be excluded, and part of a communicator can be shrunk", "
             });
         }
         expect(again.shrink({}).world_size() == 4, "the whole lives");
-        again.finalize(kGuard);
+        again.finalize(kHangGuard);
     });
 }
 
@@ -124,7 +123,7 @@ TEST_CASE("who excludes itself or no rank is refused", "[shrink]") {
         Communicator moved = comm.shrink({});
         const Communicator elsewhere = std::move(moved);
         expect_refused("moved from", [&] { moved.shrink({}); });
-        comm.finalize(kGuard);
+        comm.finalize(kHangGuard);
         expect_refused("has been finalized", [&] { comm.shrink({}); });
     });
 }
@@ -148,7 +147,7 @@ TEST_CASE("ranks that exclude different ranks are told, not left waiting", "[shr
                 expect(text.find("excludes 3") != std::string::npos, text);
             }
         },
-        short_joins(kGuard));
+        short_joins(kHangGuard));
 }
 
 TEST_CASE("two ranks that exclude each other do not both go on", "[shrink]") {
@@ -229,7 +228,7 @@ TEST_CASE("rank 0's store lives as long as a communicator that comes from it", "
         comm.barrier();
         Communicator again = comm.shrink({});
         comm = std::move(again);
-        comm.finalize(kGuard);
+        comm.finalize(kHangGuard);
     });
 }
 
@@ -241,8 +240,8 @@ TEST_CASE("where the store is gone, shrink says so", "[shrink]") {
     }
     std::latch gone(1);
     run_ranks(3, [&](int rank) {
-        auto comm = std::make_optional(
-            Communicator::connect("tcp://127.0.0.1:" + std::to_string(port), rank, 3, short_joins(kGuard)));
+        auto comm = std::make_optional(Communicator::connect("tcp://127.0.0.1:" + std::to_string(port), rank,
+                                                             3, short_joins(kHangGuard)));
         if (rank == 0) {
             comm->barrier();
             const CountDown down{gone};
@@ -309,7 +308,7 @@ TEST_CASE("who dies while the table is due does not keep the others from it", "[
                 expect(made.world_size() == 2, "at the deadline it looks again");
             } else {
                 MemoryStore other(data);
-                other.wait({prefix + "member/0"}, kGuard);
+                other.wait({prefix + "member/0"}, kHangGuard);
                 other.set(prefix + "member/1", to_string(member));
             }
         });

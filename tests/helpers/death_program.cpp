@@ -5,9 +5,9 @@
 // CALL is one of the operations below, `child` (all_reduce on a communicator split off), `join` (no call: the
 // end comes while the ranks join) or `thread` (all_reduce on a communicator made by a thread that has ended).
 // When the victim's standard input ends, it does END: exit, _exit, exec, or nothing for `killed`, where
-// somebody else sees to it, and for `forked`, where besides a child process lives until
-// the input ends. The victim has MIB of memory of its own. Prints "ready" before the first call, and in the
-// end
+// somebody else sees to it, and for `forked` and `cloned`, where besides a child process lives until the
+// input ends; that of `cloned` was made without fork's handlers, so that it holds the victim's connections.
+// The victim has MIB of memory of its own. Prints "ready" before the first call, and in the end
 //   error CODE CULPRIT...: TEXT
 //   at NANOSECONDS          (of the monotonic clock, when the call had failed)
 #include <sys/mman.h>
@@ -103,8 +103,9 @@ void occupy(std::size_t bytes) {
 
 void come_to(const std::string& end) {
     if (end == "killed") return;
-    if (end == "forked") {
-        if (::fork() != 0) return;
+    if (end == "forked" || end == "cloned") {
+        const pid_t child = end == "forked" ? ::fork() : ::_Fork();
+        if (child != 0) return;
         await_end_of_input();
         ::_exit(0);
     }

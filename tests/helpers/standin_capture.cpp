@@ -6,10 +6,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/helpers/standin_cuda.hpp"
+
 namespace ddprun::standin {
 namespace {
 
-constexpr auto kInvalidValue = static_cast<CudaResult>(1);
 constexpr auto kWrongThread = static_cast<CudaResult>(908);
 
 struct Capture {

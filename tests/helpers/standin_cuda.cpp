@@ -14,7 +14,6 @@
 namespace ddprun::standin {
 namespace {
 
-constexpr auto kInvalidValue = static_cast<CudaResult>(1);
 constexpr auto kInvalidContext = static_cast<CudaResult>(201);
 constexpr auto kIllegalAddress = static_cast<CudaResult>(700);
 

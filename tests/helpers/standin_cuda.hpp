@@ -13,6 +13,8 @@
 
 namespace ddprun::standin {
 
+inline constexpr auto kInvalidValue = static_cast<CudaResult>(1);
+
 // Does what is put into it, in order, on a thread of its own.
 class Stream {
   public:

@@ -14,6 +14,7 @@
 #include "launcher/sweeper.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 namespace {

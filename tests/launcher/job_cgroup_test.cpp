@@ -20,7 +20,7 @@ std::string content(const fs::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::size_t entries(const fs::path& folder) {
+std::size_t subfolders(const fs::path& folder) {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("no cgroup is made in a folder that is none, or may not be written to"
     TemporaryFolder folder;
     CHECK_FALSE(JobCgroup::make(folder.path()).has_value());
     CHECK_FALSE(JobCgroup::make(folder.path() / "missing").has_value());
-    CHECK(entries(folder.path()) == 0);
+    CHECK(subfolders(folder.path()) == 0);
 }
 
 TEST_CASE("a job's folders in a folder like the cgroup file system's") {
@@ -70,12 +70,12 @@ TEST_CASE("a job's folders in a folder like the cgroup file system's") {
     REQUIRE(job.has_value());
     CHECK(job->path().parent_path() == parent.path());
     CHECK(job->path().filename().string().rfind("ddprun-" + std::to_string(::getpid()) + "-", 0) == 0);
-    CHECK(entries(parent.path()) == 2);
+    CHECK(subfolders(parent.path()) == 2);
     // Two jobs of one launcher are two.
     const auto other = JobCgroup::make(parent.path());
     REQUIRE(other.has_value());
     other->remove();
-    CHECK(entries(parent.path()) == 2);
+    CHECK(subfolders(parent.path()) == 2);
 
     for (int round = 0; round < 2; ++round) {
         const int fd = job->open_worker(11);
@@ -87,7 +87,7 @@ TEST_CASE("a job's folders in a folder like the cgroup file system's") {
     CHECK(fs::is_directory(job->worker_path(11)));
 
     job->kill();  // an old kernel has no such file, and none is made
-    CHECK(entries(job->path()) == 1);
+    CHECK(subfolders(job->path()) == 1);
     std::ofstream(job->path() / "cgroup.kill") << "";
     job->kill();
     CHECK(content(job->path() / "cgroup.kill") == "1");

@@ -17,13 +17,12 @@
 #include "rendezvous/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr uid_t kNobody = 65534;
 
 // A launcher's control socket in a folder of its own, served by a thread.
 class ControlFixture {

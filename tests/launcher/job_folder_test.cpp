@@ -14,14 +14,13 @@
 #include "rendezvous/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::hours;
-
-constexpr uid_t kNobody = 65534;
 
 JobRecord record_of(pid_t pid, std::int64_t start_unix_ms) {
     JobRecord record{.id = "id", .job_id = "id", .entry_name = "train.py", .directory = "/"};

@@ -13,6 +13,7 @@
 #include "launcher/worker_channel.hpp"
 #include "tests/launcher/pump_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 namespace {

@@ -1,4 +1,5 @@
 #include "tests/launcher/pump_fixture.hpp"
+#include "tests/support/hang_guard.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,14 +10,6 @@
 #include <stdexcept>
 
 namespace ddprun {
-namespace {
-
-void require(bool condition, const char* what) {
-    if (!condition) throw std::runtime_error(what);
-}
-
-}  // namespace
-
 ConsoleEnds pipe_console() {
     int fds[2];
     require(::pipe2(fds, O_CLOEXEC) == 0, "pipe");

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 std::string content(const fs::path& path) { return read_small_file(path, 1 << 20).value(); }
 
-std::size_t entries(const fs::path& folder) {
+std::size_t entries_in(const fs::path& folder) {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("a file is replaced as a whole, by the user's umask") {
     CHECK(::read(old, bytes, sizeof bytes) == 5);  // who has it open keeps what was there
     ::close(old);
     CHECK(content(path) == "second, longer");
-    CHECK(entries(folder.path()) == 1);
+    CHECK(entries_in(folder.path()) == 1);
 }
 
 TEST_CASE("a link is followed, and what is no file is written to as it is") {
@@ -142,7 +142,7 @@ TEST_CASE("what would fail is known before, and trying leaves nothing and distur
     const fs::path fifo = folder.path() / "fifo";
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
     CHECK_FALSE(try_replace(fifo));  // its reader may come yet, and must not see an end
-    CHECK(entries(folder.path()) == 2);
+    CHECK(entries_in(folder.path()) == 2);
 }
 
 TEST_CASE("permissions decide, the folder's for new files and the file's for those that are there") {
@@ -168,7 +168,7 @@ TEST_CASE("permissions decide, the folder's for new files and the file's for tho
     CHECK(status == 0);
     CHECK(content(open) == "new");
     CHECK(content(closed) == "old");
-    CHECK(entries(folder.path()) == 2);
+    CHECK(entries_in(folder.path()) == 2);
 }
 
 TEST_CASE("what cannot be written is reported and leaves nothing behind") {
@@ -178,7 +178,7 @@ TEST_CASE("what cannot be written is reported and leaves nothing behind") {
     const fs::path busy = folder.path() / "busy";
     fs::create_directory(busy);
     CHECK(replace_file(busy, "x").value() == EISDIR);
-    CHECK(entries(folder.path()) == 1);
+    CHECK(entries_in(folder.path()) == 1);
 }
 
 }  // namespace ddprun

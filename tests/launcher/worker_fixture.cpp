@@ -1,4 +1,5 @@
 #include "tests/launcher/worker_fixture.hpp"
+#include "tests/support/hang_guard.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,13 +13,9 @@
 #include <stdexcept>
 
 namespace ddprun {
-namespace {
-
 void require(bool condition, const char* what) {
     if (!condition) throw std::runtime_error(what);
 }
-
-}  // namespace
 
 std::optional<std::string> LineReader::line() {
     const auto deadline = std::chrono::steady_clock::now() + kHangGuard;

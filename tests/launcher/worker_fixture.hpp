@@ -13,12 +13,16 @@
 
 #include "launcher/local_runner.hpp"
 #include "launcher/worker_spec.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 
-// A hang guard only: no test passes or fails by how long something takes.
-inline constexpr std::chrono::seconds kHangGuard{60};
+inline constexpr uid_t kNobody = 65534;  // another user
 
+// A fixture's own work: throws `what` where Catch2's assertions have no place.
+void require(bool condition, const char* what);
+
+// A hang guard only: no test passes or fails by how long something takes.
 // The reading end of a pipe, read line by line. What a process still holds open has no end.
 class LineReader {
   public:

@@ -103,6 +103,28 @@ TEST_CASE("agents with different commands do not join one job, those of differen
     CHECK(of_type<RoundReady>(coordinator.receive(5, runs(2, "trainer", "train"), kStart)).size() == 3);
 }
 
+TEST_CASE("who comes before node 0's own agent neither takes its place nor decides what the job runs") {
+    const auto runs = [](Hello agent, const std::string& program) {
+        agent.command = describe_command({program});
+        return agent;
+    };
+    const Hello own = runs(hello(0, 2), "train");
+    Coordinator coordinator({.version = "1", .job_id = "job", .nnodes = 2, .own_agent = own}, kStart);
+    Hello impostor = own;
+    impostor.host = "gpu7";
+    auto refused = of_type<Refused>(coordinator.receive(1, impostor, kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason,
+               Catch::Contains("--node-rank 0 has already joined from gpu0 (agent pid 100)"));
+    refused = of_type<Refused>(coordinator.receive(2, runs(hello(1, 2), "evaluate"), kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason, Catch::Contains("node 0 (gpu0) runs \"train\""));
+    CHECK(of_type<Refused>(coordinator.receive(3, runs(hello(1, 2), "train"), kStart)).empty());
+    const auto out = coordinator.receive(4, own, kStart);
+    CHECK(of_type<RoundReady>(out).size() == 2);
+    CHECK(of_type<Refused>(out).empty());
+}
+
 TEST_CASE("node 0 is told by which of its addresses it was reached") {
     Coordinator coordinator = make(2);
     Hello other = hello(1, 2);

@@ -9,12 +9,12 @@
 namespace ddprun {
 namespace {
 
-const std::string kCall = "all_reduce(sum, 16 f32) as call 7: ";
+const std::string kCallText = "all_reduce(sum, 16 f32) as call 7: ";
 
 std::string late(int rank) {
-    return kCall + "after 5 s (operation_timeout) " + accuse(rank, Charge::does_not_answer);
+    return kCallText + "after 5 s (operation_timeout) " + accuse(rank, Charge::does_not_answer);
 }
-std::string died(int rank) { return kCall + accuse(rank, Charge::died) + ": its process ended"; }
+std::string died(int rank) { return kCallText + accuse(rank, Charge::died) + ": its process ended"; }
 
 Failure failed(int rank, std::vector<std::string> words, int signal = 0) {
     Failure failure{.kind = Failure::Kind::worker_failed};
@@ -60,7 +60,7 @@ TEST_CASE("the words of a failed worker name the culprit, and its exit code stay
     CHECK(culprit.last_lines == std::vector<std::string>{"start", late(2)});
     CHECK(to_text(culprit) == "rank 2 on node 1 (gpu): does not answer, says rank 0 (exit code 1)");
     CHECK(witness_of(culprit) == 0);
-    CHECK(judge({failed(0, {kCall + "rank 1 is at barrier() as call 6"})}).accusation == "has not come");
+    CHECK(judge({failed(0, {kCallText + "rank 1 is at barrier() as call 6"})}).accusation == "has not come");
 }
 
 TEST_CASE("whose words count as an accusation") {

@@ -17,13 +17,12 @@
 #include "rendezvous/error.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr milliseconds kLong{30'000};
 
 // A path in a directory of its own, both removed at the end.
 class TemporaryFile {
@@ -114,7 +113,7 @@ TEST_CASE("file store: waiting ends with the key, or with the time") {
         setter.set("a", "1");
         setter.set("b", "2");
     });
-    store.wait({"a", "b"}, kLong);
+    store.wait({"a", "b"}, kHangGuard);
     other.join();
     CHECK(store.get("b", milliseconds(0)) == "2");
 }
@@ -127,13 +126,13 @@ TEST_CASE("file store: a writer's change wakes a waiter through the kernel, long
     const auto begin = std::chrono::steady_clock::now();
     std::thread other([&] {
         for (int i = 0; i < kTurns; ++i) {
-            two.get("ping" + std::to_string(i), kLong);
+            two.get("ping" + std::to_string(i), kHangGuard);
             two.set("pong" + std::to_string(i), "v");
         }
     });
     for (int i = 0; i < kTurns; ++i) {
         one.set("ping" + std::to_string(i), "v");
-        one.get("pong" + std::to_string(i), kLong);
+        one.get("pong" + std::to_string(i), kHangGuard);
     }
     other.join();
     // By looking every period alone, each turn would take two of them.

@@ -12,13 +12,12 @@
 #include "rendezvous/coordinator_client.hpp"
 #include "rendezvous/tcp_store.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kHangGuard = 60s;
-
 RendezvousServerOptions options(int nnodes) {
     return {.coordinator = {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes}};
 }

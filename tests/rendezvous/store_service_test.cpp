@@ -10,12 +10,10 @@
 #include "rendezvous/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/raw_client.hpp"
+#include "tests/support/store_bytes.hpp"
 
 namespace ddprun {
 namespace {
-
-const std::string kZero(1, '\0');
-const std::string kOne(1, '\1');
 
 std::string bytes_of(Dialect dialect, const Request& request) {
     std::string bytes;

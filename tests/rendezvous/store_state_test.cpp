@@ -6,6 +6,7 @@
 #include "rendezvous/number_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/raw_client.hpp"
+#include "tests/support/store_bytes.hpp"
 
 namespace ddprun {
 namespace {
@@ -45,9 +46,6 @@ class Bench final : public Outboxes {
     std::map<ConnectionId, std::string> boxes;
     std::string refusal;
 };
-
-const std::string kZero(1, '\0');
-const std::string kOne(1, '\1');
 
 }  // namespace
 

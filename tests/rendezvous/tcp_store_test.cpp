@@ -13,16 +13,14 @@
 #include "rendezvous/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/raw_client.hpp"
+#include "tests/support/store_bytes.hpp"
 
 namespace ddprun {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr milliseconds kLong{30'000};
-const std::string kZero(1, '\0');
-const std::string kOne(1, '\1');
 
 Endpoint local(std::uint16_t port) { return {"127.0.0.1", port}; }
 
@@ -106,49 +104,49 @@ ScriptedServer::Script legacy_server(std::function<void(ScriptedServer& server, 
 
 TEST_CASE("tcp store: every verb against our own server") {
     StoreHost host(ListenScope::loopback, 0);
-    TcpStore store(local(host.port()), kLong);
+    TcpStore store(local(host.port()), kHangGuard);
     CHECK(store.dialect() == Dialect::modern);
     CHECK(host.counters().keys == 0);
     store.set("k", "v");
-    CHECK(store.get("k", kLong) == "v");
+    CHECK(store.get("k", kHangGuard) == "v");
     store.set("empty", "");
-    CHECK(store.get("empty", kLong).empty());
+    CHECK(store.get("empty", kHangGuard).empty());
     const std::string binary("\0\xFF\n\0", 4);
     store.set("binary", binary);
-    CHECK(store.get("binary", kLong) == binary);
+    CHECK(store.get("binary", kHangGuard) == binary);
     CHECK(store.add("n", 5) == 5);
     CHECK(store.add("n", -7) == -2);
-    CHECK(store.get("n", kLong) == "-2");
+    CHECK(store.get("n", kHangGuard) == "-2");
     CHECK(store.compare_set("k", "x", "y") == "v");
     CHECK(store.compare_set("k", "v", "y") == "y");
     CHECK(store.compare_set("new", "x", "y") == "x");
     CHECK(store.check_keys({"k", "n"}));
     CHECK_FALSE(store.check_keys({"k", "new"}));
-    store.wait({"k", "n", "empty"}, kLong);
+    store.wait({"k", "n", "empty"}, kHangGuard);
     CHECK(store.erase("k"));
     CHECK_FALSE(store.erase("k"));
 }
 
 TEST_CASE("tcp store: values of all sizes come back whole") {
     StoreHost host(ListenScope::loopback, 0);
-    TcpStore store(local(host.port()), kLong);
+    TcpStore store(local(host.port()), kHangGuard);
     for (std::size_t size : {1439U, 1440U, 1441U, 4087U, 4096U, 5000U, 1U << 20, 8U << 20, 64U << 20}) {
         std::string value(size, 'v');
         value.front() = 'f';
         value.back() = 'b';
         store.set("k", value);
-        CHECK(store.get("k", kLong) == value);
+        CHECK(store.get("k", kHangGuard) == value);
     }
     CHECK(error_of([&] { store.set("k", std::string(kMaxValueLength + 1, 'v')); }).code ==
           Errc::limit_exceeded);
     CHECK(error_of([&] { store.set(std::string(kMaxKeyLength, 'k'), "v"); }).code == Errc::limit_exceeded);
     store.set(std::string(kMaxKeyLength - 1, 'k'), "longest");
-    CHECK(store.get(std::string(kMaxKeyLength - 1, 'k'), kLong) == "longest");
+    CHECK(store.get(std::string(kMaxKeyLength - 1, 'k'), kHangGuard) == "longest");
 }
 
 TEST_CASE("tcp store: keys carry PyTorch's slash on the wire") {
     StoreHost host(ListenScope::loopback, 0);
-    TcpStore store(local(host.port()), kLong);
+    TcpStore store(local(host.port()), kHangGuard);
     store.set("k", "v");
     CHECK(store.check_keys({"k"}));
     RawClient raw(host.port());
@@ -158,7 +156,7 @@ TEST_CASE("tcp store: keys carry PyTorch's slash on the wire") {
 
 TEST_CASE("tcp store: a wait is ended by another client, or by its time, and the store stays usable") {
     StoreHost host(ListenScope::loopback, 0);
-    TcpStore store(local(host.port()), kLong);
+    TcpStore store(local(host.port()), kHangGuard);
     auto error = error_of([&] { store.wait({"a", "b"}, milliseconds(20)); });
     CHECK(error.code == Errc::timed_out);
     CHECK(error.mentions("\"a\", \"b\""));
@@ -168,19 +166,19 @@ TEST_CASE("tcp store: a wait is ended by another client, or by its time, and the
     CHECK(store.get("a", milliseconds(0)) == "1");
 
     std::thread other([&] {
-        TcpStore setter(local(host.port()), kLong);
+        TcpStore setter(local(host.port()), kHangGuard);
         setter.set("b", "2");
     });
-    store.wait({"a", "b"}, kLong);
-    CHECK(store.get("b", kLong) == "2");
+    store.wait({"a", "b"}, kHangGuard);
+    CHECK(store.get("b", kHangGuard) == "2");
     other.join();
     CHECK(host.counters().refused == 0);
 }
 
 TEST_CASE("tcp store: cancelled waits and sets that race leave the connection in order") {
     StoreHost host(ListenScope::loopback, 0);
-    TcpStore waiter(local(host.port()), kLong);
-    TcpStore setter(local(host.port()), kLong);
+    TcpStore waiter(local(host.port()), kHangGuard);
+    TcpStore setter(local(host.port()), kHangGuard);
     int in_time = 0;
     for (int i = 0; i < 100; ++i) {
         const std::string key = std::to_string(i);
@@ -191,7 +189,7 @@ TEST_CASE("tcp store: cancelled waits and sets that race leave the connection in
         } catch (const boost::system::system_error& error) {
             REQUIRE(error.code() == Errc::timed_out);
         }
-        REQUIRE(waiter.get(key, kLong) == "v" + key);
+        REQUIRE(waiter.get(key, kHangGuard) == "v" + key);
         other.join();
     }
     INFO(in_time << " waits of 100 ended in time");
@@ -201,13 +199,13 @@ TEST_CASE("tcp store: cancelled waits and sets that race leave the connection in
 TEST_CASE("tcp store: two clients' concurrent adds lose nothing") {
     StoreHost host(ListenScope::loopback, 0);
     auto add_thousand = [&] {
-        TcpStore store(local(host.port()), kLong);
+        TcpStore store(local(host.port()), kHangGuard);
         for (int i = 0; i < 1000; ++i) store.add("n", 1);
     };
     std::thread other(add_thousand);
     add_thousand();
     other.join();
-    CHECK(TcpStore(local(host.port()), kLong).add("n", 0) == 2000);
+    CHECK(TcpStore(local(host.port()), kHangGuard).add("n", 0) == 2000);
 }
 
 TEST_CASE("tcp store: a server that closes on the modern dialect is spoken to in the legacy one") {
@@ -218,7 +216,7 @@ TEST_CASE("tcp store: a server that closes on the modern dialect is spoken to in
         server.expect(fd, from_hex("04") + wire_i64(1) + wire_string("/k"));
         ScriptedServer::write(fd, kZero);
     }));
-    TcpStore store(local(scripted.port()), kLong);
+    TcpStore store(local(scripted.port()), kHangGuard);
     CHECK(store.dialect() == Dialect::legacy);
     store.set("k", "v");
     CHECK(store.add("n", 4) == 4);
@@ -239,7 +237,7 @@ TEST_CASE("tcp store: after a timed-out wait a legacy server gets a new connecti
             ScriptedServer::write(fd, wire_i64(1));
         }
     }));
-    TcpStore store(local(scripted.port()), kLong);
+    TcpStore store(local(scripted.port()), kHangGuard);
     CHECK(error_of([&] { store.wait({"k"}, milliseconds(20)); }).code == Errc::timed_out);
     CHECK(store.add("n", 1) == 1);
     CHECK(connections == 2);
@@ -253,7 +251,7 @@ TEST_CASE("tcp store: the probe can make no server allocate anything") {
         if (number > 0) return answer_probe(fd, kLegacyProbe);
         length = load_u64(ScriptedServer::read_exactly(fd, 9).data() + 1);
     });
-    TcpStore store(local(scripted.port()), kLong);
+    TcpStore store(local(scripted.port()), kHangGuard);
     CHECK(length >= std::uint64_t{1} << 48);
 }
 
@@ -265,7 +263,7 @@ TEST_CASE("tcp store: a server that comes late is found") {
         StoreHost host(ListenScope::loopback, port);
         while (!done) std::this_thread::yield();
     });
-    TcpStore store(local(port), kLong);
+    TcpStore store(local(port), kHangGuard);
     CHECK(store.add("n", 1) == 1);
     done = true;
     late.join();
@@ -294,17 +292,17 @@ TEST_CASE("tcp store: connecting ends with the cause") {
         ScriptedServer::read_exactly(fd, kModernProbe);
         ScriptedServer::write(fd, "HTTP/1.1 400 Bad Request\r\n\r\n");
     });
-    CHECK(error_of([&] { TcpStore(local(web.port()), kLong); }).code == Errc::protocol_violation);
+    CHECK(error_of([&] { TcpStore(local(web.port()), kHangGuard); }).code == Errc::protocol_violation);
 }
 
 TEST_CASE("tcp store: a lost connection is an error at once, and stays one") {
     auto host = std::make_unique<StoreHost>(ListenScope::loopback, 0);
-    TcpStore store(local(host->port()), kLong);
+    TcpStore store(local(host->port()), kHangGuard);
     store.set("k", "v");
     boost::system::error_code seen;
     std::thread waiter([&] {
         try {
-            store.wait({"never"}, kLong);
+            store.wait({"never"}, kHangGuard);
         } catch (const boost::system::system_error& error) {
             seen = error.code();
         }
@@ -320,7 +318,7 @@ TEST_CASE("tcp store: a lost connection is an error at once, and stays one") {
 
 TEST_CASE("tcp store: add on what is no number loses the connection and says why") {
     StoreHost host(ListenScope::loopback, 0);
-    TcpStore store(local(host.port()), kLong);
+    TcpStore store(local(host.port()), kHangGuard);
     store.set("k", "text");
     auto error = error_of([&] { store.add("k", 1); });
     CHECK(error.code == Errc::connection_lost);
@@ -335,11 +333,11 @@ TEST_CASE("tcp store: signals do not disturb a wait") {
     StoreHost host(ListenScope::loopback, 0);
     std::string got;
     std::thread waiter([&] {
-        TcpStore store(local(host.port()), kLong);
-        store.wait({"k"}, kLong);
-        got = store.get("k", kLong);
+        TcpStore store(local(host.port()), kHangGuard);
+        store.wait({"k"}, kHangGuard);
+        got = store.get("k", kHangGuard);
     });
-    TcpStore setter(local(host.port()), kLong);
+    TcpStore setter(local(host.port()), kHangGuard);
     for (int i = 0; i < 200; ++i) {
         pthread_kill(waiter.native_handle(), SIGUSR1);
         setter.add("n", 1);

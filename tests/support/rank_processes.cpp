@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
+#include <thread>
 
 namespace ddprun {
 namespace {
@@ -122,5 +125,16 @@ void RankProcesses::kill(int rank, int signal) {
 }
 
 void RankProcesses::close_input(int rank) { close_if_open(processes_[static_cast<std::size_t>(rank)].input); }
+
+bool shares_memory(const RankProcesses& ranks, int rank) {
+    std::ifstream file("/proc/" + std::to_string(ranks.process_id(rank)) + "/maps");
+    const std::string maps{std::istreambuf_iterator<char>(file), {}};
+    return maps.find("memfd:ddprun-collectives") != std::string::npos;
+}
+
+void let_time_pass(std::mt19937& random) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 20'000);
+    while (std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+}
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -56,5 +57,12 @@ class RankProcesses {
     StoreHost store_;
     std::vector<Process> processes_;
 };
+
+// Whether the rank has mapped a segment of its communicator's: ranks of one host have, of several hosts each
+// with those of its own.
+bool shares_memory(const RankProcesses& ranks, int rank);
+
+// A moment of its own for each round; what it is for is that it is arbitrary.
+void let_time_pass(std::mt19937& random);
 
 }  // namespace ddprun

@@ -10,14 +10,9 @@
 
 #include "rendezvous/socket.hpp"
 #include "rendezvous/wire.hpp"
+#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
-namespace {
-
-constexpr std::chrono::seconds kHangGuard{30};
-
-}  // namespace
-
 RawClient::RawClient(std::uint16_t port) : fd_(connect_tcp({"127.0.0.1", port}, kHangGuard)) {}
 RawClient::RawClient(RawClient&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 

@@ -76,7 +76,13 @@ CommunicatorOptions short_operations() {
     return options;
 }
 
-std::vector<std::string> host_names(int hosts, int ranks) {
+std::string text_of(const Hosts& hosts) {
+    std::string text;
+    for (const std::string& host : hosts) text += host;
+    return text;
+}
+
+Hosts host_names(int hosts, int ranks) {
     std::vector<std::string> names;
     for (int rank = 0; rank < hosts * ranks; ++rank)
         names.emplace_back(1, static_cast<char>('a' + rank / ranks));

@@ -31,7 +31,9 @@ void run_on_hosts(const std::vector<std::string>& hosts, const std::function<voi
 CommunicatorOptions short_operations();
 
 // Names for `hosts` hosts with `ranks` ranks on each: a a b b.
-std::vector<std::string> host_names(int hosts, int ranks);
+using Hosts = std::vector<std::string>;
+Hosts host_names(int hosts, int ranks);
+std::string text_of(const Hosts& hosts);
 
 // Counts down once, when told or at the end, so that nobody waits for ever if an expectation fails.
 class CountDown {
