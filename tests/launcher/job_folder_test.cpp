@@ -59,7 +59,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
     return names;
 }
 
-std::string refusal(const fs::path& folder) {
+std::string folder_refusal(const fs::path& folder) {
     try {
         make_private_folder(folder);
     } catch (const Error& error) {
@@ -94,21 +94,21 @@ TEST_CASE("the jobs folder is made for its owner alone, and another kind is refu
     ::umask(umask);
     CHECK(fs::status(jobs).permissions() == fs::perms::owner_all);
     CHECK(is_private_folder(jobs));
-    CHECK(refusal(jobs).empty());
+    CHECK(folder_refusal(jobs).empty());
 
     for (int mode : {0710, 0701, 0770, 0777, 0740}) {
         ::chmod(jobs.c_str(), static_cast<mode_t>(mode));
-        CHECK_THAT(refusal(jobs), Catch::Contains("permissions") && Catch::Contains(jobs.string()));
+        CHECK_THAT(folder_refusal(jobs), Catch::Contains("permissions") && Catch::Contains(jobs.string()));
         CHECK_THROWS_AS(is_private_folder(jobs), Error);
     }
     ::chmod(jobs.c_str(), 0700);
     fs::create_directory_symlink(jobs, folder.path() / "link");
-    CHECK_THAT(refusal(folder.path() / "link"), Catch::Contains("symbolic link"));
-    CHECK_THAT(refusal(folder.file("file", "", 0600)), Catch::Contains("no folder"));
-    CHECK_THAT(refusal(folder.path() / "no" / "parent"), Catch::Contains("cannot make"));
+    CHECK_THAT(folder_refusal(folder.path() / "link"), Catch::Contains("symbolic link"));
+    CHECK_THAT(folder_refusal(folder.file("file", "", 0600)), Catch::Contains("no folder"));
+    CHECK_THAT(folder_refusal(folder.path() / "no" / "parent"), Catch::Contains("cannot make"));
     if (::geteuid() == 0) {
         REQUIRE(::chown(jobs.c_str(), kNobody, kNobody) == 0);
-        CHECK_THAT(refusal(jobs), Catch::Contains("belongs to uid 65534"));
+        CHECK_THAT(folder_refusal(jobs), Catch::Contains("belongs to uid 65534"));
     } else {
         WARN("skipped: needs root, to give a folder to somebody else");
     }

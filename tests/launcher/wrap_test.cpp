@@ -15,7 +15,7 @@ Words wrapped(const Words& values, const WrapPlace& place) {
     return wrapped_argv(wraps, {"./a.out", "%r"}, place);
 }
 
-std::string refusal(const std::string& value) { return std::get<std::string>(parse_wrap(value)); }
+std::string wrap_refusal(const std::string& value) { return std::get<std::string>(parse_wrap(value)); }
 
 }  // namespace
 
@@ -48,14 +48,14 @@ TEST_CASE("wrap: a colon in the command is the command's") {
 }
 
 TEST_CASE("wrap: refusals name the flag and the value") {
-    CHECK(refusal("gdb") ==
+    CHECK(wrap_refusal("gdb") ==
           "--wrap 'gdb': RANKS:COMMAND is expected, for example '0:gdb --args' or '*:nsys profile "
           "-o r%r'");
-    CHECK(refusal("x:gdb") == "--wrap 'x:gdb': 'x' is no rank (0, 1, ...) and no range (8-15)");
-    CHECK(refusal("local=:gdb") == "--wrap 'local=:gdb': '' is no rank (0, 1, ...) and no range (8-15)");
-    CHECK(refusal("0:gdb 'x") == "--wrap '0:gdb 'x': the quote ' is not closed");
-    CHECK(refusal("0:") == "--wrap '0:': no command follows the ranks");
-    CHECK(refusal("0:'' x") == "--wrap '0:'' x': no command follows the ranks");
+    CHECK(wrap_refusal("x:gdb") == "--wrap 'x:gdb': 'x' is no rank (0, 1, ...) and no range (8-15)");
+    CHECK(wrap_refusal("local=:gdb") == "--wrap 'local=:gdb': '' is no rank (0, 1, ...) and no range (8-15)");
+    CHECK(wrap_refusal("0:gdb 'x") == "--wrap '0:gdb 'x': the quote ' is not closed");
+    CHECK(wrap_refusal("0:") == "--wrap '0:': no command follows the ranks");
+    CHECK(wrap_refusal("0:'' x") == "--wrap '0:'' x': no command follows the ranks");
 }
 
 }  // namespace ddprun
