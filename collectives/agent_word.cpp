@@ -7,8 +7,8 @@
 #include "collectives/join.hpp"
 #include "collectives/own_process.hpp"
 #include "collectives/quiet_thread.hpp"
-#include "rendezvous/robust_futex.hpp"
-#include "rendezvous/short_turns.hpp"
+#include "rendezvous/system/robust_futex.hpp"
+#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun {
 namespace {

@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/life_table.hpp"
+#include "rendezvous/worker/life_table.hpp"
 
 namespace ddprun {
 

@@ -16,10 +16,10 @@
 #include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
 #include "collectives/tcp_backend.hpp"
-#include "rendezvous/error.hpp"
-#include "rendezvous/file_store.hpp"
-#include "rendezvous/store_host.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/file_store.hpp"
+#include "rendezvous/store/store_host.hpp"
+#include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

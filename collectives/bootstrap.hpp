@@ -16,10 +16,10 @@
 #include "collectives/nccl_join.hpp"
 #include "collectives/peer_mesh.hpp"
 #include "collectives/session.hpp"
-#include "rendezvous/endpoint.hpp"
-#include "rendezvous/life_table.hpp"
-#include "rendezvous/store.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/worker/life_table.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

@@ -1,6 +1,6 @@
 #include "collectives/farewell.hpp"
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 
 namespace ddprun {
 

@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/local_addresses.hpp"
-#include "rendezvous/network.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/net/network.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

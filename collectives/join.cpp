@@ -7,7 +7,7 @@
 
 #include "collectives/error.hpp"
 #include "collectives/rank_list.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

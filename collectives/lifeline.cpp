@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "collectives/quiet_thread.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/error.hpp"
-#include "rendezvous/short_turns.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/frame.hpp"
-#include "rendezvous/endpoint.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
 

@@ -5,7 +5,7 @@
 #include "collectives/error.hpp"
 #include "collectives/join.hpp"
 #include "collectives/rank_list.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "collectives/farewell.hpp"
 #include "collectives/membership.hpp"
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 
 namespace ddprun {
 

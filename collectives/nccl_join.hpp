@@ -12,7 +12,7 @@
 #include "collectives/backend.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/nccl_peers.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 namespace {

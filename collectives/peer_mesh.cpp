@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "collectives/cpus.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "collectives/vector_level.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

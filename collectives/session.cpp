@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "collectives/rank_list.hpp"
-#include "rendezvous/error.hpp"
-#include "rendezvous/store_host.hpp"
+#include "rendezvous/store/store_host.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

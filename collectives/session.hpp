@@ -17,7 +17,7 @@
 #include "collectives/membership.hpp"
 #include "collectives/nccl_join.hpp"
 #include "collectives/own_process.hpp"
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 
 namespace ddprun {
 

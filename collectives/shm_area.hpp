@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "rendezvous/shm_mapping.hpp"
+#include "rendezvous/system/shm_mapping.hpp"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 #include "collectives/shm_direct.hpp"
 #include "collectives/shm_probe.hpp"
 #include "collectives/shm_reduce.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "collectives/quiet_thread.hpp"
-#include "rendezvous/futex.hpp"
-#include "rendezvous/robust_futex.hpp"
-#include "rendezvous/short_turns.hpp"
+#include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/robust_futex.hpp"
+#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun {
 namespace {

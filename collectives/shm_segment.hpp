@@ -6,7 +6,7 @@
 
 #include "collectives/membership.hpp"
 #include "collectives/shm_layout.hpp"
-#include "rendezvous/shm_mapping.hpp"
+#include "rendezvous/system/shm_mapping.hpp"
 
 namespace ddprun {
 

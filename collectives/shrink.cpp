@@ -8,7 +8,7 @@
 #include "collectives/checked_task.hpp"
 #include "collectives/lifeline.hpp"
 #include "collectives/muster.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

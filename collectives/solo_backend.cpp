@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 

@@ -8,7 +8,7 @@
 
 #include "collectives/bootstrap.hpp"
 #include "collectives/join.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 #include "collectives/reduce.hpp"
 #include "collectives/transfer.hpp"
 #include "collectives/tree_schedule.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,8 +12,8 @@
 #include <memory>
 #include <utility>
 
-#include "rendezvous/error.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "collectives/own_process.hpp"
-#include "rendezvous/endpoint.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
 

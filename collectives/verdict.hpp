@@ -8,7 +8,7 @@
 
 #include "collectives/call.hpp"
 #include "collectives/error.hpp"
-#include "rendezvous/accusation.hpp"
+#include "rendezvous/worker/accusation.hpp"
 
 namespace ddprun {
 

@@ -21,12 +21,12 @@
 #include "launcher/output_pump.hpp"
 #include "launcher/round_workers.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/control_text.hpp"
-#include "rendezvous/coordinator_client.hpp"
-#include "rendezvous/culprit.hpp"
-#include "rendezvous/local_addresses.hpp"
-#include "rendezvous/rendezvous_server.hpp"
+#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 

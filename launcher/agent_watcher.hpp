@@ -10,7 +10,7 @@
 
 #include "launcher/agent_status.hpp"
 #include "launcher/result_file.hpp"
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/local_addresses.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

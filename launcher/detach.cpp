@@ -17,8 +17,8 @@
 #include <string_view>
 
 #include "launcher/exit_status.hpp"
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

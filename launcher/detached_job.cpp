@@ -11,7 +11,7 @@
 #include "launcher/process_table.hpp"
 #include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

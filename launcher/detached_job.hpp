@@ -14,7 +14,7 @@
 #include "launcher/job_control_server.hpp"
 #include "launcher/job_record.hpp"
 #include "launcher/launch_options.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -4,7 +4,7 @@
 #include "launcher/job_identity.hpp"
 #include "launcher/survivors.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/culprit.hpp"
+#include "rendezvous/coordinator/culprit.hpp"
 
 namespace ddprun {
 namespace {

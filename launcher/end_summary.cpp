@@ -5,7 +5,7 @@
 
 #include "launcher/exit_status.hpp"
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/small_file.hpp"
-#include "rendezvous/control_wire.hpp"
-#include "rendezvous/error.hpp"
-#include "rendezvous/number_text.hpp"
+#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/store/number_text.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <csignal>
 
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

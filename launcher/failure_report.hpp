@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "launcher/folder_claim.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {

@@ -21,8 +21,8 @@
 #include "launcher/guardian_main.hpp"
 #include "launcher/guardian_wire.hpp"
 #include "launcher/sweeper.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

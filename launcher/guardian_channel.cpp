@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "launcher/guardian_wire.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

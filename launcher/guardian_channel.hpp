@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

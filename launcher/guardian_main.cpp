@@ -20,7 +20,7 @@
 #include "launcher/guardian_wire.hpp"
 #include "launcher/local_runner.hpp"
 #include "launcher/sweeper.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

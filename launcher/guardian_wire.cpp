@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

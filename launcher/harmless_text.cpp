@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

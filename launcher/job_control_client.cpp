@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "launcher/job_control_address.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "launcher/job_control.hpp"
 #include "launcher/job_control_address.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "launcher/agent_status.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

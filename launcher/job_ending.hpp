@@ -11,7 +11,7 @@
 #include "launcher/failure_report.hpp"
 #include "launcher/launch_options.hpp"
 #include "launcher/result_file.hpp"
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

@@ -14,7 +14,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/process_table.hpp"
 #include "launcher/small_file.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "launcher/job_record.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

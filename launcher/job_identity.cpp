@@ -7,7 +7,7 @@
 #include <climits>
 #include <string_view>
 
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 

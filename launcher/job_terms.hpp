@@ -3,8 +3,8 @@
 #pragma once
 
 #include "launcher/launch_options.hpp"
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/rendezvous_server.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/coordinator/rendezvous_server.hpp"
 
 namespace ddprun {
 

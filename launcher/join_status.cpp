@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "rendezvous/control_text.hpp"
+#include "rendezvous/coordinator/control_text.hpp"
 
 namespace ddprun {
 namespace {

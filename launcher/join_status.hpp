@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,10 +12,10 @@
 #include "launcher/output_plan.hpp"
 #include "launcher/signal_scope.hpp"
 #include "launcher/wrap.hpp"
-#include "rendezvous/endpoint.hpp"
-#include "rendezvous/listen_plan.hpp"
-#include "rendezvous/restart_policy.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

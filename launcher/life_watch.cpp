@@ -9,8 +9,8 @@
 #include <mutex>
 #include <utility>
 
-#include "rendezvous/life_table.hpp"
-#include "rendezvous/short_turns.hpp"
+#include "rendezvous/system/short_turns.hpp"
+#include "rendezvous/worker/life_table.hpp"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include "launcher/process_group.hpp"
 #include "launcher/session_launcher.hpp"
 #include "launcher/signal_delivery.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

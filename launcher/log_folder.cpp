@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "launcher/folder_sweep.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

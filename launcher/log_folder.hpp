@@ -18,7 +18,7 @@
 
 #include "launcher/folder_claim.hpp"
 #include "launcher/output_plan.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/culprit.hpp"
+#include "rendezvous/coordinator/culprit.hpp"
 
 namespace ddprun {
 

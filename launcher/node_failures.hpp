@@ -7,8 +7,8 @@
 #include <list>
 #include <string>
 
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/failure_order.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/coordinator/failure_order.hpp"
 
 namespace ddprun {
 

@@ -6,7 +6,7 @@
 
 #include "launcher/pump_loop.hpp"
 #include "launcher/worker_channel.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

@@ -27,7 +27,7 @@
 #include "launcher/output_plan.hpp"
 #include "launcher/output_route.hpp"
 #include "launcher/worker_spec.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -14,7 +14,7 @@
 
 #include "launcher/output_pump.hpp"
 #include "launcher/worker_channel.hpp"
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

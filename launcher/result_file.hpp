@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

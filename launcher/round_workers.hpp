@@ -19,7 +19,7 @@
 #include "launcher/output_pump.hpp"
 #include "launcher/terminal_relay.hpp"
 #include "launcher/worker_group.hpp"
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 

@@ -15,8 +15,8 @@
 
 #include "launcher/child_setup.hpp"
 #include "launcher/exec_search.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {

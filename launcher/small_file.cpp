@@ -13,8 +13,8 @@
 #include <random>
 #include <utility>
 
-#include "rendezvous/error.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "launcher/signal_delivery.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

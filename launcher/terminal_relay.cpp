@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "launcher/worker_channel.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

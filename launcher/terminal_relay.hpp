@@ -16,7 +16,7 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

@@ -3,7 +3,7 @@
 // Both ends are close-on-exec and none of the numbers 0 to 2; the reading end does not block.
 #pragma once
 
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 

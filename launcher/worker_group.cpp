@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

@@ -215,10 +215,10 @@ def global_state(tree):
 def environment_reads(tree):
     """Settings are read at the edge, never deep inside."""
     for path, text in tree.items():
-        if is_cpp(path) and room_of(path) in ROOMS and room_of(path) != "apps" and path != "rendezvous/worker_env.cpp":
+        if is_cpp(path) and room_of(path) in ROOMS and room_of(path) != "apps" and path != "rendezvous/worker/worker_env.cpp":
             code = code_only(text)
             for match in re.finditer(r"\b(?:secure_)?getenv\s*\(", code):
-                yield path, line_of(code, match.start()), "getenv belongs in apps/ and rendezvous/worker_env.cpp"
+                yield path, line_of(code, match.start()), "getenv belongs in apps/ and rendezvous/worker/worker_env.cpp"
 
 
 def pure_cores(tree):

@@ -27,7 +27,7 @@ CASES = (
     (tidy.public_headers, {"collectives/CMakeLists.txt": "install(FILES communicator.hpp DESTINATION x)",
                            "collectives/communicator.hpp": "#include <boost/asio.hpp>\n"}, "not boost/asio.hpp"),
     (tidy.public_headers, {"collectives/CMakeLists.txt": "target_sources(a PUBLIC FILE_SET HEADERS FILES communicator.hpp)",
-                           "collectives/communicator.hpp": '#include "rendezvous/store.hpp"\n'}, "not rendezvous/store.hpp"),
+                           "collectives/communicator.hpp": '#include "rendezvous/store/store.hpp"\n'}, "not rendezvous/store/store.hpp"),
     (tidy.public_headers, {"collectives/CMakeLists.txt": "install(FILES gone.hpp DESTINATION x)"}, "does not exist"),
     (tidy.public_headers, {"collectives/CMakeLists.txt": "install(FILES a.hpp b.h DESTINATION x)", "collectives/b.h": "#include <stddef.h>\n",
                            "collectives/a.hpp": '#include <span>\n#include "collectives/b.h"\n'}, None),

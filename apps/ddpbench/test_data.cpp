@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "rendezvous/check.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {

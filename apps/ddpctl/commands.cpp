@@ -14,8 +14,8 @@
 #include "launcher/job_control_client.hpp"
 #include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

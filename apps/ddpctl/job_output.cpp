@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {

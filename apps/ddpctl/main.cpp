@@ -7,8 +7,8 @@
 #include "apps/ddpctl/commands.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/job_folder.hpp"
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace {
 

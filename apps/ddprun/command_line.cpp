@@ -6,7 +6,7 @@
 
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_texts.hpp"
-#include "rendezvous/network.hpp"
+#include "rendezvous/net/network.hpp"
 
 namespace ddprun {
 namespace {

@@ -17,8 +17,8 @@
 #include "launcher/output_plan.hpp"
 #include "launcher/signal_scope.hpp"
 #include "launcher/wrap.hpp"
-#include "rendezvous/endpoint.hpp"
-#include "rendezvous/restart_policy.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
 

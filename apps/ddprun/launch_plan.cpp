@@ -9,8 +9,8 @@
 #include "launcher/node_resources.hpp"
 #include "launcher/program.hpp"
 #include "launcher/rank_limits.hpp"
-#include "rendezvous/check.hpp"
-#include "rendezvous/peer_tasks.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/worker/peer_tasks.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,8 +12,8 @@
 #include "launcher/job_folder.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/rank_limits.hpp"
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace {
 

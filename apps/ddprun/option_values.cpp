@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "launcher/exit_status.hpp"
-#include "rendezvous/restart_policy.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
 
 namespace ddprun {
 namespace {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "rendezvous/life_table.hpp"
+#include "rendezvous/worker/life_table.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 #include "tests/support/rank_processes.hpp"

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "collectives/bootstrap.hpp"
-#include "rendezvous/store_host.hpp"
+#include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"

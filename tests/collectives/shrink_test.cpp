@@ -11,8 +11,8 @@
 
 #include "collectives/communicator.hpp"
 #include "collectives/muster.hpp"
-#include "rendezvous/endpoint.hpp"
-#include "rendezvous/store_host.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 #include "tests/support/memory_store.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "rendezvous/accusation.hpp"
+#include "rendezvous/worker/accusation.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "rendezvous/store_host.hpp"
+#include "rendezvous/store/store_host.hpp"
 
 int main(int argc, char** argv) {
     std::uint16_t port = 0;

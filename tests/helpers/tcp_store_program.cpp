@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "rendezvous/error.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace {
 

@@ -66,8 +66,8 @@
 #include <thread>
 #include <vector>
 
-#include "rendezvous/life_table.hpp"
-#include "rendezvous/robust_futex.hpp"
+#include "rendezvous/system/robust_futex.hpp"
+#include "rendezvous/worker/life_table.hpp"
 
 namespace {
 

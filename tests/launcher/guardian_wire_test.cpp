@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

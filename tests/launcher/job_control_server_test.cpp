@@ -14,7 +14,7 @@
 
 #include "launcher/job_control_address.hpp"
 #include "launcher/job_control_client.hpp"
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"

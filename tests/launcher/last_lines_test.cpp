@@ -1,6 +1,6 @@
 #include "launcher/last_lines.hpp"
 
-#include "rendezvous/control_message.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

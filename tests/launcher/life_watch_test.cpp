@@ -4,8 +4,8 @@
 #include <csignal>
 #include <filesystem>
 
-#include "rendezvous/futex.hpp"
-#include "rendezvous/life_table.hpp"
+#include "rendezvous/system/futex.hpp"
+#include "rendezvous/worker/life_table.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "launcher/local_runner.hpp"
 #include "launcher/output_pump.hpp"
-#include "rendezvous/owned_descriptor.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 
 namespace ddprun {

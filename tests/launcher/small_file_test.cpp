@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

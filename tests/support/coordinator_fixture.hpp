@@ -1,7 +1,7 @@
 // What the coordinator's tests share: jobs, hellos and messages in one line each.
 #pragma once
 
-#include "rendezvous/coordinator.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
 
 namespace ddprun {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/error.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "rendezvous/store.hpp"
+#include "rendezvous/store/store.hpp"
 
 namespace ddprun {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/store_host.hpp"
-#include "rendezvous/worker_env.hpp"
+#include "rendezvous/store/store_host.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
 

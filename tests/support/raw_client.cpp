@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "rendezvous/socket.hpp"
-#include "rendezvous/wire.hpp"
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/store/wire.hpp"
 #include "tests/support/hang_guard.hpp"
 
 namespace ddprun {

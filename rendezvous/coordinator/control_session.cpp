@@ -1,0 +1,91 @@
+#include "rendezvous/coordinator/control_session.hpp"
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+
+namespace {
+constexpr std::size_t kReadBytes = 16 * 1024;
+// After the last message the peer may take this long to close its side.
+constexpr std::chrono::seconds kLingerTimeout{5};
+}  // namespace
+
+ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending)
+    : socket_(std::move(socket)),
+      queue_event_(socket_.get_executor(), asio::steady_timer::time_point::max()),
+      max_pending_(max_pending) {}
+
+asio::awaitable<void> ControlSession::run(std::string first_bytes,
+                                          std::function<void(const ControlMessage&)> on_message) {
+    auto self = shared_from_this();
+    asio::co_spawn(
+        socket_.get_executor(), [self]() { return self->write_queue(); }, asio::detached);
+
+    ControlFrames frames;
+    frames.append(first_bytes);
+    std::array<char, kReadBytes> bytes{};
+    while (socket_.is_open()) {
+        for (;;) {
+            auto message = frames.next();
+            if (!message) {
+                close();  // Not an agent of ours; the coordinator treats it as a closed connection.
+                co_return;
+            }
+            if (!*message) break;
+            on_message(**message);
+        }
+        boost::system::error_code error;
+        std::size_t count = co_await socket_.async_read_some(
+            asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+        if (error) break;
+        frames.append({bytes.data(), count});
+    }
+    close();
+}
+
+void ControlSession::send(const ControlMessage& message, bool close_after) {
+    if (!socket_.is_open() || close_after_pending_) return;
+    pending_ += encode_control(message);
+    close_after_pending_ = close_after;
+    if (pending_.size() > max_pending_) return close();
+    queue_event_.cancel();
+}
+
+void ControlSession::close() {
+    boost::system::error_code ignored;  // The connection is over either way.
+    socket_.close(ignored);
+    queue_event_.cancel();
+}
+
+asio::awaitable<void> ControlSession::write_queue() {
+    auto self = shared_from_this();
+    while (socket_.is_open()) {
+        boost::system::error_code error;
+        if (pending_.empty()) {
+            if (close_after_pending_) break;
+            co_await queue_event_.async_wait(asio::redirect_error(asio::use_awaitable, error));
+            continue;
+        }
+        std::string bytes = std::exchange(pending_, {});
+        co_await asio::async_write(socket_, asio::buffer(bytes),
+                                   asio::redirect_error(asio::use_awaitable, error));
+        if (error) break;
+    }
+    if (close_after_pending_ && socket_.is_open()) {
+        // Lets the peer read the last message before it sees the end, even if it has more to say to us.
+        boost::system::error_code ignored;
+        socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+        queue_event_.expires_after(kLingerTimeout);
+        co_await queue_event_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    }
+    close();
+}
+
+}  // namespace ddprun

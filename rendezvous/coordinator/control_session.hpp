@@ -1,0 +1,48 @@
+// ControlSession: one end of the connection between an agent and the coordinator.
+//
+// One reader coroutine (run) and one writer coroutine that sleeps on a timer while its queue is empty.
+// Created and driven by RendezvousServer or CoordinatorClient on their thread; shared with the coroutines
+// that still run. Decides nothing.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/coordinator/control_wire.hpp"
+
+namespace ddprun {
+
+// After this time without a sign of the other side a control connection counts as lost, on both ends.
+inline constexpr std::chrono::seconds kControlSilenceLimit{10};
+
+class ControlSession : public std::enable_shared_from_this<ControlSession> {
+  public:
+    // `max_pending`: bytes that may wait to be written before the peer counts as stuck and is dropped.
+    ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending);
+
+    // Reads until the connection ends, whichever way; hands over each message. `first_bytes` were read
+    // before.
+    boost::asio::awaitable<void> run(std::string first_bytes,
+                                     std::function<void(const ControlMessage&)> on_message);
+
+    // Queues a message; with `close_after`, the connection ends once it is written.
+    void send(const ControlMessage& message, bool close_after);
+
+    void close();
+
+  private:
+    boost::asio::awaitable<void> write_queue();
+
+    boost::asio::ip::tcp::socket socket_;
+    boost::asio::steady_timer queue_event_;
+    std::size_t max_pending_;
+    std::string pending_;
+    bool close_after_pending_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,20 @@
+// What control messages are in words. Pure.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+// `joined 1/3, missing node 1, node 2`; what an agent prints of a Waiting message.
+std::string to_text(const Waiting& waiting);
+
+// `rank 3 on node 1 (gpu01): exit code 7`, `rank 2 on node 0 (gpu00): does not answer, says rank 3 (exit code
+// 1)`; the reason of a restart, as workers of the next round read it.
+std::string to_text(const Failure& failure);
+
+// `node 1 (gpu07)`.
+std::string node_text(int node_rank, const std::string& host);
+
+}  // namespace ddprun

@@ -1,0 +1,46 @@
+// Bytes of the control connections between agents and the coordinator. Pure.
+//
+// An agent first sends the four bytes of kControlMagic, by which the coordinator's port tells it from a store
+// client. Then both sides send frames:
+//
+//     u32 length, little endian, 1..kMaxControlFrame | that many bytes: one JSON object
+//
+// The object's member "type" names the message (the struct's name in snake_case), the other members are the
+// struct's. Unknown members are ignored; missing or mistyped ones, and texts over kMaxControlText, are
+// refused.
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+inline constexpr std::string_view kControlMagic = "DDPR";
+inline constexpr std::size_t kMaxControlFrame = 1024 * 1024;
+inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every byte escaped, fit a frame
+
+// One whole frame. Texts are cut at kMaxControlText, so that what is sent can be read.
+std::string encode_control(const ControlMessage& message);
+
+// The message of one frame's JSON; Errc::protocol_violation if it is none.
+boost::system::result<ControlMessage> decode_control(std::string_view json);
+
+// Cuts a stream of bytes into frames. Fed by whoever reads the socket; holds at most one frame and one read.
+class ControlFrames {
+  public:
+    void append(std::string_view bytes);
+
+    // The next whole message, nothing if more bytes are needed, or an error after which the connection is
+    // useless.
+    boost::system::result<std::optional<ControlMessage>> next();
+
+  private:
+    std::string buffer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,177 @@
+#include "rendezvous/coordinator/rendezvous_server.hpp"
+
+#include <signal.h>
+
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <thread>
+#include <unordered_map>
+
+#include "rendezvous/coordinator/control_session.hpp"
+#include "rendezvous/store/store_service.hpp"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+// Starts a thread that no signal of the process is delivered to: the agent's thread handles them all.
+template <class Function>
+std::thread start_thread_without_signals(Function function) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread(std::move(function));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+}  // namespace
+
+class RendezvousServer::Impl {
+  public:
+    Impl(const RendezvousServerOptions& options, std::function<void()> on_over)
+        : acceptors_(listen_tcp(context_.get_executor(), options.listen, options.port)),
+          own_endpoint_(own_endpoint_of(acceptors_.front())),
+          store_(context_.get_executor()),
+          coordinator_(options.coordinator, Coordinator::TimePoint::clock::now()),
+          deadline_(context_),
+          on_over_(std::move(on_over)) {
+        for (tcp::acceptor& acceptor : acceptors_) {
+            asio::co_spawn(context_, accept_all(acceptor), [](const std::exception_ptr& error) {
+                if (error)
+                    std::rethrow_exception(error);  // The listener itself is broken: nothing can go on.
+            });
+        }
+        arm_deadline();
+        thread_ = start_thread_without_signals([this] { context_.run(); });
+    }
+
+    ~Impl() {
+        context_.stop();
+        thread_.join();
+    }
+
+    const Endpoint& own_endpoint() const { return own_endpoint_; }
+
+  private:
+    using ConnectionId = Coordinator::ConnectionId;
+
+    static Endpoint own_endpoint_of(const tcp::acceptor& acceptor) {
+        const auto bound = acceptor.local_endpoint();
+        const bool any = bound.address().is_unspecified();
+        return {any ? "127.0.0.1" : bound.address().to_string(), bound.port()};
+    }
+
+    asio::awaitable<void> accept_all(tcp::acceptor& acceptor) {
+        for (;;) {
+            tcp::socket socket = co_await accept_tcp(acceptor);
+            if (connections_ >= kMaxConnections) continue;  // The socket closes here.
+            ++connections_;
+            asio::co_spawn(context_, identify(std::move(socket)), [this](const std::exception_ptr& error) {
+                --connections_;
+                if (error) std::rethrow_exception(error);
+            });
+        }
+    }
+
+    // Reads the first bytes of a connection and hands it to whom they are meant for. A silent connection may
+    // stay: PyTorch's clients before 2.1 open one that never speaks.
+    asio::awaitable<void> identify(tcp::socket socket) {
+        using namespace asio::experimental::awaitable_operators;
+        asio::steady_timer limit(context_, asio::steady_timer::time_point::max());
+        std::string first;
+        while (first.size() < kControlMagic.size() && kControlMagic.starts_with(first)) {
+            std::array<char, 1024> bytes{};
+            boost::system::error_code error;
+            auto read = co_await (socket.async_read_some(asio::buffer(bytes),
+                                                         asio::redirect_error(asio::use_awaitable, error)) ||
+                                  limit.async_wait(asio::use_awaitable));
+            if (error || read.index() == 1) co_return;
+            if (first.empty()) limit.expires_after(kIdentifyTimeout);
+            first.append(bytes.data(), std::get<0>(read));
+        }
+        if (first.starts_with(kControlMagic)) {
+            co_await serve_agent(std::move(socket), first.substr(kControlMagic.size()));
+        } else {
+            co_await store_.serve(std::move(socket), std::move(first));
+        }
+    }
+
+    asio::awaitable<void> serve_agent(tcp::socket socket, std::string first_bytes) {
+        const ConnectionId id = ++last_id_;
+        limit_silence(socket, kControlSilenceLimit);
+        auto session = std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes);
+        sessions_[id] = session;
+        asio::steady_timer limit(context_, kIdentifyTimeout);
+        limit.async_wait([session](boost::system::error_code cancelled) {
+            if (!cancelled) session->close();
+        });
+        co_await session->run(std::move(first_bytes), [&, id](const ControlMessage& message) {
+            limit.cancel();
+            deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
+        });
+        sessions_.erase(id);
+        deliver(coordinator_.closed(id, Coordinator::TimePoint::clock::now()));
+    }
+
+    void deliver(const Coordinator::Outbox& outbox) {
+        // A round must never read what the one before it has left; its workers are gone and the next ones not
+        // told yet.
+        if (std::exchange(round_, coordinator_.round()) != coordinator_.round()) store_.clear();
+        for (const auto& outgoing : outbox) {
+            auto session = sessions_.find(outgoing.to);
+            if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
+        }
+        arm_deadline();
+        if (coordinator_.empty() && on_over_) std::exchange(on_over_, nullptr)();
+    }
+
+    void arm_deadline() {
+        auto due = coordinator_.next_deadline();
+        if (due == armed_for_) return;
+        armed_for_ = due;
+        if (!due) {
+            deadline_.cancel();
+            return;
+        }
+        deadline_.expires_at(*due);
+        deadline_.async_wait([this](boost::system::error_code cancelled) {
+            if (cancelled) return;
+            armed_for_.reset();
+            deliver(coordinator_.tick(Coordinator::TimePoint::clock::now()));
+        });
+    }
+
+    asio::io_context context_{1};
+    std::vector<tcp::acceptor> acceptors_;
+    Endpoint own_endpoint_;
+    StoreService store_;
+    Coordinator coordinator_;
+    asio::steady_timer deadline_;
+    std::optional<Coordinator::TimePoint> armed_for_;
+    std::function<void()> on_over_;
+    std::unordered_map<ConnectionId, std::shared_ptr<ControlSession>> sessions_;
+    ConnectionId last_id_ = 0;
+    int round_ = 0;
+    std::size_t connections_ = 0;
+    std::thread thread_;
+};
+
+RendezvousServer::RendezvousServer(const RendezvousServerOptions& options, std::function<void()> on_over)
+    : impl_(std::make_unique<Impl>(options, std::move(on_over))) {}
+
+RendezvousServer::~RendezvousServer() = default;
+
+std::uint16_t RendezvousServer::port() const { return impl_->own_endpoint().port; }
+
+Endpoint RendezvousServer::own_endpoint() const { return impl_->own_endpoint(); }
+
+}  // namespace ddprun

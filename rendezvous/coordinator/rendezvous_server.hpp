@@ -1,0 +1,52 @@
+// RendezvousServer: the job's one port, on the node that hosts it.
+//
+// Tells callers apart by their first bytes: agents (kControlMagic) talk to the Coordinator, everybody else to
+// the StoreService in PyTorch's protocol. Created by node 0's agent; has its own thread, so that neither a
+// busy store nor a busy launcher delays the other. The socket is bound in the constructor and kept until the
+// end.
+//
+// Thread rules: constructor, destructor and the public functions on the owner's thread; `on_over` is called
+// on the server's thread, once, when the job is over and all agents have left.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/net/socket.hpp"
+
+namespace ddprun {
+
+struct RendezvousServerOptions {
+    ListenPlan listen;       // the default: loopback only
+    std::uint16_t port = 0;  // 0 takes a free one
+    CoordinatorOptions coordinator;
+};
+
+class RendezvousServer {
+  public:
+    // A connection that has begun to say what it is must have said it by then.
+    static constexpr std::chrono::seconds kIdentifyTimeout{10};
+    // Bytes waiting to be written to one agent; a slower one is dropped.
+    static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
+    // Connections of all kinds at one time; more are closed at once.
+    static constexpr std::size_t kMaxConnections = 65'536;
+
+    // Binds and listens (throws as listen_tcp does), then serves from its own thread.
+    RendezvousServer(const RendezvousServerOptions& options, std::function<void()> on_over);
+
+    // Stops at once: connections are closed, the thread is joined.
+    ~RendezvousServer();
+
+    std::uint16_t port() const;
+
+    // By which the host's own agent reaches it: on loopback where that is possible.
+    Endpoint own_endpoint() const;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,101 @@
+#include "rendezvous/coordinator/restart_policy.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+constexpr int kFirstCannotStart = 126;
+constexpr int kLastCannotStart = 127;
+constexpr long kMaxDurationMs = 10'000'000'000;  // 115 days: longer is a typing error
+
+bool contains(const std::vector<CodeRange>& ranges, int code) {
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [&](const CodeRange& range) { return code >= range.low && code <= range.high; });
+}
+
+std::optional<int> parse_code(std::string_view text) {
+    int value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > 255)
+        return std::nullopt;
+    return value;
+}
+
+std::string code_text(const Failure& failure) { return "exit code " + std::to_string(failure.exit_code); }
+
+}  // namespace
+
+std::optional<std::vector<CodeRange>> parse_code_ranges(const std::string& text) {
+    std::vector<CodeRange> ranges;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t comma = std::min(text.find(',', at), text.size());
+        const std::string_view item = std::string_view(text).substr(at, comma - at);
+        const std::size_t dash = item.find('-');
+        auto low = parse_code(item.substr(0, dash));
+        auto high = dash == item.npos ? low : parse_code(item.substr(dash + 1));
+        if (!low || !high || *high < *low) return std::nullopt;
+        ranges.push_back({*low, *high});
+        at = comma + 1;
+    }
+    return ranges;
+}
+
+std::optional<std::chrono::milliseconds> parse_duration(const std::string& text) {
+    double value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || !(value >= 0) || !std::isfinite(value)) return std::nullopt;
+    const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    double factor = 0;
+    if (unit == "ms") factor = 1;
+    if (unit.empty() || unit == "s") factor = 1000;
+    if (unit == "m") factor = 60'000;
+    if (unit == "h") factor = 3'600'000;
+    if (factor == 0 || value * factor > kMaxDurationMs) return std::nullopt;
+    return std::chrono::milliseconds(std::llround(value * factor));
+}
+
+RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double jitter) {
+    const Failure& failure = result.failure;
+    if (options_.max_restarts == 0 || failure.kind == Failure::Kind::signalled) return {};
+    if (failure.kind == Failure::Kind::node_lost) return {.message = "no restart: a node is missing"};
+    // The exit code alone could be the worker's own; one that never ran has no pid.
+    if (failure.pid == 0 && failure.exit_code >= kFirstCannotStart && failure.exit_code <= kLastCannotStart) {
+        return {.message = "no restart: the program cannot be started"};
+    }
+    if (failure.pid == 0 && failure.exit_code == kExitUsage)
+        return {.message = "no restart: the command line is wrong"};
+    if (contains(options_.no_restart_on, failure.exit_code)) {
+        return {.message = "no restart: " + code_text(failure) + " is among --no-restart-on"};
+    }
+    if (options_.restart_on && !contains(*options_.restart_on, failure.exit_code)) {
+        return {.message = "no restart: " + code_text(failure) + " is not among --restart-on"};
+    }
+    if (restarts_ >= options_.max_restarts) {
+        return {.message = "no restart: all " + std::to_string(options_.max_restarts) +
+                           " of --max-restarts are used up"};
+    }
+    const bool progress =
+        options_.has_progress_file ? result.progressed : result.uptime >= options_.min_uptime;
+    if (progress) without_progress_ = 0;
+    if (without_progress_ >= kMaxRestartsWithoutProgress) {
+        return {.message = "no restart: " + std::to_string(kMaxRestartsWithoutProgress) +
+                           " restarts in a row without progress (" +
+                           (options_.has_progress_file ? "--progress-file did not change"
+                                                       : "none lasted --min-uptime") +
+                           ")"};
+    }
+    Decision decision{.restart = true};
+    const double doubled =
+        static_cast<double>(options_.backoff_min.count()) * std::exp2(std::min(without_progress_, 40));
+    const double longest =
+        std::min(doubled, static_cast<double>(std::max(options_.backoff_max, options_.backoff_min).count()));
+    decision.delay = std::chrono::milliseconds(std::llround(longest * (0.5 + jitter / 2)));
+    ++without_progress_;
+    ++restarts_;
+    return decision;
+}
+
+}  // namespace ddprun

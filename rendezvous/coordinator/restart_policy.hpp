@@ -1,0 +1,74 @@
+// RestartPolicy: whether a failed round is followed by another. Pure; asked by the Coordinator, once for each
+// failure.
+//
+// In this order: what cannot be helped by trying again is final (a signal from outside, a lost node, a
+// program that cannot be started, an exit code the user excluded); then the budget of the whole job; then
+// progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing, another one is
+// not worth it. A round has come to something if the progress file changed, or, without such a file, if it
+// lasted min_uptime.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+// A closed range of exit codes as a shell reports them (128+n for signal n).
+struct CodeRange {
+    int low = 0;
+    int high = 0;
+    bool operator==(const CodeRange&) const = default;
+};
+
+// "2", "2,64-78": nothing for another form or for codes outside 1..255.
+std::optional<std::vector<CodeRange>> parse_code_ranges(const std::string& text);
+
+// "5s", "250ms", "2m", "1h" or a bare number of seconds; nothing for another form.
+std::optional<std::chrono::milliseconds> parse_duration(const std::string& text);
+
+struct RestartOptions {
+    int max_restarts = 0;
+    std::optional<std::vector<CodeRange>> restart_on;  // only these, if given
+    std::vector<CodeRange> no_restart_on;              // never these
+    std::chrono::milliseconds backoff_min{0};
+    std::chrono::milliseconds backoff_max{0};
+    std::chrono::milliseconds min_uptime{10'000};
+    bool has_progress_file = false;
+};
+
+class RestartPolicy {
+  public:
+    static constexpr int kMaxRestartsWithoutProgress = 3;
+
+    explicit RestartPolicy(RestartOptions options) : options_(std::move(options)) {}
+
+    // What came of a round that failed.
+    struct RoundResult {
+        Failure failure;
+        std::chrono::milliseconds uptime{0};
+        bool progressed = false;  // some node's progress file changed
+    };
+
+    struct Decision {
+        bool restart = false;
+        std::chrono::milliseconds delay{0};
+        std::string message;  // why not, where a restart might have been expected
+    };
+
+    // Counts the restart if it is granted. `jitter` in [0, 1) spreads the delay over its upper half.
+    Decision decide(const RoundResult& result, double jitter);
+
+    int restarts() const { return restarts_; }
+    int max_restarts() const { return options_.max_restarts; }
+
+  private:
+    RestartOptions options_;
+    int restarts_ = 0;
+    int without_progress_ = 0;  // restarts in a row whose rounds came to nothing
+};
+
+}  // namespace ddprun

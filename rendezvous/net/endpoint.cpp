@@ -1,0 +1,78 @@
+#include "rendezvous/net/endpoint.hpp"
+
+#include <boost/asio/ip/address.hpp>
+#include <charconv>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxHostLength = 253;  // RFC 1035
+constexpr std::size_t kMaxPortDigits = 5;
+
+bool is_ipv6(std::string_view text) {
+    boost::system::error_code error;
+    boost::asio::ip::make_address_v6(std::string(text), error);
+    return !error;
+}
+
+bool is_ipv4(std::string_view text) {
+    boost::system::error_code error;
+    boost::asio::ip::make_address_v4(std::string(text), error);
+    return !error;
+}
+
+bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+}
+
+bool only_digits_and_dots(std::string_view text) {
+    return text.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_valid_host(std::string_view host) {
+    if (host.empty() || host.size() > kMaxHostLength) return false;
+    if (host.find(':') != std::string_view::npos) return is_ipv6(host);
+    // All digits and dots is meant as an address; 10.0.0 or 300.1.1.1 would otherwise be looked up as names.
+    if (only_digits_and_dots(host)) return is_ipv4(host);
+    if (host.front() == '-' || host.front() == '.') return false;
+    for (char c : host) {
+        if (!is_name_character(c)) return false;
+    }
+    return host.find("..") == std::string_view::npos;
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+    if (text.empty() || text.size() > kMaxPortDigits) return std::nullopt;
+    unsigned value = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value > 65535) return std::nullopt;
+    return static_cast<std::uint16_t>(value);
+}
+
+std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port) {
+    std::string_view host = text;
+    std::optional<std::uint16_t> port = default_port;
+    if (!text.empty() && text.front() == '[') {
+        auto close = text.find(']');
+        if (close == std::string_view::npos) return std::nullopt;
+        host = text.substr(1, close - 1);
+        if (!is_ipv6(host)) return std::nullopt;
+        auto rest = text.substr(close + 1);
+        if (!rest.empty()) port = rest.front() == ':' ? parse_port(rest.substr(1)) : std::nullopt;
+    } else if (auto colon = text.find(':'); colon != std::string_view::npos && colon == text.rfind(':')) {
+        host = text.substr(0, colon);
+        port = parse_port(text.substr(colon + 1));
+    }
+    if (!port || !is_valid_host(host)) return std::nullopt;
+    return Endpoint{std::string(host), *port};
+}
+
+std::string to_string(const Endpoint& endpoint) {
+    bool brackets = endpoint.host.find(':') != std::string::npos;
+    return (brackets ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+#include "rendezvous/net/listen_plan.hpp"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxAddressesNamed = 8;
+
+bool is_own(const std::string& address, const std::vector<LocalAddress>& own) {
+    // Every one of 127.0.0.0/8 leads here, though only 127.0.0.1 is listed.
+    const bool is_v4 = address.find(':') == std::string::npos;
+    if (is_v4 && is_loopback_address(address)) return true;
+    // Those of one link are not listed; whether it is ours shows when it is bound.
+    if (address.starts_with("fe80:")) return true;
+    return std::any_of(own.begin(), own.end(),
+                       [&](const LocalAddress& local) { return local.address == address; });
+}
+
+std::string own_addresses_text(const std::vector<LocalAddress>& own) {
+    std::string text;
+    std::size_t named = 0;
+    for (const LocalAddress& local : own) {
+        if (local.is_loopback) continue;
+        if (++named > kMaxAddressesNamed) return text + ", …";
+        text += (named == 1 ? "" : ", ") + local.address + " (" + local.interface + ")";
+    }
+    return text.empty() ? "loopback addresses only" : text;
+}
+
+std::string refusal(const ListenRequest& request, const std::vector<std::string>& resolved) {
+    std::string text = "--master-addr " + request.master_addr;
+    if (resolved.front() != request.master_addr) text += " (" + resolved.front() + ")";
+    text += ": no address of this machine, which has " + own_addresses_text(request.own) +
+            "; node 0 hosts the rendezvous";
+    if (request.nnodes > 1) text += ": on another node give its --node-rank, on node 0";
+    return text + (request.nnodes > 1 ? "" : ": give") +
+           " an address of its own, or --listen any if that one leads here all the same";
+}
+
+}  // namespace
+
+std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request) {
+    if (request.any) return ListenPlan{true, {}};
+    const auto* resolved = std::get_if<std::vector<std::string>>(&request.resolved);
+    if (resolved == nullptr || resolved->empty()) {
+        if (request.nnodes > 1) return ListenPlan{true, {}};
+        return "--master-addr " + request.master_addr + ": cannot be resolved on this machine" +
+               (resolved == nullptr ? ": " + std::get<std::string>(request.resolved) : "");
+    }
+    ListenPlan plan;
+    for (const std::string& address : *resolved) {
+        if (is_own(address, request.own)) plan.addresses.push_back(address);
+    }
+    if (plan.addresses.empty()) return refusal(request, *resolved);
+    if (request.nnodes > 1) return ListenPlan{true, {}};
+    std::erase(plan.addresses, "127.0.0.1");
+    return plan;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+// Where node 0 listens for its job: decided before anything is started. Pure.
+//
+//   one node           on loopback, and on those addresses of this machine that --master-addr stands for,
+//   since
+//                      its workers are told that address
+//   several nodes      on all addresses: a name may stand for different ones on different nodes
+//   --listen any       on all addresses, whatever --master-addr is (where that is translated on the way here)
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/net/local_addresses.hpp"
+
+namespace ddprun {
+
+struct ListenPlan {
+    bool any = false;
+    std::vector<std::string> addresses;  // numeric, besides 127.0.0.1; empty with `any`
+};
+
+struct ListenRequest {
+    int nnodes = 1;
+    bool any = false;         // --listen any
+    std::string master_addr;  // as the user wrote it
+    // What it stands for here, or why that is not known (see resolve_host).
+    std::variant<std::vector<std::string>, std::string> resolved;
+    std::vector<LocalAddress> own;  // of this machine
+};
+
+// The plan, or one line that says why --master-addr cannot be node 0's. A name that is not known here is no
+// obstacle for several nodes: the others may know it.
+std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request);
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+#include "rendezvous/net/port_owner.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kListenState = "0A";  // TCP_LISTEN in /proc/net/tcp
+
+std::string read_text(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> words(const std::string& line) {
+    std::istringstream stream(line);
+    return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::string command_line(const std::filesystem::path& process) {
+    std::string text = read_text(process / "cmdline");
+    while (!text.empty() && text.back() == '\0') text.pop_back();
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
+    if (text.size() > kMaxCommandText) text = text.substr(0, kMaxCommandText) + "…";
+    return text;
+}
+
+bool holds_socket(const std::filesystem::path& process, const std::vector<std::uint64_t>& inodes) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(process / "fd", error), end; !error && entry != end;
+         entry.increment(error)) {
+        std::error_code link_error;
+        std::string target = std::filesystem::read_symlink(entry->path(), link_error).string();
+        for (std::uint64_t inode : inodes) {
+            if (target == "socket:[" + std::to_string(inode) + "]") return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port) {
+    // Columns: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …
+    constexpr std::size_t kLocalAddress = 1, kState = 3, kInode = 9;
+    std::vector<std::uint64_t> inodes;
+    std::istringstream lines{std::string(proc_net_tcp)};
+    for (std::string line; std::getline(lines, line);) {
+        auto columns = words(line);
+        if (columns.size() <= kInode || columns[kState] != kListenState) continue;
+        const std::string& local = columns[kLocalAddress];
+        auto colon = local.rfind(':');
+        if (colon == std::string::npos) continue;
+        unsigned local_port = 0;
+        std::from_chars(local.data() + colon + 1, local.data() + local.size(), local_port, 16);
+        std::uint64_t inode = 0;
+        std::from_chars(columns[kInode].data(), columns[kInode].data() + columns[kInode].size(), inode);
+        if (local_port == port && inode != 0) inodes.push_back(inode);
+    }
+    return inodes;
+}
+
+std::optional<PortOwner> find_port_owner(std::uint16_t port) {
+    auto inodes = listening_inodes(read_text("/proc/net/tcp"), port);
+    auto inodes6 = listening_inodes(read_text("/proc/net/tcp6"), port);
+    inodes.insert(inodes.end(), inodes6.begin(), inodes6.end());
+    if (inodes.empty()) return std::nullopt;
+
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
+         entry.increment(error)) {
+        std::string name = entry->path().filename().string();
+        pid_t pid = 0;
+        auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (parse_error != std::errc{} || stop != name.data() + name.size()) continue;
+        if (holds_socket(entry->path(), inodes)) return PortOwner{pid, command_line(entry->path())};
+    }
+    return std::nullopt;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,278 @@
+#include "rendezvous/net/socket.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
+
+// With every descriptor in use, accept fails at once and forever; no event says when one is free again.
+constexpr std::chrono::milliseconds kDescriptorShortageWait{50};
+
+// How often a free port on loopback may turn out to be taken on another address.
+constexpr int kFreePortAttempts = 20;
+
+// Questions to a silent peer before its connection is given up.
+constexpr int kProbes = 3;
+
+[[noreturn]] void fail_listen(int error_number, const std::string& host, std::uint16_t port) {
+    std::string where = to_string(Endpoint{host, port});
+    if (error_number != EADDRINUSE) fail_errno(error_number, "cannot listen on " + where);
+    std::string holder;
+    if (auto owner = find_port_owner(port)) {
+        holder = ", held by pid " + std::to_string(owner->pid) + " (" + owner->command + ")";
+    }
+    fail(Errc::address_in_use, "cannot listen on " + where + holder +
+                                   "; choose another port with --master-port, or leave it out on one node" +
+                                   (holder.find("ddprun") == std::string::npos
+                                        ? ""
+                                        : "; on another node of that job give its --node-rank"));
+}
+
+// A bound and listening descriptor, or -errno.
+int open_listener(const sockaddr* address, socklen_t length) {
+    OwnedDescriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    if (fd.get() < 0) return -errno;
+    int on = 1, off = 0;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->sa_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (::bind(fd.get(), address, length) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) return -errno;
+    return fd.release();
+}
+
+struct AddressListDeleter {
+    void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+
+// 0 and the connected descriptor, or the errno.
+int connect_one(const addrinfo& address, Clock::time_point deadline, OwnedDescriptor& fd) {
+    if (fd.get() < 0) return errno;
+    if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+    if (errno != EINPROGRESS) return errno;
+    for (;;) {
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        if (left <= 0) return ETIMEDOUT;
+        pollfd event{fd.get(), POLLOUT, 0};
+        int ready = ::poll(&event, 1, static_cast<int>(left));
+        if (ready < 0 && errno != EINTR) return errno;
+        if (ready <= 0) continue;
+        int error = 0;
+        socklen_t size = sizeof error;
+        ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+        return error;
+    }
+}
+
+void set_no_delay(int fd) {
+    int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+// The outcome of an attempt to connect: a connected socket, or what went wrong. Not thrown, because an
+// attempt that throws would not end a race against a timer.
+struct Attempt {
+    std::optional<tcp::socket> socket;
+    std::string cause;
+};
+
+asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint,
+                                                    boost::system::error_code& error) {
+    std::vector<tcp::endpoint> found;
+    auto address = asio::ip::make_address(endpoint.host, error);
+    if (!error) {
+        found.emplace_back(address, endpoint.port);
+        co_return found;
+    }
+    tcp::resolver resolver(co_await asio::this_coro::executor);
+    auto entries = co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
+                                                   asio::redirect_error(asio::use_awaitable, error));
+    for (const auto& entry : entries) found.push_back(entry.endpoint());
+    co_return found;
+}
+
+asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
+    auto executor = co_await asio::this_coro::executor;
+    boost::system::error_code error;
+    auto addresses = co_await resolve(endpoint, error);
+    if (error) co_return Attempt{std::nullopt, "cannot resolve " + endpoint.host + ": " + error.message()};
+    error = asio::error::host_unreachable;
+    bool leads_here = false;
+    for (const tcp::endpoint& address : addresses) {
+        leads_here = address.address().is_loopback();
+        tcp::socket socket(executor);
+        int fd =
+            ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+        if (fd < 0) {
+            error.assign(errno, boost::system::system_category());
+            continue;
+        }
+        socket.assign(address.protocol(), fd);
+        co_await socket.async_connect(address, asio::redirect_error(asio::use_awaitable, error));
+        if (error) continue;
+        set_no_delay(fd);
+        co_return Attempt{std::move(socket), {}};
+    }
+    std::string cause = "cannot connect to " + to_string(endpoint) + ": " + error.message();
+    // A machine's own name is often 127.0.1.1 in its /etc/hosts.
+    if (leads_here)
+        cause +=
+            " (" + addresses.back().address().to_string() + " is a loopback address, this machine itself)";
+    co_return Attempt{std::nullopt, cause};
+}
+
+}  // namespace
+
+tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scope, std::uint16_t port) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    v4.sin_addr.s_addr = htonl(scope == ListenScope::loopback ? INADDR_LOOPBACK : INADDR_ANY);
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    v6.sin6_addr = in6addr_any;
+
+    if (scope == ListenScope::any) {
+        int fd = open_listener(reinterpret_cast<sockaddr*>(&v6), sizeof v6);
+        if (fd >= 0) return tcp::acceptor(executor, tcp::v6(), fd);
+        if (fd == -EADDRINUSE || fd == -EACCES) fail_listen(-fd, "::", port);
+        // Any other error means that IPv6 is off here.
+    }
+    int fd = open_listener(reinterpret_cast<sockaddr*>(&v4), sizeof v4);
+    if (fd < 0) fail_listen(-fd, scope == ListenScope::loopback ? "127.0.0.1" : "0.0.0.0", port);
+    return tcp::acceptor(executor, tcp::v4(), fd);
+}
+
+std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, const ListenPlan& plan,
+                                      std::uint16_t port) {
+    std::vector<tcp::acceptor> acceptors;
+    if (plan.any) {
+        acceptors.push_back(listen_tcp(executor, ListenScope::any, port));
+        return acceptors;
+    }
+    std::vector<std::string> addresses{"127.0.0.1"};
+    addresses.insert(addresses.end(), plan.addresses.begin(), plan.addresses.end());
+    for (int attempt = 1;; ++attempt) {
+        std::uint16_t chosen = port;
+        int error_number = 0;
+        for (const std::string& text : addresses) {
+            const tcp::endpoint where(asio::ip::make_address(text), chosen);
+            const int fd = open_listener(where.data(), static_cast<socklen_t>(where.size()));
+            // A machine whose loopback interface is down has no 127.0.0.1.
+            if (fd == -EADDRNOTAVAIL && addresses.size() > 1 && &text == &addresses.front()) continue;
+            const bool other_port = fd == -EADDRINUSE && port == 0 && attempt < kFreePortAttempts;
+            if (fd < 0 && !other_port) fail_listen(-fd, text, chosen);
+            if (fd < 0) {
+                error_number = -fd;
+                break;
+            }
+            acceptors.emplace_back(executor, where.protocol(), fd);
+            chosen = acceptors.back().local_endpoint().port();
+        }
+        if (error_number == 0) return acceptors;
+        acceptors.clear();
+    }
+}
+
+void limit_silence(tcp::socket& socket, std::chrono::milliseconds limit) {
+    const int fd = socket.native_handle();
+    const int on = 1;
+    const int user_timeout = static_cast<int>(limit.count());
+    // The first question after half of the time, the others in the rest of it.
+    const int idle = std::max(1, static_cast<int>(limit.count() / 2000));
+    const int interval = std::max(1, idle / kProbes);
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout, sizeof user_timeout);
+}
+
+asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
+    for (;;) {
+        int fd = ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            set_no_delay(fd);
+            co_return tcp::socket(acceptor.get_executor(), acceptor.local_endpoint().protocol(), fd);
+        }
+        switch (errno) {
+            case EAGAIN: co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable); break;
+            case EMFILE:
+            case ENFILE:
+            case ENOBUFS:
+            case ENOMEM: {
+                asio::steady_timer timer(acceptor.get_executor(), kDescriptorShortageWait);
+                co_await timer.async_wait(asio::use_awaitable);
+                break;
+            }
+            case EBADF:
+            case EINVAL:
+            case ENOTSOCK: fail_errno(errno, "cannot accept connections");
+            default: break;  // That connection broke before it was taken; the next one may be fine.
+        }
+    }
+}
+
+int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
+    const auto deadline = Clock::now() + timeout;
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const std::string port = std::to_string(endpoint.port);
+    if (int error = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found); error != 0) {
+        const char* text = error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
+        fail(Errc::unreachable, "cannot resolve " + endpoint.host + ": " + text);
+    }
+    std::unique_ptr<addrinfo, AddressListDeleter> list(found);
+
+    int last_error = EHOSTUNREACH;
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+        OwnedDescriptor fd(
+            ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+        last_error = connect_one(*address, deadline, fd);
+        if (last_error != 0) continue;
+        set_no_delay(fd.get());
+        int flags = ::fcntl(fd.get(), F_GETFL);
+        ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+        return fd.release();
+    }
+    Errc code = last_error == ETIMEDOUT ? Errc::timed_out : Errc::unreachable;
+    fail(code, "cannot connect to " + to_string(endpoint) + ": " + std::strerror(last_error));
+}
+
+asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::milliseconds timeout) {
+    using namespace asio::experimental::awaitable_operators;
+    auto executor = co_await asio::this_coro::executor;
+    asio::steady_timer limit(executor, timeout);
+    auto first = co_await (connect_to_any(endpoint) || limit.async_wait(asio::use_awaitable));
+    if (first.index() == 1) fail(Errc::timed_out, "cannot connect to " + to_string(endpoint) + ": timed out");
+    Attempt attempt = std::move(std::get<0>(first));
+    if (!attempt.socket) fail(Errc::unreachable, attempt.cause);
+    co_return std::move(*attempt.socket);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,50 @@
+// TCP sockets as ddprun wants them: close-on-exec from birth, no delay, every wait bounded.
+//
+// Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
+// descriptor; therefore sockets are made here and then handed to Asio. Free functions, callable from any
+// thread.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/listen_plan.hpp"
+
+namespace ddprun {
+
+enum class ListenScope { loopback, any };
+
+// A listening TCP socket: close-on-exec, non-blocking, backlog as large as the kernel allows. `loopback` is
+// 127.0.0.1; `any` is [::] for both families, or 0.0.0.0 where IPv6 is off. Port 0 takes a free one.
+// Throws Errc::address_in_use (with the holder's pid and command where /proc shows them) or an errno.
+boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& executor, ListenScope scope,
+                                          std::uint16_t port);
+
+// The same for what the plan says: one socket for each address, all with the same port, the one on loopback
+// (if there is one) first.
+std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
+                                                       const ListenPlan& plan, std::uint16_t port);
+
+// Ends a connection whose other side was not heard of for `limit`: cut off, frozen or gone without a word.
+// Data under way and an idle connection count alike. Best effort: what the system does not know is left out.
+void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds limit);
+
+// Waits for the next connection and takes it: close-on-exec, non-blocking, no delay. Throws what accept4 says
+// when the listener itself is broken; a peer that is gone already is passed over. When descriptors have run
+// out it waits a moment and goes on.
+boost::asio::awaitable<boost::asio::ip::tcp::socket> accept_tcp(boost::asio::ip::tcp::acceptor& acceptor);
+
+// Connects to the first address of `endpoint` that answers; blocking, `timeout` in all. Returns a connected
+// descriptor (close-on-exec, no delay, blocking). Throws Errc::unreachable whose message gives the cause:
+// name not resolved, refused, no route; or Errc::timed_out.
+int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
+
+// The same without blocking: for the agent, which must hear signals while it connects.
+boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
+                                                                       std::chrono::milliseconds timeout);
+
+}  // namespace ddprun

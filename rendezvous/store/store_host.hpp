@@ -1,0 +1,36 @@
+// StoreHost: a store of one's own: a StoreService with its listening socket and its thread.
+//
+// For a process that must host the store itself: rank 0 when no launcher does, and tests. The constructor,
+// the destructor and port() are called by the owner, from any one thread; clients may connect when the
+// constructor is back. The destructor ends every connection and joins the thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/store/store_service.hpp"
+
+namespace ddprun {
+
+class StoreHost {
+  public:
+    // Port 0 takes a free one. Throws as listen_tcp does.
+    StoreHost(ListenScope scope, std::uint16_t port, const StoreLimits& limits = {});
+    ~StoreHost();
+    StoreHost(const StoreHost&) = delete;
+    StoreHost& operator=(const StoreHost&) = delete;
+
+    std::uint16_t port() const;
+
+    // Asks the serving thread, and waits for its answer.
+    StoreService::Counters counters() const;
+    // See StoreService::clear(). Done when it returns.
+    void clear();
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,75 @@
+// StoreService: serves the store to TCP connections. The Asio shell around StoreState.
+//
+// The owner accepts connections (a StoreHost, or the coordinator's port after it has seen a store client's
+// first byte) and co_spawns serve() for each. Everything, the destructor included, happens on the one thread
+// that runs the executor. A peer that is slow, half-open, silent or hostile costs bounded memory and never
+// holds up another: nothing here blocks, and every connection is read only while its replies are being taken.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rendezvous/store/store_state.hpp"
+
+namespace ddprun {
+
+struct StoreLimits {
+    std::size_t connections = 16384;
+    // A peer that has begun its first request must complete it in this time. Silence is no offence: a legacy
+    // client's second connection never says anything.
+    std::chrono::milliseconds first_request{30'000};
+    // Replies that nobody takes: closed after this time, or when there are this many bytes of them.
+    std::chrono::milliseconds stalled_output{60'000};
+    std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
+    // Half-received requests and replies not taken yet, of all connections together.
+    std::size_t buffered = std::size_t{1} << 30;
+    // Keys, queues and waits.
+    std::size_t stored = kMaxStoreBytes;
+};
+
+class StoreService {
+  public:
+    explicit StoreService(boost::asio::any_io_executor executor, const StoreLimits& limits = {});
+    // Closes every connection; their serve() ends by itself when the executor runs on.
+    ~StoreService();
+    StoreService(const StoreService&) = delete;
+    StoreService& operator=(const StoreService&) = delete;
+
+    // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps
+    // none. Never throws for what a peer does. May outlive the service.
+    boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+
+    // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no
+    // straggler of the old round can read or write in the new one. Call it when the old workers are dead and
+    // before new ones can connect.
+    void clear();
+
+    struct Counters {
+        std::size_t connections = 0;      // open now
+        std::size_t keys = 0;             // stored now
+        std::size_t bytes = 0;            // stored now, as counted against the limit
+        std::uint64_t accepted = 0;       // connections since the start
+        std::uint64_t refused = 0;        // of these, closed by us for what the peer did
+        std::uint64_t requests = 0;       // since the start
+        std::string_view last_refusal{};  // why, for the log
+    };
+    Counters counters() const;
+
+  private:
+    struct Connection;
+    class Hub;
+
+    static boost::asio::awaitable<void> serve_connection(std::shared_ptr<Hub> hub,
+                                                         boost::asio::ip::tcp::socket socket,
+                                                         std::string first_bytes);
+
+    std::shared_ptr<Hub> hub_;
+};
+
+}  // namespace ddprun

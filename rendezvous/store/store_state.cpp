@@ -1,0 +1,307 @@
+#include "rendezvous/store/store_state.hpp"
+
+#include <optional>
+
+#include "rendezvous/store/number_text.hpp"
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kAllIsWell;
+constexpr std::string_view kStoreFull = "the store is full";
+constexpr std::string_view kReplyTooLong = "the reply would be too long";
+constexpr std::string_view kNotANumber = "add to a value that is no number";
+
+// A map node with two string objects, or a queue's item, in round numbers.
+constexpr std::size_t kEntryOverhead = 128;
+// A string that lost this much of its value gives the memory back.
+constexpr std::size_t kKeptSlack = 4096;
+
+std::size_t entry_bytes(std::string_view key, std::string_view value) {
+    return key.size() + value.size() + kEntryOverhead;
+}
+
+}  // namespace
+
+std::string_view StoreState::apply(ConnectionId connection, const Request& request, Outboxes& out) {
+    auto reply = [&]() -> std::string& { return out.outbox(connection); };
+    switch (request.opcode) {
+        case Opcode::validate: return kAllIsWell;
+        case Opcode::ping: put_u32(reply(), static_cast<std::uint32_t>(request.number)); return kAllIsWell;
+        case Opcode::set: return store(request.key, request.value, out);
+        case Opcode::compare_set: return compare_set(request, reply(), out);
+        case Opcode::get: {
+            auto found = keys_.find(request.key);
+            put_string(reply(), found == keys_.end() ? std::string_view() : std::string_view(found->second));
+            return kAllIsWell;
+        }
+        case Opcode::add: {
+            std::int64_t sum = 0;
+            std::string_view refusal = add(request.key, request.number, sum, out);
+            if (refusal.empty()) put_i64(reply(), sum);
+            return refusal;
+        }
+        case Opcode::check: {
+            bool all = true;
+            for (std::string_view key : request.keys) all = all && exists(key);
+            reply().push_back(all ? kReadyReply : kNotReadyReply);
+            return kAllIsWell;
+        }
+        case Opcode::wait: return wait(connection, request, out);
+        case Opcode::num_keys: put_i64(reply(), static_cast<std::int64_t>(keys_.size())); return kAllIsWell;
+        case Opcode::delete_key: put_i64(reply(), erase(request.key, out) ? 1 : 0); return kAllIsWell;
+        case Opcode::append: return append(request, out);
+        case Opcode::multi_get: return multi_get(request, reply());
+        case Opcode::multi_set: return multi_set(request, out);
+        case Opcode::cancel_wait:
+            waits_.forget(connection);
+            barriers_.forget(connection);
+            reply().push_back(kWaitCancelledReply);
+            return kAllIsWell;
+        case Opcode::queue_push: return queue_push(request, out);
+        case Opcode::queue_pop: queue_pop(request.key, reply()); return kAllIsWell;
+        case Opcode::queue_len: {
+            auto found = queues_.find(request.key);
+            put_u64(reply(), found == queues_.end() ? 0 : found->second.size());
+            return kAllIsWell;
+        }
+        case Opcode::list_keys: return list_keys(reply());
+        case Opcode::barrier: return barrier(connection, request, out);
+        case Opcode::watch_key: return watch(connection, request.key, reply());
+    }
+    check(false, "an opcode the store does not know");
+    return kAllIsWell;
+}
+
+void StoreState::remove(ConnectionId connection) {
+    waits_.forget(connection);
+    barriers_.forget(connection);
+    auto watched = watched_by_.find(connection);
+    if (watched == watched_by_.end()) return;
+    for (const std::string& key : watched->second) {
+        auto watchers = watches_.find(key);
+        watchers->second.erase(connection);
+        bytes_ -= 2 * entry_bytes(key, {});
+        if (watchers->second.empty()) watches_.erase(watchers);
+    }
+    watched_by_.erase(watched);
+}
+
+void StoreState::clear() {
+    for (const auto& [key, value] : keys_) bytes_ -= entry_bytes(key, value);
+    for (const auto& [key, items] : queues_) {
+        for (const std::string& item : items) bytes_ -= entry_bytes(key, item);
+    }
+    keys_.clear();
+    queues_.clear();
+}
+
+std::string_view StoreState::store(std::string_view key, std::string_view value, Outboxes& out) {
+    auto found = keys_.find(key);
+    bool created = found == keys_.end();
+    std::string old_value;
+    if (created) {
+        std::size_t more = entry_bytes(key, value);
+        if (!fits(more)) return kStoreFull;
+        found = keys_.emplace(key, value).first;
+        bytes_ += more;
+    } else {
+        std::string& held = found->second;
+        if (value.size() > held.size() && !fits(value.size() - held.size())) return kStoreFull;
+        bytes_ += value.size();
+        bytes_ -= held.size();
+        if (!watches_.empty()) old_value = held;
+        bool shrinks = held.capacity() > value.size() + kKeptSlack;
+        if (shrinks) {
+            held = std::string(value);
+        } else {
+            held.assign(value);
+        }
+    }
+    if (!waits_.empty()) {
+        waits_.wake_all(key, woken_);
+        answer_waiters(out);
+    }
+    if (!watches_.empty()) tell_watchers(created ? kCreatedEvent : kUpdatedEvent, key, old_value, value, out);
+    return kAllIsWell;
+}
+
+std::string_view StoreState::compare_set(const Request& request, std::string& reply, Outboxes& out) {
+    auto found = keys_.find(request.key);
+    bool equal = found == keys_.end() ? request.value.empty() : found->second == request.value;
+    if (!equal) {
+        put_string(reply, found == keys_.end() ? request.value : std::string_view(found->second));
+        return kAllIsWell;
+    }
+    std::string_view refusal = store(request.key, request.desired, out);
+    if (refusal.empty()) put_string(reply, request.desired);
+    return refusal;
+}
+
+std::string_view StoreState::add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out) {
+    auto found = keys_.find(key);
+    std::int64_t held = 0;
+    if (found != keys_.end()) {
+        std::optional<std::int64_t> number = parse_number(found->second);
+        if (!number) return kNotANumber;
+        held = *number;
+    }
+    sum = wrapping_sum(held, delta);
+    return store(key, NumberText(sum).view(), out);
+}
+
+std::string_view StoreState::append(const Request& request, Outboxes& out) {
+    auto found = keys_.find(request.key);
+    if (found == keys_.end()) return store(request.key, request.value, out);
+    std::string& held = found->second;
+    if (!fits(request.value.size())) return kStoreFull;
+    if (held.size() + request.value.size() > kMaxValueLength) return "append makes the value too long";
+    std::string old_value;
+    if (!watches_.empty()) old_value = held;
+    held.append(request.value);
+    bytes_ += request.value.size();
+    waits_.wake_all(request.key, woken_);
+    answer_waiters(out);
+    if (!watches_.empty()) tell_watchers(kUpdatedEvent, request.key, old_value, held, out);
+    return kAllIsWell;
+}
+
+std::string_view StoreState::multi_get(const Request& request, std::string& reply) const {
+    std::size_t total = reply.size();
+    for (std::string_view key : request.keys) {
+        auto found = keys_.find(key);
+        total += sizeof(std::uint64_t) + (found == keys_.end() ? 0 : found->second.size());
+    }
+    if (total > kMaxReplyLength) return kReplyTooLong;
+    reply.reserve(total);
+    for (std::string_view key : request.keys) {
+        auto found = keys_.find(key);
+        put_string(reply, found == keys_.end() ? std::string_view() : std::string_view(found->second));
+    }
+    return kAllIsWell;
+}
+
+std::string_view StoreState::multi_set(const Request& request, Outboxes& out) {
+    std::size_t more = 0;
+    for (std::size_t i = 0; i < request.keys.size(); ++i)
+        more += entry_bytes(request.keys[i], request.values[i]);
+    if (!fits(more)) return kStoreFull;
+    for (std::size_t i = 0; i < request.keys.size(); ++i) {
+        std::string_view refusal = store(request.keys[i], request.values[i], out);
+        check(refusal.empty(), "a set that was counted to fit did not");
+    }
+    return kAllIsWell;
+}
+
+std::string_view StoreState::wait(ConnectionId connection, const Request& request, Outboxes& out) {
+    missing_.clear();
+    std::size_t more = 0;
+    for (std::string_view key : request.keys) {
+        if (exists(key)) continue;
+        missing_.push_back(key);
+        more += WaitTable::slot_bytes(key);
+    }
+    if (missing_.empty()) {
+        out.outbox(connection).push_back(kReadyReply);
+        return kAllIsWell;
+    }
+    if (!fits(more)) return kStoreFull;
+    waits_.add(connection, missing_);
+    return kAllIsWell;
+}
+
+std::string_view StoreState::barrier(ConnectionId connection, const Request& request, Outboxes& out) {
+    if (!fits(entry_bytes(request.key, {}) + WaitTable::slot_bytes(request.key))) return kStoreFull;
+    std::int64_t count = 0;
+    std::string_view refusal = add(request.key, 1, count, out);
+    if (!refusal.empty()) return refusal;
+    if (count < request.number) {
+        barriers_.add(connection, {request.key});
+        return kAllIsWell;
+    }
+    out.outbox(connection).push_back(kReadyReply);
+    barriers_.wake_all(request.key, woken_);
+    answer_waiters(out);
+    return kAllIsWell;
+}
+
+std::string_view StoreState::queue_push(const Request& request, Outboxes& out) {
+    std::size_t more = entry_bytes(request.key, request.value);
+    if (!fits(more)) return kStoreFull;
+    auto found = queues_.find(request.key);
+    if (found == queues_.end()) found = queues_.try_emplace(std::string(request.key)).first;
+    found->second.emplace_back(request.value);
+    bytes_ += more;
+    waits_.wake_one(request.key, woken_);
+    answer_waiters(out);
+    return kAllIsWell;
+}
+
+void StoreState::queue_pop(std::string_view key, std::string& reply) {
+    auto found = queues_.find(key);
+    if (found == queues_.end()) {
+        put_u64(reply, 0);
+        return;
+    }
+    std::list<std::string>& items = found->second;
+    put_u64(reply, items.size());
+    put_string(reply, items.front());
+    bytes_ -= entry_bytes(key, items.front());
+    items.pop_front();
+    if (items.empty()) queues_.erase(found);
+}
+
+std::string_view StoreState::list_keys(std::string& reply) const {
+    std::size_t total = reply.size() + sizeof(std::uint64_t);
+    for (const auto& entry : keys_) total += sizeof(std::uint64_t) + entry.first.size();
+    if (total > kMaxReplyLength) return kReplyTooLong;
+    put_u64(reply, keys_.size());
+    for (const auto& entry : keys_) put_string(reply, entry.first);
+    return kAllIsWell;
+}
+
+std::string_view StoreState::watch(ConnectionId connection, std::string_view key, std::string& reply) {
+    std::size_t more = 2 * entry_bytes(key, {});
+    if (!fits(more)) return kStoreFull;
+    auto [watchers, is_new_key] = watches_.try_emplace(std::string(key));
+    if (watchers->second.insert(connection).second) {
+        watched_by_[connection].emplace_back(key);
+        bytes_ += more;
+    }
+    reply.push_back(kWatchingReply);
+    return kAllIsWell;
+}
+
+bool StoreState::erase(std::string_view key, Outboxes& out) {
+    auto found = keys_.find(key);
+    if (found == keys_.end()) return false;
+    bytes_ -= entry_bytes(key, found->second);
+    if (!watches_.empty()) tell_watchers(kDeletedEvent, key, found->second, {}, out);
+    keys_.erase(found);
+    return true;
+}
+
+bool StoreState::exists(std::string_view key) const {
+    return keys_.find(key) != keys_.end() || (!queues_.empty() && queues_.find(key) != queues_.end());
+}
+
+void StoreState::answer_waiters(Outboxes& out) {
+    for (ConnectionId connection : woken_) out.outbox(connection).push_back(kReadyReply);
+    woken_.clear();
+}
+
+void StoreState::tell_watchers(char kind, std::string_view key, std::string_view old_value,
+                               std::string_view new_value, Outboxes& out) {
+    auto watchers = watches_.find(key);
+    if (watchers == watches_.end()) return;
+    for (ConnectionId connection : watchers->second) {
+        std::string& event = out.outbox(connection);
+        event.push_back(kind);
+        put_string(event, key);
+        put_string(event, old_value);
+        put_string(event, new_value);
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,93 @@
+// StoreState: the store itself; what each request does, and who is answered. Pure: no sockets, no clock.
+//
+// Driven by StoreService (or a test): apply() each request of a connection, remove() the connection when it
+// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
+// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
+// wire.hpp for the commands); where these differ: get of a missing key answers with an empty value, and
+// compare_set wakes waiters when it stores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/store/wait_table.hpp"
+#include "rendezvous/store/wire.hpp"
+
+namespace ddprun {
+
+// Memory for keys, queues and waits together, bookkeeping included.
+inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
+// One reply; only multi_get and list_keys can be larger than what one command stored.
+inline constexpr std::size_t kMaxReplyLength = std::size_t{256} << 20;
+
+// Where replies go. The store appends to the string; the owner sends it.
+class Outboxes {
+  public:
+    Outboxes() = default;
+    Outboxes(const Outboxes&) = delete;
+    Outboxes& operator=(const Outboxes&) = delete;
+    virtual ~Outboxes() = default;
+    virtual std::string& outbox(ConnectionId connection) = 0;
+};
+
+class StoreState {
+  public:
+    explicit StoreState(std::size_t max_bytes = kMaxStoreBytes) : max_bytes_(max_bytes) {}
+
+    // Carries the request out. Empty if all is well; else the reason why the connection must be closed, in
+    // which case nothing was stored for it.
+    [[nodiscard]] std::string_view apply(ConnectionId connection, const Request& request, Outboxes& out);
+
+    // The connection is gone: its waits and watches are dropped.
+    void remove(ConnectionId connection);
+
+    // Forgets all keys, queues and barrier counts. Waits and watches stay with their connections.
+    void clear();
+
+    std::size_t key_count() const { return keys_.size(); }
+    // What the store holds now, as counted against its limit.
+    std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
+
+  private:
+    using Values = StringMap<std::string>;
+
+    std::string_view compare_set(const Request& request, std::string& reply, Outboxes& out);
+    std::string_view add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out);
+    std::string_view append(const Request& request, Outboxes& out);
+    std::string_view multi_get(const Request& request, std::string& reply) const;
+    std::string_view multi_set(const Request& request, Outboxes& out);
+    std::string_view wait(ConnectionId connection, const Request& request, Outboxes& out);
+    std::string_view barrier(ConnectionId connection, const Request& request, Outboxes& out);
+    std::string_view queue_push(const Request& request, Outboxes& out);
+    void queue_pop(std::string_view key, std::string& reply);
+    std::string_view list_keys(std::string& reply) const;
+    std::string_view watch(ConnectionId connection, std::string_view key, std::string& reply);
+    bool erase(std::string_view key, Outboxes& out);
+
+    std::string_view store(std::string_view key, std::string_view value, Outboxes& out);
+    bool exists(std::string_view key) const;
+    bool fits(std::size_t more) const { return more <= max_bytes_ && bytes() <= max_bytes_ - more; }
+    void answer_waiters(Outboxes& out);
+    void tell_watchers(char kind, std::string_view key, std::string_view old_value,
+                       std::string_view new_value, Outboxes& out);
+
+    std::size_t max_bytes_;
+    std::size_t bytes_ = 0;
+    Values keys_;
+    StringMap<std::list<std::string>> queues_;
+    WaitTable waits_;
+    WaitTable barriers_;
+    StringMap<std::set<ConnectionId>> watches_;
+    std::unordered_map<ConnectionId, std::vector<std::string>> watched_by_;
+    std::vector<ConnectionId> woken_;        // scratch, kept for its capacity
+    std::vector<std::string_view> missing_;  // scratch
+};
+
+}  // namespace ddprun

@@ -1,0 +1,288 @@
+#include "rendezvous/store/tcp_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = Store::Milliseconds;
+
+constexpr Milliseconds kFirstPause{10};
+constexpr Milliseconds kLongestPause{1'000};
+// A modern server reads a legacy request as noise and may just keep silent.
+constexpr Milliseconds kLegacyProbeTimeout{5'000};
+
+// The key of the probe's add. It must be at least 256 bytes long. A legacy server takes validate's opcode for
+// its set, and the eight bytes after it (the magic, add's opcode and the low three bytes of the key's length)
+// for the length of a key to allocate: length << 40. From 256 on that is beyond the 2^48 bytes a process can
+// address, so the allocation fails at once everywhere, whatever the overcommit policy, and the server closes
+// the connection.
+std::string probe_key() {
+    std::string key = "/ddprun/probe/";
+    key.resize(300, '.');
+    return key;
+}
+
+std::string quoted(std::string_view key) {
+    std::string text;
+    return text.append("\"").append(key).append("\"");
+}
+
+std::string quoted(const std::vector<std::string>& keys) {
+    constexpr std::size_t kShown = 8;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(keys.size(), kShown); ++i) {
+        text.append(i == 0 ? "" : ", ").append(quoted(keys[i]));
+    }
+    if (keys.size() > kShown) text += " and " + std::to_string(keys.size() - kShown) + " more";
+    return text;
+}
+
+std::string text(Milliseconds duration) { return std::to_string(duration.count()) + " ms"; }
+
+}  // namespace
+
+TcpStore::TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
+                   std::function<void(const std::string& cause)> while_waiting)
+    : endpoint_(std::move(endpoint)), connect_timeout_(connect_timeout) {
+    connect(while_waiting);
+}
+
+void TcpStore::connect(const std::function<void(const std::string& cause)>& while_waiting) {
+    const auto start = Clock::now();
+    const Deadline deadline = start + connect_timeout_;
+    auto next_notice = start + kFirstNotice;
+    std::minstd_rand random(std::random_device{}());
+    Milliseconds pause = kFirstPause;
+    // The last thing that was learned: an attempt that merely ran out of time teaches nothing new.
+    Errc code = Errc::timed_out;
+    std::string cause = "it does not answer";
+    for (;;) {
+        try {
+            // A connection that breaks in the modern dialect is a legacy server's answer, or an accident; a
+            // dialect is believed only when it was answered in.
+            for (Dialect dialect : {Dialect::modern, Dialect::legacy}) {
+                if (dialect_ && *dialect_ != dialect) continue;
+                Outcome outcome = try_dialect(dialect, deadline);
+                if (outcome == Outcome::done) {
+                    dialect_ = dialect;
+                    return;
+                }
+                if (outcome == Outcome::timed_out) break;
+                code = Errc::unreachable;
+                cause = "it closes the connection";
+            }
+        } catch (const boost::system::system_error& error) {
+            if (error.code() == Errc::protocol_violation) throw;
+            const bool learned = error.code() != Errc::timed_out;
+            if (learned) code = Errc::unreachable;
+            if (learned || code == Errc::timed_out) cause = error.what();
+        }
+        stream_.close();
+        auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+        if (left <= Milliseconds(0)) {
+            fail(code,
+                 "no store at " + to_string(endpoint_) + " within " + text(connect_timeout_) + ": " + cause);
+        }
+        if (const auto now = Clock::now(); while_waiting && now >= next_notice) {
+            while_waiting(cause);
+            next_notice = start + 2 * (now - start);
+        }
+        // No event tells that a store begins to listen. Half to one and a half of the pause, so that a
+        // thousand clients do not come back all at once.
+        std::uniform_int_distribution<Milliseconds::rep> jitter(pause.count() / 2, pause.count() * 3 / 2);
+        std::this_thread::sleep_for(std::min(Milliseconds(jitter(random)), left));
+        pause = std::min(pause * 2, kLongestPause);
+    }
+}
+
+TcpStore::Outcome TcpStore::try_dialect(Dialect dialect, Deadline deadline) {
+    auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+    stream_ = BlockingStream(connect_tcp(endpoint_, std::max(left, Milliseconds(1))));
+    const std::string key = probe_key();
+    Request request;
+    request_.clear();
+    if (dialect == Dialect::modern) {
+        request.opcode = Opcode::validate;
+        request.number = kValidateMagic;
+        encode_request(request_, dialect, request);
+    } else {
+        deadline = std::min(deadline, Clock::now() + kLegacyProbeTimeout);
+    }
+    request.key = key;
+    request.number = 0;
+    for (Opcode opcode : {Opcode::add, Opcode::delete_key}) {
+        request.opcode = opcode;
+        encode_request(request_, dialect, request);
+    }
+    std::array<char, 16> reply{};
+    Outcome outcome = stream_.send(request_, deadline);
+    if (outcome == Outcome::done) outcome = stream_.receive(reply.data(), reply.size(), deadline);
+    if (outcome != Outcome::done) return outcome;
+    std::int64_t erased = load_i64(reply.data() + 8);
+    if (load_i64(reply.data()) != 0 || erased < 0 || erased > 1) {
+        fail(Errc::protocol_violation, "what answers at " + to_string(endpoint_) + " is no store");
+    }
+    return outcome;
+}
+
+void TcpStore::ensure_connected() {
+    if (lost_)
+        fail(Errc::connection_lost, "the connection to the store at " + to_string(endpoint_) + " is lost");
+    if (!stream_.is_open()) connect();
+}
+
+std::string TcpStore::wire_key(std::string_view key) const {
+    if (key.size() + 1 > kMaxKeyLength) {
+        fail(Errc::limit_exceeded,
+             "a key of " + std::to_string(key.size()) + " bytes is too long for the store");
+    }
+    std::string whole;
+    whole.reserve(1 + key.size());
+    return whole.append("/").append(key);
+}
+
+void TcpStore::give_up(Errc code, std::string_view doing, std::string_view why) {
+    // What may still arrive would be taken for the answer to the next request.
+    stream_.close();
+    lost_ = true;
+    fail(code,
+         "the store at " + to_string(endpoint_) + " " + std::string(why) + " during " + std::string(doing));
+}
+
+void TcpStore::must_be_done(Outcome outcome, std::string_view doing) {
+    if (outcome == Outcome::lost) give_up(Errc::connection_lost, doing, "closed the connection");
+    if (outcome == Outcome::timed_out) {
+        give_up(Errc::timed_out, doing, "has not answered within " + text(kReplyTimeout));
+    }
+}
+
+void TcpStore::send(const Request& request, std::string_view doing) {
+    ensure_connected();
+    request_.clear();
+    encode_request(request_, *dialect_, request);
+    must_be_done(stream_.send(request_, Clock::now() + kReplyTimeout), doing);
+    constexpr std::size_t kKept = std::size_t{1} << 20;
+    if (request_.capacity() > kKept) std::string().swap(request_);
+}
+
+void TcpStore::receive(char* bytes, std::size_t size, std::string_view doing) {
+    must_be_done(stream_.receive(bytes, size, Clock::now() + kReplyTimeout), doing);
+}
+
+std::int64_t TcpStore::receive_number(std::string_view doing) {
+    std::array<char, 8> bytes{};
+    receive(bytes.data(), bytes.size(), doing);
+    return load_i64(bytes.data());
+}
+
+char TcpStore::receive_byte(std::string_view doing) {
+    char byte = 0;
+    receive(&byte, 1, doing);
+    return byte;
+}
+
+std::string TcpStore::receive_string(std::string_view doing) {
+    auto size = static_cast<std::uint64_t>(receive_number(doing));
+    if (size > kMaxValueLength)
+        give_up(Errc::protocol_violation, doing, "announced a value that is too long");
+    std::string value(static_cast<std::size_t>(size), '\0');
+    receive(value.data(), value.size(), doing);
+    return value;
+}
+
+void TcpStore::set(std::string_view key, std::string_view value) {
+    if (value.size() > kMaxValueLength) {
+        fail(Errc::limit_exceeded, "the value for " + quoted(key) + " is too long for the store: " +
+                                       std::to_string(value.size()) + " bytes");
+    }
+    const std::string full_key = wire_key(key);
+    send({.opcode = Opcode::set, .key = full_key, .value = value}, "set of " + quoted(key));
+}
+
+std::string TcpStore::get(std::string_view key, Milliseconds timeout) {
+    wait({std::string(key)}, timeout);
+    const std::string full_key = wire_key(key);
+    const std::string doing = "get of " + quoted(key);
+    send({.opcode = Opcode::get, .key = full_key}, doing);
+    return receive_string(doing);
+}
+
+std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
+    const std::string full_key = wire_key(key);
+    const std::string doing = "add to " + quoted(key) + " (whose value may be no number)";
+    send({.opcode = Opcode::add, .key = full_key, .number = delta}, doing);
+    return receive_number(doing);
+}
+
+std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+    if (std::max(expected.size(), desired.size()) > kMaxValueLength) {
+        fail(Errc::limit_exceeded, "a value for " + quoted(key) + " is too long for the store");
+    }
+    const std::string full_key = wire_key(key);
+    const std::string doing = "compare_set of " + quoted(key);
+    send({.opcode = Opcode::compare_set, .key = full_key, .value = expected, .desired = desired}, doing);
+    return receive_string(doing);
+}
+
+bool TcpStore::erase(std::string_view key) {
+    const std::string full_key = wire_key(key);
+    const std::string doing = "erase of " + quoted(key);
+    send({.opcode = Opcode::delete_key, .key = full_key}, doing);
+    return receive_number(doing) != 0;
+}
+
+bool TcpStore::check_keys(const std::vector<std::string>& keys) {
+    const std::string doing = "check of " + quoted(keys);
+    std::vector<std::string> full_keys;
+    for (const std::string& key : keys) full_keys.push_back(wire_key(key));
+    send({.opcode = Opcode::check, .keys = {full_keys.begin(), full_keys.end()}}, doing);
+    return receive_byte(doing) == kReadyReply;
+}
+
+void TcpStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
+    const Deadline deadline = Clock::now() + timeout;
+    const std::string doing = "wait for " + quoted(keys);
+    std::vector<std::string> full_keys;
+    for (const std::string& key : keys) full_keys.push_back(wire_key(key));
+    send({.opcode = Opcode::wait, .keys = {full_keys.begin(), full_keys.end()}}, doing);
+    char reply = kNotReadyReply;
+    Outcome outcome = stream_.receive(&reply, 1, deadline);
+    bool ready = outcome == Outcome::done;
+    if (outcome == Outcome::lost) must_be_done(outcome, doing);
+    if (outcome == Outcome::timed_out) {
+        if (*dialect_ == Dialect::modern) {
+            ready = cancel_wait(doing);
+        } else {
+            // The old server still owes an answer, so the connection cannot be used any more.
+            stream_.close();
+            ready = check_keys(keys);
+        }
+    } else if (reply != kReadyReply) {
+        give_up(Errc::protocol_violation, doing, "answered with an unknown byte");
+    }
+    if (!ready) {
+        fail(Errc::timed_out, "the store at " + to_string(endpoint_) + " got no value for " + quoted(keys) +
+                                  " within " + text(timeout));
+    }
+}
+
+// True if the server had answered the wait just before it read this.
+bool TcpStore::cancel_wait(std::string_view doing) {
+    send({.opcode = Opcode::cancel_wait}, doing);
+    char reply = receive_byte(doing);
+    bool ready = reply == kReadyReply;
+    if (ready) reply = receive_byte(doing);
+    if (reply != kWaitCancelledReply) give_up(Errc::protocol_violation, doing, "answered a cancel wrongly");
+    return ready;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,84 @@
+#include "rendezvous/system/shm_mapping.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr char kLinkPrefix[] = "/memfd:ddprun-";
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Looked at before it is opened, because opening a device or a pipe of a stranger may have effects.
+bool is_memfd(const std::string& path) {
+    std::array<char, 256> target{};
+    const ssize_t length = ::readlink(path.c_str(), target.data(), target.size() - 1);
+    return length > 0 && std::string_view(target.data()).starts_with(kLinkPrefix);
+}
+
+}  // namespace
+
+ShmMapping::ShmMapping(OwnedDescriptor descriptor, std::size_t size)
+    : descriptor_(std::move(descriptor)), size_(size) {}
+
+ShmMapping::ShmMapping(ShmMapping&& other) noexcept
+    : descriptor_(std::move(other.descriptor_)),
+      size_(other.size_),
+      base_(std::exchange(other.base_, nullptr)) {}
+
+ShmMapping& ShmMapping::operator=(ShmMapping&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(size_, other.size_);
+    std::swap(base_, other.base_);
+    return *this;
+}
+
+ShmMapping::~ShmMapping() {
+    if (base_ != nullptr) ::munmap(base_, size_);
+}
+
+std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size) {
+    if (size > static_cast<std::size_t>(std::numeric_limits<off_t>::max())) return std::nullopt;
+    OwnedDescriptor descriptor(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!descriptor) return std::nullopt;
+    const int fd = descriptor.get();
+    ShmMapping mapping(std::move(descriptor), size);
+    if (::ftruncate(fd, static_cast<off_t>(size)) != 0) return std::nullopt;
+    if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0 || !mapping.map()) return std::nullopt;
+    return mapping;
+}
+
+std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t size) {
+    if (offer.pid <= 0) return std::nullopt;
+    const std::string path = "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);
+    if (!is_memfd(path)) return std::nullopt;
+    OwnedDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!descriptor) return std::nullopt;
+    const int fd = descriptor.get();
+    ShmMapping mapping(std::move(descriptor), size);
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(size)) return std::nullopt;
+    if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals || !mapping.map()) return std::nullopt;
+    mapping.close_offer();
+    return mapping;
+}
+
+ShmOffer ShmMapping::offer() const noexcept {
+    return {static_cast<std::int32_t>(::getpid()), descriptor_.get()};
+}
+
+bool ShmMapping::map() {
+    void* base = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+    if (base == MAP_FAILED) return false;
+    base_ = static_cast<std::byte*>(base);
+    return true;
+}
+
+}  // namespace ddprun

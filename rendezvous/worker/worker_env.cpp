@@ -1,0 +1,158 @@
+#include "rendezvous/worker/worker_env.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/worker/life_table.hpp"
+
+namespace ddprun {
+namespace {
+
+// The names under which one launcher tells a process its place.
+struct PlaceNames {
+    std::string_view rank;
+    std::string_view world_size;
+    std::string_view local_rank;
+    std::string_view local_world_size;
+};
+
+constexpr PlaceNames kTorchNames{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr PlaceNames kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                   "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"};
+
+const std::string* find(const Environment& environment, std::string_view name) {
+    auto entry = environment.find(std::string(name));
+    return entry == environment.end() ? nullptr : &entry->second;
+}
+
+[[noreturn]] void fail_variable(std::string_view name, const std::string& value,
+                                const std::string& expected) {
+    fail(Errc::malformed, std::string(name) + "='" + value + "' in the environment is not " + expected);
+}
+
+[[noreturn]] void fail_missing(std::string_view name, const std::string& why) {
+    fail(Errc::malformed, std::string(name) + " is not set in the environment, " + why);
+}
+
+int read_number(std::string_view name, const std::string& text, int lowest) {
+    int number = 0;
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc{} || stop != end || number < lowest) {
+        fail_variable(name, text, "a whole number of at least " + std::to_string(lowest));
+    }
+    return number;
+}
+
+int read_optional_number(const Environment& environment, std::string_view name, int lowest, int otherwise) {
+    const std::string* text = find(environment, name);
+    return text != nullptr ? read_number(name, *text, lowest) : otherwise;
+}
+
+// WORLD_SIZE alone is no sign of a launcher: people export it and take the rank from mpirun or srun.
+const PlaceNames* find_launcher(const Environment& environment) {
+    for (const PlaceNames* names : {&kTorchNames, &kOpenMpiNames, &kSlurmNames}) {
+        if (find(environment, names->rank) != nullptr) return names;
+    }
+    return nullptr;
+}
+
+void read_ranks(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
+    const std::string* world_size = find(environment, names.world_size);
+    if (world_size == nullptr) fail_missing(names.world_size, "but " + std::string(names.rank) + " is");
+    place.world_size = read_number(names.world_size, *world_size, 1);
+    const std::string& rank = *find(environment, names.rank);
+    place.rank = read_number(names.rank, rank, 0);
+    if (place.rank >= place.world_size) {
+        fail_variable(names.rank, rank, "below " + std::string(names.world_size) + "=" + *world_size);
+    }
+    place.local_world_size = read_optional_number(environment, names.local_world_size, 1, 1);
+    place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
+}
+
+void read_master(const Environment& environment, WorkerPlace& place) {
+    const bool needed = place.world_size > 1;
+    const std::string why =
+        "and " + std::to_string(place.world_size) + " ranks cannot find each other without it";
+    const std::string* address = find(environment, "MASTER_ADDR");
+    if (address == nullptr && needed) fail_missing("MASTER_ADDR", why);
+    if (address != nullptr) {
+        if (!is_valid_host(*address)) fail_variable("MASTER_ADDR", *address, "a host name or an address");
+        place.master_addr = *address;
+    }
+    const std::string* port_text = find(environment, "MASTER_PORT");
+    if (port_text == nullptr && needed) fail_missing("MASTER_PORT", why);
+    if (port_text != nullptr) {
+        auto port = parse_port(*port_text);
+        if (!port || *port == 0) fail_variable("MASTER_PORT", *port_text, "a port from 1 to 65535");
+        place.master_port = *port;
+    }
+}
+
+}  // namespace
+
+Environment current_environment() {
+    Environment environment;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        std::string_view text = *entry;
+        auto equals = text.find('=');
+        if (equals == std::string_view::npos) continue;
+        // The first of two equal names counts, as for getenv.
+        environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return environment;
+}
+
+Environment worker_environment(const Environment& parent, const WorkerIdentity& identity) {
+    Environment environment = parent;
+    auto set = [&environment](const char* name, std::string value) { environment[name] = std::move(value); };
+    set("RANK", std::to_string(identity.rank));
+    set("LOCAL_RANK", std::to_string(identity.local_rank));
+    set("WORLD_SIZE", std::to_string(identity.world_size));
+    set("LOCAL_WORLD_SIZE", std::to_string(identity.local_world_size));
+    set("GROUP_RANK", std::to_string(identity.group_rank));
+    set("GROUP_WORLD_SIZE", std::to_string(identity.group_world_size));
+    set("ROLE_NAME", identity.role);
+    set("ROLE_RANK", std::to_string(identity.role_rank));
+    set("ROLE_WORLD_SIZE", std::to_string(identity.role_world_size));
+    set("MASTER_ADDR", identity.master_addr);
+    set("MASTER_PORT", std::to_string(identity.master_port));
+    set("TORCHELASTIC_RESTART_COUNT", std::to_string(identity.restart_count));
+    set("TORCHELASTIC_MAX_RESTARTS", std::to_string(identity.max_restarts));
+    set("TORCHELASTIC_RUN_ID", identity.run_id);
+    set("TORCHELASTIC_USE_AGENT_STORE", "True");
+    set("DDPRUN_RUN_ID", identity.job_id);
+    set("DDPRUN_ROUND", std::to_string(identity.round));
+    // Perhaps an outer job's.
+    environment.erase("DDPRUN_RESTART_REASON");
+    environment.erase(kLifeVariable);
+    if (!identity.restart_reason.empty()) set("DDPRUN_RESTART_REASON", identity.restart_reason);
+    if (!identity.life.empty()) set(kLifeVariable, identity.life);
+    environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+    return environment;
+}
+
+WorkerPlace read_worker_place(const Environment& environment) {
+    WorkerPlace place;
+    const PlaceNames* names = find_launcher(environment);
+    if (names != nullptr) {
+        read_ranks(environment, *names, place);
+    } else if (const std::string* size = find(environment, "WORLD_SIZE")) {
+        if (read_number("WORLD_SIZE", *size, 1) > 1) fail_missing("RANK", "but WORLD_SIZE=" + *size + " is");
+    }
+    read_master(environment, place);
+    // Under mpirun and srun these variables could only be left over from somebody else's job.
+    if (names == &kTorchNames) {
+        const std::string* hosted = find(environment, "TORCHELASTIC_USE_AGENT_STORE");
+        place.agent_hosts_store = hosted != nullptr && *hosted == "True";
+        place.generation = read_optional_number(environment, "TORCHELASTIC_RESTART_COUNT", 0, 0);
+        if (const std::string* run_id = find(environment, "TORCHELASTIC_RUN_ID")) place.run_id = *run_id;
+    }
+    return place;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,486 @@
+#include "rendezvous/coordinator/coordinator.hpp"
+
+#include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/coordinator/control_text.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/coordinator_fixture.hpp"
+
+namespace ddprun {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("the round begins when the last node joins, in whatever order") {
+    Coordinator coordinator = make(3);
+    CHECK(coordinator.receive(7, hello(2, 3, 5), kStart).empty());
+    CHECK(coordinator.receive(8, hello(0, 3, 2), kStart).empty());
+    auto out = coordinator.receive(9, hello(1, 3, 1), kStart);
+    REQUIRE(out.size() == 3);
+    std::map<std::uint64_t, RoundReady> ready;
+    for (const auto& outgoing : out) ready[outgoing.to] = std::get<RoundReady>(outgoing.message);
+    CHECK(ready.at(8).base_rank == 0);
+    CHECK(ready.at(9).base_rank == 2);
+    CHECK(ready.at(7).base_rank == 3);
+    for (const auto& [connection, round] : ready) {
+        CHECK(round.world_size == 8);
+        CHECK(round.group_world_size == 3);
+        CHECK(round.job_id == "job");
+    }
+    CHECK(ready.at(7).group_rank == 2);
+}
+
+TEST_CASE("an agent that does not fit is refused with both values, and nothing else changes") {
+    Coordinator coordinator = make(2);
+    coordinator.receive(1, hello(0, 2), kStart);
+
+    struct Case {
+        Hello hello;
+        std::vector<std::string> words;
+    };
+    auto with = [](auto change) {
+        Hello changed = hello(1, 2);
+        change(changed);
+        return changed;
+    };
+    const std::vector<Case> cases = {
+        {with([](Hello& h) { h.version = "2"; }), {"ddprun 2", "ddprun 1"}},
+        {with([](Hello& h) { h.run_id = "other"; }), {"--rdzv-id", "other", "none"}},
+        {with([](Hello& h) { h.nnodes = 3; }), {"--nnodes is 3", "--nnodes 2"}},
+        {with([](Hello& h) { h.node_rank = 2; }), {"--node-rank 2", "out of range"}},
+        {with([](Hello& h) { h.node_rank = -1; }), {"--node-rank -1", "out of range"}},
+        {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
+        {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
+        {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }), {"--nproc-per-node 4097"}},
+    };
+    std::uint64_t connection = 10;
+    for (const Case& refused : cases) {
+        auto out = coordinator.receive(++connection, refused.hello, kStart);
+        REQUIRE(out.size() == 2);
+        CHECK(out[0].to == connection);
+        CHECK(out[0].close_after);
+        const auto& message = std::get<Refused>(out[0].message);
+        CHECK(message.exit_code == kExitNotAdmitted);
+        // Node 0's user reads the same.
+        CHECK(out[1].to == 1);
+        CHECK(std::get<PeerRefused>(out[1].message).reason == message.reason);
+        for (const std::string& word : refused.words) CHECK_THAT(message.reason, Catch::Contains(word));
+        CHECK(coordinator.closed(connection, kStart).empty());
+    }
+    CHECK(of_type<RoundReady>(coordinator.receive(2, hello(1, 2), kStart)).size() == 2);
+    CHECK(of_type<Refused>(coordinator.receive(30, hello(1, 2), kStart)).size() == 1);
+}
+
+TEST_CASE("node 0's agent hears once of each refusal, also of those before it came") {
+    Coordinator coordinator = make(2);
+    Hello stranger = hello(1, 2);
+    stranger.run_id = "other";
+    for (std::uint64_t connection = 10; connection < 20; ++connection)
+        CHECK(coordinator.receive(connection, stranger, kStart).size() == 1);
+    auto told = of_type<PeerRefused>(coordinator.receive(1, hello(0, 2), kStart));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].host == "gpu1");
+    CHECK(told[0].pid == 101);
+    CHECK(of_type<PeerRefused>(coordinator.receive(20, stranger, kStart)).empty());
+    std::size_t heard = 0;
+    for (std::uint64_t connection = 100; connection < 300; ++connection) {
+        stranger.run_id = "other" + std::to_string(connection);
+        heard += of_type<PeerRefused>(coordinator.receive(connection, stranger, kStart)).size();
+    }
+    CHECK(heard == Coordinator::kMaxRefusalsTold - 1);
+}
+
+TEST_CASE("agents with different commands do not join one job, those of different roles may") {
+    Coordinator coordinator = make(3);
+    const auto runs = [](int node_rank, const std::string& role, const std::string& program) {
+        Hello agent = hello(node_rank, 3);
+        agent.role = role;
+        agent.command = describe_command({program});
+        return agent;
+    };
+    coordinator.receive(1, runs(0, "trainer", "train"), kStart);
+    CHECK(of_type<Refused>(coordinator.receive(2, runs(1, "trainer", "evaluate"), kStart)).size() == 1);
+    CHECK(of_type<Refused>(coordinator.receive(3, runs(1, "evaluator", "evaluate"), kStart)).empty());
+    CHECK(of_type<Refused>(coordinator.receive(4, runs(2, "evaluator", "train"), kStart)).size() == 1);
+    CHECK(of_type<RoundReady>(coordinator.receive(5, runs(2, "trainer", "train"), kStart)).size() == 3);
+}
+
+TEST_CASE("who comes before node 0's own agent neither takes its place nor decides what the job runs") {
+    const auto runs = [](Hello agent, const std::string& program) {
+        agent.command = describe_command({program});
+        return agent;
+    };
+    const Hello own = runs(hello(0, 2), "train");
+    Coordinator coordinator({.version = "1", .job_id = "job", .nnodes = 2, .own_agent = own}, kStart);
+    Hello impostor = own;
+    impostor.host = "gpu7";
+    auto refused = of_type<Refused>(coordinator.receive(1, impostor, kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason,
+               Catch::Contains("--node-rank 0 has already joined from gpu0 (agent pid 100)"));
+    refused = of_type<Refused>(coordinator.receive(2, runs(hello(1, 2), "evaluate"), kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason, Catch::Contains("node 0 (gpu0) runs \"train\""));
+    CHECK(of_type<Refused>(coordinator.receive(3, runs(hello(1, 2), "train"), kStart)).empty());
+    const auto out = coordinator.receive(4, own, kStart);
+    CHECK(of_type<RoundReady>(out).size() == 2);
+    CHECK(of_type<Refused>(out).empty());
+}
+
+TEST_CASE("node 0 is told by which of its addresses it was reached") {
+    Coordinator coordinator = make(2);
+    Hello other = hello(1, 2);
+    other.reached_at = "10.78.0.1";
+    coordinator.receive(1, other, kStart);
+    const auto out = coordinator.receive(2, hello(0, 2), kStart);
+    for (const auto& outgoing : out) {
+        const auto* ready = std::get_if<RoundReady>(&outgoing.message);
+        if (ready != nullptr) CHECK(ready->reached_at == (ready->group_rank == 0 ? "10.78.0.1" : ""));
+    }
+    CHECK(of_type<RoundReady>(out).size() == 2);
+}
+
+TEST_CASE("survivors are unknown on nodes that were lost before they said that nothing is left") {
+    Coordinator coordinator = make(4);
+    join_all(coordinator, {1, 1, 1, 1});
+    coordinator.receive(3, WorkersSucceeded{0}, kStart);
+    coordinator.closed(3, kStart);  // nothing was left there
+    coordinator.receive(1, failed_with(7, 0), kStart);
+    coordinator.closed(4, kStart);
+    coordinator.receive(1, gone(0, false), kStart);
+    const auto finish = of_type<Finish>(coordinator.receive(2, gone(0, false), kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].unknown_node_count == 1);
+    CHECK(finish[0].unknown_nodes == std::vector<std::string>{"node 3 (gpu3)"});
+}
+
+TEST_CASE("of many lost nodes some are named") {
+    constexpr int kNodes = 40;
+    Coordinator coordinator = make(kNodes);
+    join_all(coordinator, std::vector<int>(kNodes, 1));
+    coordinator.receive(1, failed_with(7, 0), kStart);
+    for (std::uint64_t connection = 2; connection <= kNodes; ++connection)
+        coordinator.closed(connection, kStart);
+    const auto finish = of_type<Finish>(coordinator.receive(1, gone(0, false), kStart));
+    REQUIRE(finish.size() == 1);
+    CHECK(finish[0].unknown_node_count == kNodes - 1);
+    CHECK(finish[0].unknown_nodes.size() == kMaxUnknownListed);
+}
+
+TEST_CASE("who waits hears who is missing: after a while, then on changes, not too often") {
+    Coordinator coordinator = make(3);
+    coordinator.receive(1, hello(0, 3), kStart);
+    REQUIRE(coordinator.next_deadline() == kStart + Coordinator::kFirstStatusDelay);
+    CHECK(coordinator.tick(kStart + 1s).empty());
+
+    auto out = coordinator.tick(kStart + Coordinator::kFirstStatusDelay);
+    REQUIRE(of_type<Waiting>(out).size() == 1);
+    CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 1/3, missing node 1, node 2");
+    CHECK(coordinator.next_deadline() == kStart + 900s);
+
+    const TimePoint later = kStart + Coordinator::kFirstStatusDelay + 100ms;
+    coordinator.receive(2, hello(2, 3), later);
+    const TimePoint due = kStart + Coordinator::kFirstStatusDelay + Coordinator::kStatusPeriod;
+    REQUIRE(coordinator.next_deadline() == due);
+    out = coordinator.tick(due);
+    REQUIRE(of_type<Waiting>(out).size() == 2);
+    CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 2/3, missing node 1");
+
+    coordinator.closed(2, due + 10s);
+    out = coordinator.tick(due + 11s);
+    REQUIRE(of_type<Waiting>(out).size() == 1);
+    CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 1/3, missing node 1, node 2");
+    CHECK(coordinator.receive(3, hello(2, 3), due + 12s).empty());
+    CHECK(of_type<RoundReady>(coordinator.receive(4, hello(1, 3), due + 12s)).size() == 3);
+    CHECK_FALSE(coordinator.next_deadline());
+}
+
+TEST_CASE("a long list of missing nodes is cut, with the rest counted") {
+    Coordinator coordinator = make(1000);
+    coordinator.receive(1, hello(0, 1000), kStart);
+    auto waiting = of_type<Waiting>(coordinator.tick(kStart + 5s));
+    REQUIRE(waiting.size() == 1);
+    CHECK(waiting[0].missing.size() == kMaxMissingListed);
+    CHECK_THAT(to_text(waiting[0]), Catch::EndsWith("node 64 and 935 more"));
+}
+
+TEST_CASE("the join timeout ends the job with the same facts") {
+    Coordinator coordinator = make(2, 5s);
+    coordinator.receive(1, hello(0, 2), kStart);
+    auto refused = of_type<Refused>(coordinator.tick(kStart + 5s));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].exit_code == kExitUnavailable);
+    CHECK_THAT(refused[0].reason, Catch::Contains("joined 1/2, missing node 1 after 5 s"));
+    CHECK_THAT(refused[0].reason, Catch::Contains("join_timeout"));
+    CHECK_FALSE(coordinator.empty());
+    coordinator.closed(1, kStart + 5s);
+    CHECK(coordinator.empty());
+    auto late = of_type<Refused>(coordinator.receive(2, hello(1, 2), kStart + 6s));
+    REQUIRE(late.size() == 1);
+    CHECK(late[0].exit_code == kExitUnavailable);
+}
+
+TEST_CASE("the job succeeds when every node has, and the host leaves last") {
+    Coordinator coordinator = make(2);
+    join_all(coordinator, {1, 1});
+    CHECK(coordinator.receive(1, WorkersSucceeded{0}, kStart).empty());
+    auto finish = of_type<Finish>(coordinator.receive(2, WorkersSucceeded{0}, kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0] == Finish{0, false, {}});
+    coordinator.receive(1, Goodbye{}, kStart);
+    CHECK_FALSE(coordinator.empty());
+    coordinator.closed(2, kStart);
+    CHECK(coordinator.empty());
+}
+
+TEST_CASE("the first failure received is the story, whatever comes later") {
+    Coordinator coordinator = make(3);
+    join_all(coordinator, {2, 2, 2});
+    auto stops = of_type<Stop>(coordinator.receive(2, failed_with(7, 3), kStart));
+    REQUIRE(stops.size() == 3);
+    for (const Stop& stop : stops) {
+        CHECK(stop.cause.rank == 3);
+        CHECK(stop.cause.exit_code == 7);
+        CHECK(stop.cause.node_rank == 1);
+        CHECK(stop.cause.host == "gpu1");
+    }
+    CHECK(coordinator.receive(1, failed_with(9, 0), kStart).empty());
+    CHECK(coordinator.receive(3, AgentSignalled{0, 15}, kStart).empty());
+    CHECK(coordinator.receive(1, gone(0, false), kStart).empty());
+    CHECK(coordinator.receive(2, gone(0, false), kStart).empty());
+    auto finish = of_type<Finish>(coordinator.receive(3, gone(0, true), kStart));
+    REQUIRE(finish.size() == 3);
+    CHECK(finish[0].exit_code == 7);
+    CHECK(finish[0].cause.rank == 3);
+}
+
+TEST_CASE("what is found out about the first failure is added to it, and nothing else is") {
+    Coordinator coordinator = make(2);
+    join_all(coordinator, {2, 2});
+    coordinator.receive(2, failed_with(7, 3), kStart);
+    WorkersGone victim = gone(0, false), culprit = gone(0, false);
+    victim.failed = culprit.failed = true;
+    victim.failure = failed_with(9, 0).failure;
+    culprit.failure = failed_with(7, 3).failure;
+    culprit.failure.error_message = "ValueError";
+    culprit.failure.last_lines = {"Traceback"};
+    coordinator.receive(1, victim, kStart);
+    auto finish = of_type<Finish>(coordinator.receive(2, culprit, kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].cause.rank == 3);
+    CHECK(finish[0].cause.host == "gpu1");
+    CHECK(finish[0].cause.error_message == "ValueError");
+    CHECK(finish[0].cause.last_lines == std::vector<std::string>{"Traceback"});
+}
+
+TEST_CASE("a node that vanishes is the first failure, named; one that had finished is not") {
+    Coordinator coordinator = make(3);
+    join_all(coordinator, {1, 1, 1});
+    coordinator.receive(1, WorkersSucceeded{0}, kStart);
+    CHECK(coordinator.closed(1, kStart).empty());
+    auto stops = of_type<Stop>(coordinator.closed(2, kStart));
+    REQUIRE(stops.size() == 1);
+    CHECK(stops[0].cause.kind == Failure::Kind::node_lost);
+    CHECK(stops[0].cause.node_rank == 1);
+    CHECK_THAT(stops[0].cause.message, Catch::Contains("pid 101"));
+    auto finish = of_type<Finish>(coordinator.receive(3, gone(0, false), kStart));
+    REQUIRE(finish.size() == 1);
+    CHECK(finish[0].exit_code == kExitUnavailable);
+}
+
+TEST_CASE("after a signal the exit code says whether all workers ended in order") {
+    for (bool in_order : {true, false}) {
+        Coordinator coordinator = make(2);
+        join_all(coordinator, {1, 1});
+        auto stops = of_type<Stop>(coordinator.receive(1, AgentSignalled{0, 15}, kStart));
+        REQUIRE(stops.size() == 2);
+        CHECK(stops[0].cause.kind == Failure::Kind::signalled);
+        CHECK(stops[0].cause.signal == 15);
+        coordinator.receive(1, gone(0, true), kStart);
+        auto finish = of_type<Finish>(coordinator.receive(2, gone(0, in_order), kStart));
+        REQUIRE(finish.size() == 2);
+        CHECK(finish[0].exit_code == (in_order ? kExitPreempted : kExitSignalBase + 15));
+    }
+}
+
+TEST_CASE("a failure with restarts left begins the next round when every node's workers are gone") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 2});
+    join_all(coordinator, {1, 2});
+    CHECK(coordinator.round() == 0);
+    coordinator.receive(1, failed_with(7, 0), kStart + 1s);
+    CHECK(coordinator.receive(1, gone(0, false), kStart + 1s).empty());
+    auto out = coordinator.receive(2, gone(0, false), kStart + 2s);
+    REQUIRE(of_type<Restarting>(out).size() == 2);
+    CHECK(of_type<Restarting>(out)[0].restart == 1);
+    CHECK(of_type<Restarting>(out)[0].max_restarts == 2);
+    auto ready = of_type<RoundReady>(out);
+    REQUIRE(ready.size() == 2);
+    CHECK(coordinator.round() == 1);
+    for (const RoundReady& round : ready) {
+        CHECK(round.round == 1);
+        CHECK(round.restart_count == 1);
+        CHECK(round.max_restarts == 2);
+        CHECK(round.restart_reason == "rank 0 on node 0 (gpu0): exit code 7");
+        CHECK(round.job_id == "job");
+    }
+    // What still comes from the first round is no news.
+    CHECK(coordinator.receive(2, failed_with(9, 1), kStart + 2s).empty());
+    CHECK(coordinator.receive(2, WorkersSucceeded{0}, kStart + 2s).empty());
+    coordinator.receive(1, WorkersSucceeded{1}, kStart + 3s);
+    auto finish = of_type<Finish>(coordinator.receive(2, WorkersSucceeded{1}, kStart + 3s));
+    REQUIRE(finish.size() == 2);
+    CHECK_FALSE(finish[0].failed);
+    CHECK(finish[0].exit_code == 0);
+    REQUIRE(finish[0].restarts.size() == 1);
+    CHECK(finish[0].restarts[0].round == 0);
+}
+
+TEST_CASE("restarts are counted once for the job, whichever node fails") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 3, .min_uptime = 0ms});
+    join_all(coordinator, {1, 1});
+    for (int round = 0; round < 3; ++round) {
+        const std::uint64_t failing = static_cast<std::uint64_t>(round % 2) + 1;
+        WorkerFailed failed = failed_with(7, round % 2);
+        failed.round = round;
+        coordinator.receive(failing, failed, kStart);
+        coordinator.receive(1, gone(round, false), kStart);
+        REQUIRE(of_type<RoundReady>(coordinator.receive(2, gone(round, false), kStart)).size() == 2);
+    }
+    WorkerFailed last = failed_with(8, 0);
+    last.round = 3;
+    coordinator.receive(1, last, kStart);
+    coordinator.receive(1, gone(3, false), kStart);
+    auto finish = of_type<Finish>(coordinator.receive(2, gone(3, false), kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].exit_code == 8);
+    CHECK(finish[0].restarts.size() == 3);
+    CHECK_THAT(finish[0].message, Catch::Contains("all 3 of --max-restarts are used up"));
+}
+
+TEST_CASE("a pause between rounds is kept, and ends early when the job must") {
+    auto pausing = [] {
+        Coordinator coordinator = make_restarting(
+            2, {.max_restarts = 1, .backoff_min = 10s, .backoff_max = 60s, .min_uptime = 0ms});
+        join_all(coordinator, {1, 1});
+        coordinator.receive(1, failed_with(7, 0), kStart);
+        coordinator.receive(1, gone(0, false), kStart);
+        auto out = coordinator.receive(2, gone(0, false), kStart);
+        CHECK(of_type<Restarting>(out).size() == 2);
+        CHECK(of_type<RoundReady>(out).empty());
+        return coordinator;
+    };
+    Coordinator waits = pausing();
+    REQUIRE(waits.next_deadline());
+    CHECK(*waits.next_deadline() >= kStart + 5s);
+    CHECK(*waits.next_deadline() <= kStart + 10s);
+    CHECK(waits.tick(kStart + 1s).empty());
+    CHECK(of_type<RoundReady>(waits.tick(*waits.next_deadline())).size() == 2);
+
+    Coordinator signalled = pausing();
+    auto finish = of_type<Finish>(signalled.receive(2, AgentSignalled{0, 15}, kStart + 1s));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].exit_code == kExitSignalBase + 15);
+
+    Coordinator lost = pausing();
+    finish = of_type<Finish>(lost.closed(2, kStart + 1s));
+    REQUIRE(finish.size() == 1);
+    CHECK(finish[0].exit_code == kExitUnavailable);
+    CHECK(finish[0].cause.kind == Failure::Kind::node_lost);
+}
+
+TEST_CASE("no restart once the user wants the job to end, or a node is missing") {
+    for (bool by_signal : {true, false}) {
+        Coordinator coordinator = make_restarting(2, {.max_restarts = 5});
+        join_all(coordinator, {1, 1});
+        coordinator.receive(1, failed_with(7, 0), kStart);
+        coordinator.receive(1, gone(0, false), kStart);
+        if (by_signal) coordinator.receive(2, AgentSignalled{0, 15}, kStart);
+        auto out = by_signal ? coordinator.receive(2, gone(0, false), kStart) : coordinator.closed(2, kStart);
+        auto finish = of_type<Finish>(out);
+        REQUIRE(finish.size() == (by_signal ? 2 : 1));
+        CHECK(finish[0].exit_code == 7);
+    }
+}
+
+TEST_CASE("a notice goes to every agent once, while the round it was meant for runs") {
+    Coordinator coordinator = make(3);
+    join_all(coordinator, {1, 1, 1});
+    auto notices = of_type<NoticeSignal>(coordinator.receive(2, NoticeSignal{0, 10}, kStart));
+    REQUIRE(notices.size() == 3);
+    CHECK(notices[0].signal == 10);
+    CHECK(coordinator.receive(2, NoticeSignal{1, 10}, kStart).empty());
+    coordinator.receive(1, failed_with(1, 0), kStart);
+    CHECK(coordinator.receive(2, NoticeSignal{0, 10}, kStart).empty());
+}
+
+TEST_CASE("a notice to requeue makes the end of its round one, unless a worker fails") {
+    for (const bool fails : {false, true}) {
+        Coordinator coordinator = make(2);
+        join_all(coordinator, {1, 1});
+        REQUIRE(of_type<NoticeSignal>(coordinator.receive(2, NoticeSignal{0, 10, true}, kStart)).size() == 2);
+        coordinator.receive(2, NoticeSignal{0, 12}, kStart);
+        coordinator.receive(1, WorkersSucceeded{0}, kStart);
+        auto out = coordinator.receive(
+            2, fails ? ControlMessage(failed_with(3, 1)) : ControlMessage(WorkersSucceeded{0}), kStart);
+        if (fails) {
+            coordinator.receive(1, gone(0, true), kStart);
+            out = coordinator.receive(2, gone(0, false), kStart);
+        }
+        const auto finish = of_type<Finish>(out);
+        REQUIRE(finish.size() == 2);
+        CHECK(finish[0].exit_code == (fails ? 3 : kExitPreempted));
+        CHECK(finish[0].failed == fails);
+    }
+}
+
+TEST_CASE(
+    "the end of the job sums up how every worker ended, worst first, and tells all of it to who asked") {
+    Coordinator coordinator = make(2);
+    Hello curious = hello(0, 2, 3);
+    curious.wants_rank_ends = true;
+    coordinator.receive(1, curious, kStart);
+    coordinator.receive(2, hello(1, 2, 300), kStart);
+    coordinator.receive(2, failed_with(7, 3), kStart);
+    auto end = [](int rank, RankEnd::Manner manner) {
+        return RankEnd{.rank = rank, .exit_code = 1, .manner = manner};
+    };
+    using Manner = RankEnd::Manner;
+    coordinator.receive(
+        1, RankEnds{0, {end(0, Manner::stopped), end(1, Manner::failed), end(2, Manner::succeeded)}}, kStart);
+    RankEnds first{0, {}}, second{0, {}};
+    for (int rank = 3; rank < 303; ++rank) {
+        (rank < 200 ? first : second).ends.push_back(end(rank, rank == 3 ? Manner::failed : Manner::stopped));
+    }
+    second.ends.push_back(end(999, Manner::failed));  // more than the node has workers: not believed
+    coordinator.receive(2, first, kStart);
+    coordinator.receive(2, second, kStart);
+    coordinator.receive(1, gone(0, false), kStart);
+    auto out = coordinator.receive(2, gone(0, false), kStart);
+    auto finish = of_type<Finish>(out);
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].failed_too == 1);
+    CHECK(finish[0].stopped == 300);
+    CHECK(finish[0].succeeded == 1);
+    CHECK(finish[0].lost == 0);
+    REQUIRE(finish[0].others.size() == kMaxOthersListed);
+    CHECK(finish[0].others[0].rank == 1);
+    CHECK(finish[0].others[1].rank == 0);
+    CHECK(finish[0].others[1].host == "gpu0");
+    std::size_t told = 0;
+    for (const RankEnds& ends : of_type<RankEnds>(out)) told += ends.ends.size();
+    CHECK(told == 303);
+    for (const auto& outgoing : out) {
+        if (std::holds_alternative<RankEnds>(outgoing.message)) CHECK(outgoing.to == 1);
+    }
+}
+
+TEST_CASE("messages that make no sense do no harm") {
+    Coordinator coordinator = make(2);
+    CHECK(of_type<Refused>(coordinator.receive(5, WorkersSucceeded{0}, kStart)).size() == 1);
+    coordinator.receive(1, hello(0, 2), kStart);
+    CHECK(of_type<Refused>(coordinator.receive(1, hello(1, 2), kStart)).size() == 1);
+    CHECK(coordinator.receive(1, WorkersSucceeded{0}, kStart).empty());
+    CHECK(coordinator.receive(1, failed_with(1, 0), kStart).empty());
+    CHECK(coordinator.receive(1, Finish{}, kStart).empty());
+    CHECK(coordinator.closed(99, kStart).empty());
+}
+
+}  // namespace ddprun

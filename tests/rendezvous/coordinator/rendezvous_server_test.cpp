@@ -1,0 +1,187 @@
+// The server and the client over real sockets: what the pure coordinator's tests cannot see.
+#include "rendezvous/coordinator/rendezvous_server.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <future>
+
+#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/store/tcp_store.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+RendezvousServerOptions options(int nnodes) {
+    return {.coordinator = {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes}};
+}
+
+Hello hello(int node_rank, int nnodes) {
+    return {.version = "1", .run_id = "none", .node_rank = node_rank, .nnodes = nnodes, .host = "here"};
+}
+
+// A connection that says any bytes, for what no client of ours would say.
+class RawPeer {
+  public:
+    explicit RawPeer(std::uint16_t port) : fd_(connect_tcp({"127.0.0.1", port}, kHangGuard)) {}
+    RawPeer(const RawPeer&) = delete;
+    RawPeer& operator=(const RawPeer&) = delete;
+    ~RawPeer() { ::close(fd_); }
+
+    void say(std::string_view bytes) {
+        REQUIRE(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    }
+
+    std::optional<ControlMessage> hear() {
+        for (;;) {
+            auto message = frames_.next();
+            REQUIRE(message.has_value());
+            if (*message) return **message;
+            std::string bytes = read();
+            if (bytes.empty()) return std::nullopt;
+            frames_.append(bytes);
+        }
+    }
+
+    // What comes next; empty when the server has closed the connection.
+    std::string read() {
+        pollfd event{fd_, POLLIN, 0};
+        REQUIRE(::poll(&event, 1, static_cast<int>(std::chrono::milliseconds(kHangGuard).count())) == 1);
+        char bytes[4096];
+        ssize_t count = ::recv(fd_, bytes, sizeof bytes, 0);
+        return count > 0 ? std::string(bytes, static_cast<std::size_t>(count)) : std::string();
+    }
+
+  private:
+    int fd_;
+    ControlFrames frames_;
+};
+
+}  // namespace
+
+TEST_CASE("one port serves agents and store clients, and a silent connection harms nobody") {
+    RendezvousServer server(options(1), [] {});
+    RawPeer silent(server.port());
+    RawPeer agent(server.port());
+    agent.say("DD");  // the magic may come in pieces
+    TcpStore store({"127.0.0.1", server.port()}, kHangGuard);
+    store.set("key", "value");
+    CHECK(store.get("key", kHangGuard) == "value");
+    agent.say("PR" + encode_control(hello(0, 1)).substr(0, 7));
+    agent.say(encode_control(hello(0, 1)).substr(7));
+    auto ready = agent.hear();
+    REQUIRE(ready);
+    CHECK(std::get<RoundReady>(*ready).world_size == 1);
+}
+
+TEST_CASE("what is neither an agent nor a store client is closed") {
+    RendezvousServer server(options(1), [] {});
+    for (const std::string& bytes :
+         {std::string("DDPX"), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(16, '\xff'),
+          "DDPR" + std::string("\xff\xff\xff\xff", 4), "DDPR" + std::string("\x02\0\0\0{}", 6)}) {
+        INFO(bytes);
+        RawPeer peer(server.port());
+        peer.say(bytes);
+        CHECK(peer.read().empty());
+    }
+}
+
+TEST_CASE("a refused agent reads the reason before its connection ends") {
+    RendezvousServer server(options(2), [] {});
+    RawPeer stranger(server.port());
+    stranger.say("DDPR" + encode_control(hello(0, 3)));
+    auto refused = stranger.hear();
+    REQUIRE(refused.has_value());
+    CHECK_THAT(std::get<Refused>(*refused).reason, Catch::Contains("--nnodes is 3"));
+    CHECK_FALSE(stranger.hear());
+}
+
+TEST_CASE(
+    "a job over real connections: join, succeed, say goodbye; then the server is told that all have left") {
+    std::promise<void> over;
+    RendezvousServer server(options(2), [&] { over.set_value(); });
+    boost::asio::io_context context;
+    std::vector<std::unique_ptr<CoordinatorClient>> clients;
+    int finished = 0, closed = 0;
+    for (int rank : {1, 0}) {
+        CoordinatorClientEvents events;
+        const std::size_t index = clients.size();
+        events.on_message = [&, index](const ControlMessage& message) {
+            if (std::holds_alternative<RoundReady>(message)) clients[index]->send(WorkersSucceeded{0});
+            if (std::holds_alternative<Finish>(message)) {
+                ++finished;
+                clients[index]->close([&] { ++closed; });
+            }
+        };
+        events.on_trouble = [](const std::string& cause) { FAIL(cause); };
+        events.on_lost = [](const std::string& cause, bool) { FAIL(cause); };
+        clients.push_back(
+            std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", server.port()},
+                                                hello(rank, 2), CoordinatorClient::TimePoint::max(), events));
+        clients.back()->join();
+    }
+    context.run_for(kHangGuard);
+    CHECK(finished == 2);
+    CHECK(closed == 2);
+    CHECK(over.get_future().wait_for(kHangGuard) == std::future_status::ready);
+}
+
+TEST_CASE("a client tries until its deadline, then gives up with the last cause") {
+    boost::asio::io_context context;
+    auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+    const Endpoint nobody{"127.0.0.1", acceptor.local_endpoint().port()};
+    acceptor.close();
+
+    int attempts = 0;
+    std::string last;
+    CoordinatorClientEvents events;
+    events.on_message = [](const ControlMessage&) { FAIL("a message from nobody"); };
+    events.on_trouble = [&](const std::string&) { ++attempts; };
+    events.on_lost = [&](const std::string& cause, bool gave_up) {
+        CHECK(gave_up);
+        last = cause;
+    };
+    CoordinatorClient client(context.get_executor(), nobody, hello(1, 2),
+                             CoordinatorClient::TimePoint::clock::now() + 300ms, events);
+    client.join();
+    context.run_for(kHangGuard);
+    CHECK(attempts >= 2);
+    CHECK_THAT(last, Catch::Contains("refused"));
+}
+
+TEST_CASE("a server that dies is a lost connection, and the client can join its successor on the same port") {
+    boost::asio::io_context context;
+    auto server = std::make_unique<RendezvousServer>(options(1), [] {});
+    RendezvousServerOptions again = options(1);
+    again.port = server->port();
+
+    int rounds = 0, losses = 0;
+    std::unique_ptr<CoordinatorClient> client;
+    CoordinatorClientEvents events;
+    events.on_message = [&](const ControlMessage& message) {
+        CHECK(std::holds_alternative<RoundReady>(message));
+        ++rounds;
+        rounds == 1 ? server.reset() : client.reset();
+    };
+    events.on_trouble = [](const std::string&) {};
+    events.on_lost = [&](const std::string&, bool gave_up) {
+        CHECK_FALSE(gave_up);
+        ++losses;
+        server = std::make_unique<RendezvousServer>(again, [] {});
+        client->join();
+    };
+    client = std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", again.port},
+                                                 hello(0, 1), CoordinatorClient::TimePoint::max(), events);
+    client->join();
+    context.run_for(kHangGuard);
+    CHECK(rounds == 2);
+    CHECK(losses == 1);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,115 @@
+#include "rendezvous/coordinator/restart_policy.hpp"
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+RestartPolicy::RoundResult failed(int exit_code, std::chrono::milliseconds uptime = 60s,
+                                  bool progressed = false) {
+    Failure failure{.kind = Failure::Kind::worker_failed, .pid = 100, .exit_code = exit_code};
+    return {failure, uptime, progressed};
+}
+
+}  // namespace
+
+TEST_CASE("lists of exit codes") {
+    using Ranges = std::vector<CodeRange>;
+    CHECK(parse_code_ranges("2") == Ranges{{2, 2}});
+    CHECK(parse_code_ranges("2,64-78,255") == Ranges{{2, 2}, {64, 78}, {255, 255}});
+    for (const char* bad : {"", ",", "0", "256", "a", "2,", ",2", "2-1", "1-", "-1", "1-2-3", " 2", "2 "}) {
+        INFO(bad);
+        CHECK_FALSE(parse_code_ranges(bad));
+    }
+}
+
+TEST_CASE("durations") {
+    CHECK(parse_duration("5") == 5000ms);
+    CHECK(parse_duration("0") == 0ms);
+    CHECK(parse_duration("1.5s") == 1500ms);
+    CHECK(parse_duration("250ms") == 250ms);
+    CHECK(parse_duration("2m") == 120s);
+    CHECK(parse_duration("1h") == 3600s);
+    for (const char* bad : {"", "s", "-1", "5x", "1e99", "nan", "inf", " 5", "5 s", "99999h"}) {
+        INFO(bad);
+        CHECK_FALSE(parse_duration(bad));
+    }
+}
+
+TEST_CASE("without --max-restarts nothing is restarted, and nothing is said of it") {
+    RestartPolicy policy({});
+    auto decision = policy.decide(failed(1), 0);
+    CHECK_FALSE(decision.restart);
+    CHECK(decision.message.empty());
+}
+
+TEST_CASE("the budget is the job's") {
+    RestartPolicy policy({.max_restarts = 5});
+    for (int i = 1; i <= 5; ++i) {
+        CHECK(policy.decide(failed(1), 0).restart);
+        CHECK(policy.restarts() == i);
+    }
+    auto decision = policy.decide(failed(1), 0);
+    CHECK_FALSE(decision.restart);
+    CHECK_THAT(decision.message, Catch::Contains("all 5 of --max-restarts"));
+    CHECK(policy.restarts() == 5);
+}
+
+TEST_CASE("what cannot be helped is final and uses nothing up") {
+    RestartPolicy policy(
+        {.max_restarts = 5, .restart_on = std::vector<CodeRange>{{1, 40}}, .no_restart_on = {{3, 4}}});
+    CHECK_THAT(policy.decide(failed(3), 0).message, Catch::Contains("exit code 3 is among --no-restart-on"));
+    CHECK_THAT(policy.decide(failed(41), 0).message,
+               Catch::Contains("exit code 41 is not among --restart-on"));
+    auto lost = failed(69);
+    lost.failure.kind = Failure::Kind::node_lost;
+    CHECK_THAT(policy.decide(lost, 0).message, Catch::Contains("node is missing"));
+    auto signalled = failed(0);
+    signalled.failure.kind = Failure::Kind::signalled;
+    CHECK_FALSE(policy.decide(signalled, 0).restart);
+    auto missing = failed(127);
+    missing.failure.pid = 0;
+    CHECK_THAT(policy.decide(missing, 0).message, Catch::Contains("cannot be started"));
+    auto wrong_flag = failed(2);
+    wrong_flag.failure.pid = 0;
+    CHECK_THAT(policy.decide(wrong_flag, 0).message, Catch::Contains("command line is wrong"));
+    CHECK(policy.restarts() == 0);
+    CHECK(policy.decide(failed(5), 0).restart);
+
+    RestartPolicy any({.max_restarts = 1});
+    CHECK(any.decide(failed(127), 0).restart);  // the worker's own code
+}
+
+TEST_CASE("three restarts in a row that came to nothing are enough") {
+    RestartPolicy policy({.max_restarts = 100, .min_uptime = 10s});
+    for (int i = 0; i < 2; ++i) CHECK(policy.decide(failed(1, 1s), 0).restart);
+    CHECK(policy.decide(failed(1, 11s), 0).restart);  // this round lasted: the count begins anew
+    for (int i = 0; i < 2; ++i) CHECK(policy.decide(failed(1, 1s), 0).restart);
+    auto decision = policy.decide(failed(1, 1s), 0);
+    CHECK_FALSE(decision.restart);
+    CHECK_THAT(decision.message, Catch::Contains("3 restarts in a row without progress"));
+    CHECK_THAT(decision.message, Catch::Contains("--min-uptime"));
+}
+
+TEST_CASE("with a progress file only the file counts") {
+    RestartPolicy policy({.max_restarts = 100, .has_progress_file = true});
+    for (int i = 0; i < 20; ++i) CHECK(policy.decide(failed(1, 1ms, true), 0).restart);
+    for (int i = 0; i < 2; ++i) CHECK(policy.decide(failed(1, 24h, false), 0).restart);
+    auto decision = policy.decide(failed(1, 24h, false), 0);
+    CHECK_FALSE(decision.restart);
+    CHECK_THAT(decision.message, Catch::Contains("--progress-file"));
+}
+
+TEST_CASE("pauses double up to the longest, and jitter takes away half at most") {
+    RestartPolicy policy({.max_restarts = 100, .backoff_min = 1s, .backoff_max = 3s, .min_uptime = 10s});
+    CHECK(policy.decide(failed(1, 1s), 0.999999).delay == 1000ms);
+    CHECK(policy.decide(failed(1, 1s), 0.999999).delay == 2000ms);
+    CHECK(policy.decide(failed(1, 1s), 0.999999).delay == 3000ms);
+    CHECK(policy.decide(failed(1, 20s), 0).delay == 500ms);  // progress: back to the shortest
+    RestartPolicy at_once({.max_restarts = 1});
+    CHECK(at_once.decide(failed(1), 0.5).delay == 0ms);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,176 @@
+#include "rendezvous/net/socket.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/system/error.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+bool close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
+
+bool no_delay(int fd) {
+    int on = 0;
+    socklen_t size = sizeof on;
+    ::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size);
+    return on != 0;
+}
+
+// Runs the coroutine and returns what it threw, as an error code.
+boost::system::error_code run(asio::io_context& context, asio::awaitable<void> work) {
+    boost::system::error_code result;
+    asio::co_spawn(context, std::move(work), [&](const std::exception_ptr& error) {
+        try {
+            if (error) std::rethrow_exception(error);
+        } catch (const boost::system::system_error& failure) {
+            result = failure.code();
+        }
+    });
+    context.restart();
+    context.run();
+    return result;
+}
+
+}  // namespace
+
+TEST_CASE("every socket is close-on-exec from birth, connected ones without delay") {
+    asio::io_context context;
+    for (ListenScope scope : {ListenScope::loopback, ListenScope::any}) {
+        auto acceptor = listen_tcp(context.get_executor(), scope, 0);
+        CHECK(close_on_exec(acceptor.native_handle()));
+        const Endpoint endpoint{"127.0.0.1", acceptor.local_endpoint().port()};
+        REQUIRE(endpoint.port != 0);
+
+        int blocking = connect_tcp(endpoint, 20s);
+        CHECK(close_on_exec(blocking));
+        CHECK(no_delay(blocking));
+        CHECK((::fcntl(blocking, F_GETFL) & O_NONBLOCK) == 0);
+        auto error = run(context, [](auto& from, Endpoint to) -> asio::awaitable<void> {
+            auto first = co_await accept_tcp(from);
+            CHECK(close_on_exec(first.native_handle()));
+            CHECK(no_delay(first.native_handle()));
+            auto client = co_await async_connect_tcp(to, 20s);
+            CHECK(close_on_exec(client.native_handle()));
+            CHECK(no_delay(client.native_handle()));
+            co_await accept_tcp(from);
+        }(acceptor, endpoint));
+        CHECK_FALSE(error);
+        ::close(blocking);
+    }
+}
+
+TEST_CASE("loopback listeners are on loopback only, others on both families where the machine has them") {
+    asio::io_context context;
+    auto loopback = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+    CHECK(loopback.local_endpoint().address().is_loopback());
+    auto any = listen_tcp(context.get_executor(), ListenScope::any, 0);
+    CHECK(any.local_endpoint().address().is_unspecified());
+    if (any.local_endpoint().address().is_v6())
+        ::close(connect_tcp({"::1", any.local_endpoint().port()}, 20s));
+    ::close(connect_tcp({"127.0.0.1", any.local_endpoint().port()}, 20s));
+}
+
+TEST_CASE("a taken port is reported with the pid and the command that hold it") {
+    asio::io_context context;
+    auto first = listen_tcp(context.get_executor(), ListenScope::any, 0);
+    const auto port = first.local_endpoint().port();
+    for (ListenScope scope : {ListenScope::loopback, ListenScope::any}) {
+        try {
+            listen_tcp(context.get_executor(), scope, port);
+            FAIL("the port was given twice");
+        } catch (const boost::system::system_error& error) {
+            CHECK(error.code() == Errc::address_in_use);
+            CHECK_THAT(error.what(), Catch::Contains(":" + std::to_string(port)));
+            CHECK_THAT(error.what(), Catch::Contains("pid " + std::to_string(::getpid())));
+            CHECK_THAT(error.what(), Catch::Contains("rendezvous_test"));
+            CHECK_THAT(error.what(), Catch::Contains("--master-port"));
+        }
+    }
+}
+
+TEST_CASE("failed connections say why") {
+    asio::io_context context;
+    auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+    const Endpoint closed{"127.0.0.1", acceptor.local_endpoint().port()};
+    acceptor.close();
+
+    struct Case {
+        Endpoint endpoint;
+        const char* cause;
+    };
+    for (const Case& bad : {Case{closed, "refused"}, Case{{"no-such-host.invalid", 1}, "cannot resolve"}}) {
+        INFO(bad.endpoint.host);
+        CHECK_THROWS_WITH(connect_tcp(bad.endpoint, 20s), Catch::Contains(bad.cause));
+        auto error = run(context, [](Endpoint to, const char* cause) -> asio::awaitable<void> {
+            try {
+                co_await async_connect_tcp(to, 20s);
+            } catch (const boost::system::system_error& failure) {
+                CHECK_THAT(failure.what(), Catch::Contains(cause));
+                throw;
+            }
+        }(bad.endpoint, bad.cause));
+        CHECK(error == Errc::unreachable);
+    }
+}
+
+TEST_CASE("a connection nobody answers ends after its time") {
+    // A full backlog drops further SYNs: the one way to have silence on loopback.
+    int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(fd, 0) == 0);
+    REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    const Endpoint silent{"127.0.0.1", ntohs(address.sin_port)};
+
+    std::vector<int> fill;
+    boost::system::error_code blocking_error;
+    for (int i = 0; i < 8 && !blocking_error; ++i) {
+        try {
+            fill.push_back(connect_tcp(silent, 200ms));
+        } catch (const boost::system::system_error& error) {
+            blocking_error = error.code();
+        }
+    }
+    CHECK(blocking_error == Errc::timed_out);
+    asio::io_context context;
+    auto error = run(
+        context, [](Endpoint to) -> asio::awaitable<void> { co_await async_connect_tcp(to, 200ms); }(silent));
+    CHECK(error == Errc::timed_out);
+    for (int filled : fill) ::close(filled);
+    ::close(fd);
+}
+
+TEST_CASE("listening sockets are found in the kernel's table, connected ones are not") {
+    const std::string table =
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        "   0: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 "
+        "x\n"
+        "   1: 0100007F:733C 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 "
+        "x\n"
+        "   2: 0100007F:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 "
+        "x\n"
+        "short line\n";
+    CHECK(listening_inodes(table, 0x733C) == std::vector<std::uint64_t>{4711});
+    CHECK(listening_inodes(table, 1).empty());
+    CHECK(listening_inodes("", 22).empty());
+}
+
+}  // namespace ddprun

@@ -1,0 +1,228 @@
+#include "rendezvous/worker/worker_env.hpp"
+
+#include <cstdlib>
+
+#include "rendezvous/system/error.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+WorkerIdentity example() {
+    WorkerIdentity identity;
+    identity.rank = 5;
+    identity.local_rank = 1;
+    identity.world_size = 8;
+    identity.local_world_size = 4;
+    identity.group_rank = 1;
+    identity.group_world_size = 2;
+    identity.role = "trainer";
+    identity.role_rank = 3;
+    identity.role_world_size = 6;
+    identity.master_addr = "node-a";
+    identity.master_port = 29500;
+    identity.run_id = "job7";
+    identity.job_id = "job7-abc";
+    identity.round = 2;
+    identity.restart_count = 1;
+    identity.max_restarts = 3;
+    return identity;
+}
+
+// The message of the failure, which must be of the kind "malformed".
+std::string refusal(const Environment& environment) {
+    try {
+        read_worker_place(environment);
+    } catch (const boost::system::system_error& error) {
+        CHECK(error.code() == Errc::malformed);
+        return error.what();
+    }
+    return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the worker environment is exactly this table") {
+    const Environment expected = {
+        {"DDPRUN_ROUND", "2"},
+        {"DDPRUN_RUN_ID", "job7-abc"},
+        {"GROUP_RANK", "1"},
+        {"GROUP_WORLD_SIZE", "2"},
+        {"LOCAL_RANK", "1"},
+        {"LOCAL_WORLD_SIZE", "4"},
+        {"MASTER_ADDR", "node-a"},
+        {"MASTER_PORT", "29500"},
+        {"RANK", "5"},
+        {"ROLE_NAME", "trainer"},
+        {"ROLE_RANK", "3"},
+        {"ROLE_WORLD_SIZE", "6"},
+        {"TORCHELASTIC_MAX_RESTARTS", "3"},
+        {"TORCHELASTIC_RESTART_COUNT", "1"},
+        {"TORCHELASTIC_RUN_ID", "job7"},
+        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+        {"WORLD_SIZE", "8"},
+    };
+    CHECK(worker_environment({}, example()) == expected);
+}
+
+TEST_CASE("what is only there at times is the worker's own, or not there") {
+    const Environment outer = {{"DDPRUN_LIFE", "1:2:3"}, {"DDPRUN_RESTART_REASON", "an outer job's"}};
+    const Environment without = worker_environment(outer, example());
+    CHECK(without.count("DDPRUN_LIFE") == 0);
+    CHECK(without.count("DDPRUN_RESTART_REASON") == 0);
+    WorkerIdentity identity = example();
+    identity.life = "7:8:1";
+    identity.restart_reason = "rank 1";
+    const Environment with = worker_environment(outer, identity);
+    CHECK(with.at("DDPRUN_LIFE") == "7:8:1");
+    CHECK(with.at("DDPRUN_RESTART_REASON") == "rank 1");
+}
+
+TEST_CASE("the parent's variables go through, and the identity wins over stale ones") {
+    const Environment parent = {{"HOME", "/h"},
+                                {"EMPTY", ""},
+                                {"RANK", "99"},
+                                {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                                {"NCCL_ASYNC_ERROR_HANDLING", "0"},
+                                {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"}};
+    const Environment worker = worker_environment(parent, example());
+    CHECK(worker.at("HOME") == "/h");
+    CHECK(worker.at("EMPTY").empty());
+    CHECK(worker.at("RANK") == "5");
+    CHECK(worker.at("TORCHELASTIC_USE_AGENT_STORE") == "True");
+    CHECK(worker.at("NCCL_ASYNC_ERROR_HANDLING") == "0");
+    CHECK(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+}
+
+TEST_CASE("what was written can be read") {
+    const WorkerPlace place = read_worker_place(worker_environment({}, example()));
+    CHECK(place.rank == 5);
+    CHECK(place.world_size == 8);
+    CHECK(place.local_rank == 1);
+    CHECK(place.local_world_size == 4);
+    CHECK(place.master_addr == "node-a");
+    CHECK(place.master_port == 29500);
+    CHECK(place.agent_hosts_store);
+    CHECK(place.run_id == "job7");
+    CHECK(place.generation == 1);
+}
+
+TEST_CASE("the calling process's environment") {
+    REQUIRE(::setenv("DDPRUN_TEST_VALUE", "a=b\nc", 1) == 0);
+    CHECK(current_environment().at("DDPRUN_TEST_VALUE") == "a=b\nc");
+    ::unsetenv("DDPRUN_TEST_VALUE");
+    CHECK(current_environment().count("DDPRUN_TEST_VALUE") == 0);
+}
+
+TEST_CASE("without any launcher there is one rank alone") {
+    const WorkerPlace place = read_worker_place({{"HOME", "/h"}});
+    CHECK(place.rank == 0);
+    CHECK(place.world_size == 1);
+    CHECK(place.local_world_size == 1);
+    CHECK_FALSE(place.agent_hosts_store);
+    CHECK(place.run_id == "none");
+    CHECK(read_worker_place({{"WORLD_SIZE", "1"}}).world_size == 1);
+}
+
+TEST_CASE("variables set by hand need no more than four") {
+    const WorkerPlace place = read_worker_place(
+        {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "fe80::1"}, {"MASTER_PORT", "1"}});
+    CHECK(place.rank == 1);
+    CHECK(place.world_size == 2);
+    CHECK(place.local_rank == 0);
+    CHECK(place.master_addr == "fe80::1");
+    CHECK_FALSE(place.agent_hosts_store);
+}
+
+TEST_CASE("only the exact word True says that the agent hosts the store") {
+    Environment environment = worker_environment({}, example());
+    for (const char* text : {"False", "true", "1", ""}) {
+        environment["TORCHELASTIC_USE_AGENT_STORE"] = text;
+        CHECK_FALSE(read_worker_place(environment).agent_hosts_store);
+    }
+}
+
+TEST_CASE("Open MPI and Slurm tell the place in their own words") {
+    const Environment master = {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
+    Environment mpi = master;
+    mpi.insert({{"OMPI_COMM_WORLD_RANK", "3"},
+                {"OMPI_COMM_WORLD_SIZE", "4"},
+                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+    WorkerPlace place = read_worker_place(mpi);
+    CHECK(place.rank == 3);
+    CHECK(place.world_size == 4);
+    CHECK(place.local_rank == 1);
+    CHECK(place.local_world_size == 2);
+
+    Environment slurm = master;
+    slurm.insert({{"SLURM_PROCID", "6"}, {"SLURM_NTASKS", "7"}, {"SLURM_LOCALID", "2"}});
+    place = read_worker_place(slurm);
+    CHECK(place.rank == 6);
+    CHECK(place.world_size == 7);
+    CHECK(place.local_rank == 2);
+    CHECK(place.local_world_size == 1);
+
+    SECTION("RANK comes before mpirun, mpirun before srun") {
+        Environment all = mpi;
+        all.insert(slurm.begin(), slurm.end());
+        CHECK(read_worker_place(all).rank == 3);
+        all["RANK"] = "0";
+        all["WORLD_SIZE"] = "9";
+        CHECK(read_worker_place(all).world_size == 9);
+    }
+    SECTION("an exported WORLD_SIZE alone does not hide mpirun") {
+        mpi["WORLD_SIZE"] = "9";
+        CHECK(read_worker_place(mpi).world_size == 4);
+    }
+    SECTION("leftovers of a ddprun job mean nothing under mpirun") {
+        mpi["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+        mpi["TORCHELASTIC_RESTART_COUNT"] = "4";
+        CHECK_FALSE(read_worker_place(mpi).agent_hosts_store);
+        CHECK(read_worker_place(mpi).generation == 0);
+    }
+}
+
+TEST_CASE("a missing variable is named") {
+    const Environment good = worker_environment({}, example());
+    for (const char* name : {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK"}) {
+        Environment environment = good;
+        environment.erase(name);
+        CHECK(contains(refusal(environment), std::string(name) + " is not set"));
+    }
+    CHECK(contains(refusal({{"OMPI_COMM_WORLD_RANK", "0"}}), "OMPI_COMM_WORLD_SIZE is not set"));
+    CHECK(contains(refusal({{"SLURM_PROCID", "0"}}), "SLURM_NTASKS is not set"));
+}
+
+TEST_CASE("a wrong value is named with its variable") {
+    const Environment good = worker_environment({}, example());
+    const std::pair<const char*, const char*> table[] = {
+        {"RANK", "x"},          {"RANK", ""},
+        {"RANK", "-1"},         {"RANK", "8"},
+        {"RANK", "1 "},         {"RANK", "99999999999"},
+        {"WORLD_SIZE", "0"},    {"WORLD_SIZE", "1.5"},
+        {"LOCAL_RANK", "a"},    {"LOCAL_WORLD_SIZE", "0"},
+        {"MASTER_PORT", "0"},   {"MASTER_PORT", "65536"},
+        {"MASTER_PORT", ""},    {"MASTER_ADDR", ""},
+        {"MASTER_ADDR", "a b"}, {"TORCHELASTIC_RESTART_COUNT", "-2"},
+    };
+    for (auto [name, value] : table) {
+        INFO(name << "='" << value << "'");
+        Environment environment = good;
+        environment[name] = value;
+        const std::string message = refusal(environment);
+        CHECK(contains(message, std::string(name) + "='" + value + "'"));
+    }
+}
+
+TEST_CASE("one rank alone needs no master, but a wrong one is still told") {
+    CHECK(read_worker_place({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).master_addr.empty());
+    CHECK(contains(refusal({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "x"}}), "MASTER_PORT='x'"));
+}
+
+}  // namespace ddprun
