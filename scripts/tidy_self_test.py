@@ -9,10 +9,10 @@ MARK = "TO" + "DO"
 
 # (rule, tree, words of its complaint or None when the tree is in order)
 CASES = (
-    (tidy.file_length, {"launcher/agent.cpp": "\n" * 501}, "501 lines"),
-    (tidy.file_length, {"launcher/agent.cpp": "\n" * 500, "README.md": "\n" * 900}, None),
-    (tidy.function_length, {"launcher/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY + "}")}, "Agent::run: 72 lines"),
-    (tidy.function_length, {"launcher/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY[12 * 2:] + "}")}, None),
+    (tidy.file_length, {"launcher/agent/agent.cpp": "\n" * 501}, "501 lines"),
+    (tidy.file_length, {"launcher/agent/agent.cpp": "\n" * 500, "README.md": "\n" * 900}, None),
+    (tidy.function_length, {"launcher/agent/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY + "}")}, "Agent::run: 72 lines"),
+    (tidy.function_length, {"launcher/agent/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY[12 * 2:] + "}")}, None),
     (tidy.function_length, {"scripts/x.py": "def main():\n" + "    work()\n" * 71}, "main: 72 lines"),
     (tidy.include_direction, {"launcher/a.cpp": '#include "collectives/b.hpp"\n', "collectives/b.hpp": ""}, "launcher/ must not include"),
     (tidy.include_direction, {"collectives/a.cpp": '#include "launcher/b.hpp"\n', "launcher/b.hpp": ""}, "collectives/ must not include"),

@@ -11,7 +11,7 @@
 #include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/job_control_client.hpp"
+#include "launcher/jobs/job_control_client.hpp"
 #include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/coordinator/control_message.hpp"

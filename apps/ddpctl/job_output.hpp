@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/job_folder.hpp"
+#include "launcher/jobs/job_folder.hpp"
 
 namespace ddprun {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/job_control.hpp"
+#include "launcher/jobs/job_control.hpp"
 #include "launcher/wall_clock.hpp"
 
 namespace ddprun {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/agent_status.hpp"
-#include "launcher/job_folder.hpp"
+#include "launcher/jobs/job_folder.hpp"
 
 namespace ddprun {
 

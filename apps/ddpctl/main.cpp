@@ -6,7 +6,7 @@
 
 #include "apps/ddpctl/commands.hpp"
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/job_folder.hpp"
+#include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 

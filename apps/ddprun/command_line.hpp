@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/launch_options.hpp"
-#include "launcher/output_plan.hpp"
-#include "launcher/signal_scope.hpp"
-#include "launcher/wrap.hpp"
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/output/output_plan.hpp"
+#include "launcher/plan/wrap.hpp"
+#include "launcher/process/signal_scope.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/net/endpoint.hpp"
 

@@ -5,10 +5,10 @@
 
 #include <filesystem>
 
-#include "launcher/exec_search.hpp"
-#include "launcher/node_resources.hpp"
-#include "launcher/program.hpp"
-#include "launcher/rank_limits.hpp"
+#include "launcher/agent/rank_limits.hpp"
+#include "launcher/plan/node_resources.hpp"
+#include "launcher/plan/program.hpp"
+#include "launcher/process/exec_search.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "apps/ddprun/command_line.hpp"
-#include "launcher/device_binding.hpp"
-#include "launcher/launch_options.hpp"
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/plan/device_binding.hpp"
 
 namespace ddprun {
 

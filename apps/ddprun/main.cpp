@@ -6,12 +6,12 @@
 #include <cstdlib>
 
 #include "apps/ddprun/launch_plan.hpp"
-#include "launcher/agent.hpp"
-#include "launcher/detach.hpp"
-#include "launcher/detached_job.hpp"
-#include "launcher/job_folder.hpp"
-#include "launcher/log_folder.hpp"
-#include "launcher/rank_limits.hpp"
+#include "launcher/agent/agent.hpp"
+#include "launcher/agent/rank_limits.hpp"
+#include "launcher/jobs/detach.hpp"
+#include "launcher/jobs/detached_job.hpp"
+#include "launcher/jobs/job_folder.hpp"
+#include "launcher/output/log_folder.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 

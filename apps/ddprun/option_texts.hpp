@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/output_plan.hpp"
+#include "launcher/output/output_plan.hpp"
 
 namespace ddprun {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/local_runner.hpp"
-#include "launcher/worker_spec.hpp"
+#include "launcher/process/local_runner.hpp"
+#include "launcher/process/worker_spec.hpp"
 #include "tests/support/hang_guard.hpp"
 
 namespace ddprun {

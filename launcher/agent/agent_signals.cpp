@@ -1,0 +1,58 @@
+#include "launcher/agent/agent_signals.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+AgentSignals::AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
+                           AgentSignalEvents events)
+    : options_(options), events_(std::move(events)), signals_(executor) {}
+
+void AgentSignals::watch() {
+    for (int signal : options_.terminating_signals) {
+        if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
+    }
+    for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
+    if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) signals_.add(SIGWINCH);
+    // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
+    // with the keyboard.
+    if (!options_.tty_rank && !options_.terminal_stop_ignored) signals_.add(SIGTSTP);
+    wait();
+}
+
+void AgentSignals::wait() {
+    signals_.async_wait([this](boost::system::error_code cancelled, int signal) {
+        if (cancelled) return;
+        wait();
+        take(signal);
+    });
+}
+
+void AgentSignals::take(int signal) {
+    if (signal == SIGWINCH) events_.on_window();
+    if (auto forward = options_.forwarded_signals.find(signal); forward != options_.forwarded_signals.end())
+        return events_.on_forward(forward->second, options_.requeue_signals.contains(signal));
+    if (signal == SIGWINCH) return;
+    const auto& ending = options_.terminating_signals;
+    const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
+    if (signal == SIGTSTP && !ends) return stop_itself();
+    events_.on_ending(signal);
+}
+
+// As the shell expects it: stopped by SIGTSTP, and not at all without a shell that could continue it.
+void AgentSignals::stop_itself() {
+    events_.on_stop();
+    struct sigaction by_default = {};
+    struct sigaction ours = {};
+    by_default.sa_handler = SIG_DFL;
+    ::sigaction(SIGTSTP, &by_default, &ours);
+    ::raise(SIGTSTP);
+    ::sigaction(SIGTSTP, &ours, nullptr);
+    events_.on_continue();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// AgentSignals: the signals that an agent's process is sent, told as what they mean to its job.
+//
+// Owned by the agent and used on its thread; the events come from the executor, or from inside take().
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <functional>
+
+#include "launcher/agent/launch_options.hpp"
+
+namespace ddprun {
+
+struct AgentSignalEvents {
+    // It ends the job.
+    std::function<void(int signal)> on_ending;
+    // Every worker of the job is to be sent `signal`; afterwards, with `requeue`, all zeros mean
+    // kExitPreempted.
+    std::function<void(int signal, bool requeue)> on_forward;
+    // The terminal has another size.
+    std::function<void()> on_window;
+    // This process is about to stop (Ctrl-Z), and goes on again (fg).
+    std::function<void()> on_stop;
+    std::function<void()> on_continue;
+};
+
+class AgentSignals {
+  public:
+    // `options` outlive it.
+    AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
+                 AgentSignalEvents events);
+
+    // From now on signals have these meanings.
+    void watch();
+
+    // As if the process had been sent it; only for signals that it handles.
+    void take(int signal);
+
+  private:
+    void wait();
+    void stop_itself();
+
+    const LaunchOptions& options_;
+    AgentSignalEvents events_;
+    boost::asio::signal_set signals_;
+};
+
+}  // namespace ddprun

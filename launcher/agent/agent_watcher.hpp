@@ -1,0 +1,37 @@
+// AgentWatcher: somebody who wants to know what becomes of an agent, and may ask and signal it.
+//
+// Everything is called on the agent's thread, from inside its run(). The watcher outlives the agent; the
+// controls may be used from handlers of the executor only.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <string>
+
+#include "launcher/agent_status.hpp"
+#include "launcher/report/result_file.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+struct AgentControls {
+    std::function<AgentStatus()> status;
+    // As if the launcher had been sent this signal; only for signals that it handles.
+    std::function<void(int)> signal;
+};
+
+class AgentWatcher {
+  public:
+    virtual ~AgentWatcher() = default;
+
+    // The agent begins; nothing has been started.
+    virtual void began(const boost::asio::any_io_executor& executor, AgentControls controls) = 0;
+
+    // All workers of this node were started; once in every round.
+    virtual void workers_run(const RoundReady& place) = 0;
+
+    // The job is over here. Returns an empty text, or one line about trouble, which is shown.
+    virtual std::string ended(const JobResult& result) = 0;
+};
+
+}  // namespace ddprun

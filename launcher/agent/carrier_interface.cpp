@@ -1,0 +1,33 @@
+#include "launcher/agent/carrier_interface.hpp"
+
+#include <array>
+#include <utility>
+
+namespace ddprun {
+
+std::optional<std::string> carrier_interface(const std::string& address,
+                                             const std::vector<LocalAddress>& own) {
+    for (const LocalAddress& local : own) {
+        if (local.address == address && !local.is_loopback) return local.interface;
+    }
+    return std::nullopt;
+}
+
+std::string name_carrier_interface(Environment& environment, const std::string& address,
+                                   const std::vector<LocalAddress>& own) {
+    const auto interface = carrier_interface(address, own);
+    if (!interface) return {};
+    // NCCL takes a name for the beginning of one unless "=" is in front.
+    const std::array<std::pair<std::string, std::string>, 3> wanted{{{"GLOO_SOCKET_IFNAME", *interface},
+                                                                     {"NCCL_SOCKET_IFNAME", "=" + *interface},
+                                                                     {"TP_SOCKET_IFNAME", *interface}}};
+    std::string names;
+    for (const auto& [name, value] : wanted) {
+        if (environment.emplace(name, value).second) names += (names.empty() ? "" : ", ") + name;
+    }
+    if (names.empty()) return {};
+    return "workers are told to use " + *interface + ", since " + address +
+           " carries the rendezvous: " + names;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,56 @@
+#include "launcher/agent/end_of_job.hpp"
+
+#include "launcher/agent/job_identity.hpp"
+#include "launcher/process/survivors.hpp"
+#include "launcher/report/error_file.hpp"
+#include "launcher/wall_clock.hpp"
+#include "rendezvous/coordinator/culprit.hpp"
+
+namespace ddprun {
+namespace {
+
+// For who has started this launcher as torchrun's programs are started.
+std::string write_own_error_file(const Failure& cause, const LaunchOptions& options,
+                                 const RoundWorkers* workers) {
+    if (options.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return {};
+    const bool ours =
+        workers != nullptr && workers->failure() != nullptr && workers->failure()->rank == witness_of(cause);
+    return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text() : "");
+}
+
+}  // namespace
+
+void complete_ending(JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers) {
+    ending.host = host_name();
+    ending.end_unix_ms = unix_time_now_ms();
+    if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
+    if (ending.cause && workers != nullptr) ending.logs = workers->logs_of(*ending.cause);
+    // Without the coordinator's last word this node knows of its own workers only.
+    if (ending.rank_ends.empty() && workers != nullptr) ending.rank_ends = workers->ends();
+    if (ending.finish) {
+        ending.unknown_nodes = ending.finish->unknown_nodes;
+        ending.unknown_node_count = ending.finish->unknown_node_count;
+    } else if (ending.joined) {
+        ending.unknown_node_count = options.nnodes - 1;
+    }
+    if (!ending.joined) return;
+    for (const Survivor& survivor : find_survivors(ending.round.job_id))
+        ending.survivors.push_back(to_string(survivor));
+}
+
+int show_ending(const JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers,
+                Console& console, AgentWatcher* watcher) {
+    const Verdict verdict = verdict_of(ending);
+    if (verdict.is_said) console.say(verdict.message);
+    if (ending.cause && !ending.refusal) {
+        console.say(failure_report(report_facts(ending, verdict, options.entry_name)));
+        console.say(write_own_error_file(*ending.cause, options, workers));
+    }
+    if (watcher == nullptr && options.result_file.empty()) return verdict.exit_code;
+    JobResult result = job_result(ending, verdict, options);
+    console.say(write_result_file(options.result_file, result));
+    if (watcher != nullptr) console.say(watcher->ended(result));
+    return result.exit_code;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,46 @@
+#include "launcher/agent/join_status.hpp"
+
+#include <utility>
+
+#include "rendezvous/coordinator/control_text.hpp"
+
+namespace ddprun {
+namespace {
+
+std::string duration_text(JoinStatus::Duration duration) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+    if (seconds < 120 || seconds % 60 != 0) return std::to_string(seconds) + " s";
+    return std::to_string(seconds / 60) + " min";
+}
+
+}  // namespace
+
+JoinStatus::JoinStatus(TimePoint start, Duration first_delay, Duration limit, std::string advice)
+    : start_(start),
+      speaks_from_(start + first_delay),
+      reminder_due_(start + kReminderPeriod),
+      limit_(limit),
+      advice_(std::move(advice)) {}
+
+std::string JoinStatus::trouble(const std::string& cause, TimePoint now) {
+    last_line_ = "waiting for node 0: " + cause;
+    if (now < speaks_from_ || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
+    return last_line_;
+}
+
+std::string JoinStatus::waiting(const Waiting& status) {
+    std::string line = to_text(status);
+    return line == last_line_ ? std::string() : last_line_ = std::move(line);
+}
+
+std::string JoinStatus::remind(TimePoint now) {
+    if (now < reminder_due_) return {};
+    const auto age = std::chrono::duration_cast<Duration>(now - start_);
+    reminder_due_ = start_ + (age / kReminderPeriod + 1) * kReminderPeriod;
+    if (last_line_.empty()) return {};
+    return last_line_ + "; this for " + duration_text(age / kReminderPeriod * kReminderPeriod) +
+           " of at most " + duration_text(limit_) + " (--rdzv-conf join_timeout)" +
+           (advice_.empty() ? "" : "; " + advice_);
+}
+
+}  // namespace ddprun

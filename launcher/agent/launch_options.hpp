@@ -1,0 +1,66 @@
+// LaunchOptions: everything an agent needs to know, decided before it starts (by apps/ddprun from the command
+// line). Plain values; validated by whoever fills them in.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/output/output_plan.hpp"
+#include "launcher/plan/wrap.hpp"
+#include "launcher/process/signal_scope.hpp"
+#include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+// What one worker runs, before its place in the round is known.
+struct WorkerPlan {
+    std::vector<std::string> argv;
+    Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
+};
+
+// What the launcher says besides errors and the report: nothing, what the user waits for, everything it does.
+enum class Verbosity { quiet, usual, verbose };
+
+struct LaunchOptions {
+    int nnodes = 1;
+    int node_rank = 0;
+    // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
+    Endpoint master{"127.0.0.1", 0};
+    ListenPlan listen;                 // of node 0: where it hosts the rendezvous
+    std::vector<std::string> command;  // the program and its arguments as the user gave them
+    bool allow_different = false;      // other nodes may run something else
+    std::string run_id = "none";
+    std::string role = "default";
+    std::chrono::milliseconds join_timeout{900'000};
+    std::chrono::milliseconds shutdown_timeout{30'000};
+    RestartOptions restarts;    // node 0's count
+    std::string progress_file;  // its change during a round is progress; empty: none
+    // Signals that end the job: the workers get the same one, then the grace runs.
+    std::vector<int> terminating_signals;
+    // Signals that do not end it: received by the launcher -> sent to every worker of the job.
+    std::map<int, int> forwarded_signals;
+    // Those of them after which a job whose workers all end with 0 is to be run again (kExitPreempted).
+    std::set<int> requeue_signals;
+    SignalScope signal_scope = SignalScope::automatic;
+    OutputPlan output;
+    Verbosity verbosity = Verbosity::usual;
+    std::vector<Wrap> wraps;
+    std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
+    std::string result_file;          // empty: none
+    std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
+    std::string entry_name;           // what reports call the program
+    std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
+    std::vector<WorkerPlan> workers;  // one for each local rank
+    Environment environment;          // what workers inherit
+    bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so
+    bool terminal_stop_ignored = false;  // likewise SIGTSTP
+};
+
+}  // namespace ddprun

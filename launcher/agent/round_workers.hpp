@@ -1,0 +1,124 @@
+// RoundWorkers: this node's workers in one round, from their ranks to how each of them ended.
+//
+// Fills in what each worker is told (its place in the round, where its output goes), starts the WorkerGroup,
+// and keeps the books that the coordinator and the report want. Driven by the agent on its thread, which
+// makes a new one for every round and may destroy it when on_gone has returned. Decides nothing.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/agent/life_watch.hpp"
+#include "launcher/agent/node_failures.hpp"
+#include "launcher/agent/worker_group.hpp"
+#include "launcher/output/output_pump.hpp"
+#include "launcher/output/terminal_relay.hpp"
+#include "launcher/report/kill_cause.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+// Changes when the file does; equal for a file that is not there. For --progress-file.
+std::string file_state(const std::string& path);
+
+struct RoundEvents {
+    // The first worker of this node failed by itself, or could not be started.
+    std::function<void(const Failure&)> on_failure;
+    // Nothing of this node's workers is left but these (normally none), and all they printed was taken over.
+    std::function<void(const std::vector<UnkillableWorker>&)> on_gone;
+    // A worker ends, as is seen long before its end is known. Of those that were ending already when
+    // on_failure came, stop() or kill_now(): directly after that; of others not any more.
+    std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
+    // What a user who waits wants to know: workers take long to end.
+    std::function<void(const std::string&)> on_notice = [](const std::string&) {};
+    // What happens, in words, for who wants to follow it.
+    std::function<void(const std::string&)> on_word = [](const std::string&) {};
+};
+
+class RoundWorkers {
+  public:
+    RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
+                 const LaunchOptions& options, const RoundReady& place, std::string host, RoundEvents events);
+    ~RoundWorkers();
+
+    // Starts all of them. What goes wrong is reported by on_failure before start returns; on_gone comes in
+    // any case.
+    void start();
+
+    void signal_all(int signal) { group_.signal_all(signal); }
+    void stop(int signal);
+    void kill_now();
+    void freeze() { group_.freeze(); }
+    void thaw() { group_.thaw(); }
+
+    // A life was lost on another node.
+    void peer_died(std::uint64_t life) {
+        if (watch_) watch_->announce(life);
+    }
+
+    // The launcher's terminal has another size (SIGWINCH).
+    void window_changed() {
+        if (relay_) relay_->window_changed();
+    }
+
+    // True if every worker ended with 0 so far.
+    bool all_zero() const { return all_zero_; }
+    // True if the progress file changed since the start.
+    bool progressed() const;
+    // One for each worker that has ended.
+    const std::vector<RankEnd>& ends() const { return ends_; }
+    // All of them, by local rank.
+    std::vector<WorkerStatus> status() const;
+    // The first failure of this node, nullptr without one. When on_gone comes, with what could be found out
+    // about it; and it may be another one then than on_failure told of, see NodeFailures.
+    const Failure* failure() const;
+    // Where what a failing worker of this node printed is, in words; empty if there are no such files.
+    std::string logs_of(const Failure& failure) const;
+    // The error file of that worker as it is; empty without one.
+    std::string error_file_text() const;
+
+  private:
+    WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
+    void tell_start();
+    void lend_streams(WorkerSpec& spec) const;
+    bool has_tty_rank() const;
+    void look_for_deaths();
+    std::vector<int> settle();
+    void tell_ending(const std::vector<int>& ranks);
+    void ended(const WorkerEnd& end);
+    void fail(const Failure& failure);
+    void gather_evidence(NodeFailures::Record& record);
+    void group_gone(const std::vector<UnkillableWorker>& unkillable);
+    void step_done();
+    Failure failure_of(int rank, int local_rank, pid_t pid) const;
+
+    boost::asio::any_io_executor executor_;
+    const LaunchOptions& options_;
+    ProcessRunner& runner_;
+    OutputPump& pump_;
+    RoundReady place_;
+    std::string host_;
+    RoundEvents events_;
+    std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
+    WorkerGroup group_;
+    std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
+    OomCounters oom_before_;
+    std::string progress_before_;
+    std::vector<std::string> error_files_;  // by local rank
+    std::vector<RankEnd> ends_;
+    std::vector<UnkillableWorker> unkillable_;
+    NodeFailures failures_;
+    bool settled_ = false;  // a failure was told, or the workers to end: whoever ends now is no suspect
+    int stop_signal_ = 0;   // the first one; 0: not told to stop
+    bool all_zero_ = true;
+    int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
+    // Answers of the pump may come when the round is no more.
+    std::shared_ptr<RoundWorkers*> self_;
+};
+
+}  // namespace ddprun

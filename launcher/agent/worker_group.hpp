@@ -1,0 +1,120 @@
+// WorkerGroup: the workers of this node in one round, started and stopped as a unit.
+//
+// Reports what happened and carries out what it is told; it never decides to stop or to restart (the agent
+// does). Driven by one thread, the one that runs `executor`; every callback comes from there and never from
+// inside a call of the group's own functions. Calling the group from a callback is allowed, destroying it as
+// well. The agent owns it and makes a new one for every round. Destroyed early, it kills what is left and
+// reports nothing more.
+//
+// Life: start_all once; then worker ends, each reported once; then all gone, reported once. The start of a
+// stop is the signal as the SignalScope says (with SIGCONT to every process group behind it, since a stopped
+// process acts on nothing else), at half the grace SIGTERM to every process group that is left, after the
+// grace SIGKILL, and kKillPatience later even an unkillable process is given up, by name.
+// All gone means all: before it is reported, the runner has swept away what workers started in sessions of
+// their own.
+//
+// What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
+// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace, since a
+// wrapper script often dies before the program it wraps has saved its state.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/grace_notice.hpp"
+#include "launcher/agent_status.hpp"
+#include "launcher/process/process_runner.hpp"
+
+namespace ddprun {
+
+// How one worker ended.
+struct WorkerEnd {
+    int rank = 0;
+    int local_rank = 0;
+    pid_t pid = 0;
+    ExitStatus status;
+    // It ended after stop() or kill_now(), and by no signal that the group had not sent: so it is no failure
+    // of its own.
+    bool stopped_by_us = false;
+    bool outlasted_grace = false;  // by the SIGKILL at the end of the grace
+    std::chrono::nanoseconds wall_time{0};
+};
+
+// The worker that could not be started.
+struct WorkerStartFailure {
+    int rank = 0;
+    int local_rank = 0;
+    StartFailure failure;
+};
+
+// A process that is still there kKillPatience after SIGKILL.
+struct UnkillableWorker {
+    int rank = -1;        // of the worker; -1 for a process that a worker left behind
+    int local_rank = -1;  // likewise
+    pid_t pid = 0;
+    char state = '?';  // as in Survivor, like the next two
+    std::string wchan;
+    std::string command;
+};
+
+// "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".
+std::string to_string(const UnkillableWorker& worker);
+
+struct WorkerGroupEvents {
+    std::function<void(const WorkerEnd&)> on_end;
+    // Nothing of the group is left but these; normally none.
+    std::function<void(const std::vector<UnkillableWorker>&)> on_all_gone;
+    // Half the grace, or all of it, has passed, and these are still there.
+    std::function<void(const GraceNotice&)> on_grace = [](const GraceNotice&) {};
+};
+
+class WorkerGroup {
+  public:
+    using Duration = std::chrono::milliseconds;
+
+    // How long a killed worker may take to vanish (it may hang in the kernel, for example on a dead file
+    // server).
+    static constexpr Duration kKillPatience = std::chrono::seconds(15);
+
+    WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
+                SignalScope scope = SignalScope::automatic, Duration kill_patience = kKillPatience);
+    WorkerGroup(const WorkerGroup&) = delete;
+    WorkerGroup& operator=(const WorkerGroup&) = delete;
+    ~WorkerGroup();
+
+    // Starts all workers, or says which one could not be started; the ones before it are then killed at once.
+    // In both cases on_all_gone comes later, also if nothing was started at all.
+    std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
+
+    // Passes a signal on to every worker, as the scope says. No stop begins.
+    void signal_all(int signal);
+
+    // Every process group that is left is stopped (SIGSTOP), or goes on (SIGCONT).
+    void freeze();
+    void thaw();
+
+    // Asks every worker to end with `signal`, as the scope says, and after `grace` kills what is left. Called
+    // again, it sends the new signal and the earlier end of grace counts.
+    void stop(int signal, Duration grace);
+
+    // Kills everything now.
+    void kill_now();
+
+    // Workers that have not ended.
+    std::size_t running() const;
+    std::vector<WorkerStatus> running_workers() const;
+
+  private:
+    struct Worker;
+    class State;
+
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,158 @@
+#include "launcher/guardian/guardian_channel.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "launcher/guardian/guardian_wire.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+// The first byte of a packet: where its message is.
+constexpr char kInline = 'i';
+constexpr char kInFile = 'f';  // in the last descriptor
+
+constexpr std::size_t kMaxPacketDescriptors = GuardianChannel::kMaxDescriptors + 1;
+
+// 0 or an errno.
+int make_file(std::string_view bytes, OwnedDescriptor& file) {
+    file.reset(::memfd_create("ddprun-order", MFD_CLOEXEC));
+    if (!file) return errno;
+    for (std::size_t done = 0; done < bytes.size();) {
+        const ssize_t count = ::write(file.get(), bytes.data() + done, bytes.size() - done);
+        if (count < 0 && errno != EINTR) return errno;
+        if (count > 0) done += static_cast<std::size_t>(count);
+    }
+    return 0;
+}
+
+std::string read_file(int fd) {
+    struct stat status {};
+    check(::fstat(fd, &status) == 0 && status.st_size >= 0 &&
+              static_cast<std::size_t>(status.st_size) <= kMaxGuardianMessage,
+          "a message between agent and guardian is too long");
+    std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+    for (std::size_t done = 0; done < bytes.size();) {
+        const ssize_t count = ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+        if (count < 0 && errno == EINTR) continue;
+        check(count > 0, "a message between agent and guardian cannot be read");
+        done += static_cast<std::size_t>(count);
+    }
+    return bytes;
+}
+
+bool wait_for(int fd, short event, int milliseconds) {
+    pollfd wanted{fd, event, 0};
+    return ::poll(&wanted, 1, milliseconds) != 0;
+}
+
+}  // namespace
+
+std::pair<GuardianChannel, GuardianChannel> GuardianChannel::make_pair() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        fail_errno(errno, "cannot make a socket for the guardian");
+    }
+    OwnedDescriptor first(ends[0]);
+    OwnedDescriptor second(ends[1]);
+    first = above_standard_streams(std::move(first));
+    second = above_standard_streams(std::move(second));
+    if (!first || !second) fail_errno(errno, "cannot make a socket for the guardian");
+    return {GuardianChannel(std::move(first)), GuardianChannel(std::move(second))};
+}
+
+int GuardianChannel::send(std::string_view bytes, std::span<const int> descriptors) {
+    check(bytes.size() <= kMaxGuardianMessage && descriptors.size() <= kMaxDescriptors,
+          "a message between agent and guardian is too long");
+    if (bytes.size() <= kMaxInline) {
+        const int error_number = send_raw(std::string_view(&kInline, 1), bytes, descriptors);
+        // The system's buffers may have been set smaller still.
+        if (error_number != EMSGSIZE) return error_number;
+    }
+    OwnedDescriptor file;
+    if (const int error_number = make_file(bytes, file)) return error_number;
+    std::vector<int> all(descriptors.begin(), descriptors.end());
+    all.push_back(file.get());
+    return send_raw(std::string_view(&kInFile, 1), {}, all);
+}
+
+int GuardianChannel::send_raw(std::string_view head, std::string_view bytes,
+                              std::span<const int> descriptors) {
+    std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
+                               iovec{const_cast<char*>(bytes.data()), bytes.size()}};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPacketDescriptors)> control{};
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    if (!descriptors.empty()) {
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+        cmsghdr* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+        std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+    }
+    for (;;) {
+        if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
+        if (errno == ECONNRESET) return EPIPE;
+        if (errno != EINTR) return errno;
+    }
+}
+
+std::variant<GuardianChannel::Packet, GuardianChannel::Nothing, GuardianChannel::Lost>
+GuardianChannel::receive() {
+    buffer_.resize(1 + kMaxInline);
+    iovec part{buffer_.data(), buffer_.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPacketDescriptors)> control;
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    ssize_t count = 0;
+    do {
+        count = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Nothing{};
+    if (count <= 0) return Lost{};
+    Packet packet;
+    packet.incomplete = (message.msg_flags & MSG_CTRUNC) != 0;
+    if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
+        const std::size_t received = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < received; ++i) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+            packet.descriptors.emplace_back(fd);
+        }
+    }
+    if (buffer_.front() == kInline) {
+        packet.bytes.assign(buffer_, 1, static_cast<std::size_t>(count) - 1);
+    } else if (!packet.incomplete) {
+        check(!packet.descriptors.empty(), "a message between agent and guardian has no file");
+        packet.bytes = read_file(packet.descriptors.back().get());
+        packet.descriptors.pop_back();
+    }
+    return packet;
+}
+
+bool GuardianChannel::wait_to_receive(int milliseconds) const {
+    return wait_for(socket_.get(), POLLIN, milliseconds);
+}
+
+bool GuardianChannel::wait_to_send(int milliseconds) const {
+    return wait_for(socket_.get(), POLLOUT, milliseconds);
+}
+
+}  // namespace ddprun

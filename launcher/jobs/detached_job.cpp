@@ -1,0 +1,80 @@
+#include "launcher/jobs/detached_job.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launcher/exit_status.hpp"
+#include "launcher/jobs/detach.hpp"
+#include "launcher/jobs/job_folder.hpp"
+#include "launcher/process/process_table.hpp"
+#include "launcher/small_file.hpp"
+#include "launcher/wall_clock.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+
+DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& options,
+                         std::vector<std::string> command, OwnedDescriptor starter)
+    : folder_(std::move(folder)), claim_(folder_), options_(options), starter_(std::move(starter)) {
+    record_.entry_name = options.entry_name;
+    record_.command = std::move(command);
+    std::error_code unknown;
+    record_.directory = std::filesystem::current_path(unknown).string();
+    record_.node_rank = options.node_rank;
+    record_.nnodes = options.nnodes;
+    record_.workers = static_cast<int>(options.workers.size());
+    record_.pid = ::getpid();
+    const auto self = read_process_stat(record_.pid);
+    if (!self) fail(Errc::refused, "cannot detach: /proc does not show this process");
+    record_.start_time = self->start_time;
+    record_.start_unix_ms = unix_time_now_ms();
+    write_record();
+}
+
+DetachedJob::~DetachedJob() {
+    if (!published_) remove_starting_folder(folder_);
+}
+
+void DetachedJob::began(const boost::asio::any_io_executor& executor, AgentControls controls) {
+    serve_job_control(executor, listen_job_control(folder_),
+                      {.status = std::move(controls.status),
+                       .effect_of = [this](int signal) { return effect_of(signal); },
+                       .deliver = std::move(controls.signal)});
+}
+
+void DetachedJob::workers_run(const RoundReady& place) {
+    if (published_) return;
+    record_.job_id = place.job_id;
+    record_.id = job_folder_name(place.job_id, options_.node_rank, options_.nnodes);
+    write_record();
+    folder_ = publish_job_folder(folder_, record_.id);
+    published_ = true;
+    prune_jobs(folder_.parent_path());
+    tell_started(std::move(starter_), record_.id);
+}
+
+std::string DetachedJob::ended(const JobResult& result) {
+    const std::filesystem::path path = folder_ / "result.json";
+    const auto error = replace_file(path, to_json(result));
+    return error ? "'" + path.string() + "' cannot be written: " + error.message() : std::string();
+}
+
+void DetachedJob::write_record() const {
+    const std::filesystem::path path = folder_ / "job.json";
+    if (const auto error = replace_file(path, to_json(record_)))
+        throw Error(error, "cannot write '" + path.string() + "': " + error.message());
+}
+
+SignalEffect DetachedJob::effect_of(int signal) const {
+    const auto& ending = options_.terminating_signals;
+    const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
+    if (ends && signal == SIGHUP && options_.hangup_ignored)
+        return {.refusal = "SIGHUP was ignored when the launcher was started, and stays so"};
+    if (ends || options_.forwarded_signals.contains(signal)) return {.ends_job = ends};
+    return {.refusal = signal_text(signal) +
+                       " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
+}
+
+}  // namespace ddprun

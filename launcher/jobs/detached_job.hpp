@@ -1,0 +1,46 @@
+// DetachedJob: what a launcher that was detached does besides its work: it keeps the job's folder, answers
+// ddpctl, and tells the one who started it that the workers run.
+//
+// Made in the detached process before the agent, which it watches; outlives it. If the workers never run, the
+// folder is removed.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent_watcher.hpp"
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/folder_claim.hpp"
+#include "launcher/jobs/job_control_server.hpp"
+#include "launcher/jobs/job_record.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+
+class DetachedJob : public AgentWatcher {
+  public:
+    // `folder` as make_starting_folder made it; `starter` is detach()'s. Throws Error.
+    DetachedJob(std::filesystem::path folder, const LaunchOptions& options, std::vector<std::string> command,
+                OwnedDescriptor starter);
+    DetachedJob(const DetachedJob&) = delete;
+    DetachedJob& operator=(const DetachedJob&) = delete;
+    ~DetachedJob() override;
+
+    void began(const boost::asio::any_io_executor& executor, AgentControls controls) override;
+    void workers_run(const RoundReady& place) override;
+    std::string ended(const JobResult& result) override;
+
+  private:
+    void write_record() const;
+    SignalEffect effect_of(int signal) const;
+
+    std::filesystem::path folder_;
+    FolderClaim claim_;
+    const LaunchOptions& options_;
+    JobRecord record_;
+    OwnedDescriptor starter_;
+    bool published_ = false;
+};
+
+}  // namespace ddprun

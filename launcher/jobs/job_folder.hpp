@@ -1,0 +1,82 @@
+// The folders of detached jobs: where they are, who may see them, what is in them, which of them are kept.
+//
+//   <jobs folder>/<id>/output       what the workers and the launcher print
+//                      job.json     JobRecord: whose launcher it is
+//                      control      unix stream socket, while the launcher lives (launcher/jobs/job_control.hpp)
+//                      result.json  how it ended
+//
+// The jobs folder belongs to one user and nobody else may look into it. A folder has another name, with a dot
+// in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives
+// as long as the claim holds. Used by ddprun (writes) and ddpctl (reads); blocking, short.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "launcher/jobs/job_record.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+
+// Of jobs that have ended, the newest so many are kept.
+inline constexpr std::size_t kMaxEndedJobs = 20;
+
+// $XDG_RUNTIME_DIR/ddprun if the variable is set and its folder is `uid`'s, else /tmp/ddprun-<uid>.
+std::filesystem::path jobs_folder(const char* xdg_runtime_dir, uid_t uid);
+
+// Makes the folder if it is not there. Throws Error unless it is a real folder that is ours alone: no
+// symbolic link, owned by the effective user, without any permission for others.
+void make_private_folder(const std::filesystem::path& folder);
+// Likewise, but makes nothing: false if there is none.
+bool is_private_folder(const std::filesystem::path& folder);
+
+// A new folder for a job that starts. Throws Error.
+std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);
+
+// Removes it; one that has got its final name meanwhile stays.
+void remove_starting_folder(const std::filesystem::path& starting);
+
+// Gives it its final name; returns where it is now. Throws Error.
+std::filesystem::path publish_job_folder(const std::filesystem::path& starting, const std::string& id);
+
+enum class JobState {
+    running,
+    ended,  // the launcher wrote a result
+    lost,   // the launcher is gone and wrote none
+};
+
+struct Job {
+    std::string id;
+    std::filesystem::path folder;
+    JobState state = JobState::lost;
+    std::optional<JobRecord> record;  // missing only if something destroyed it
+    std::optional<JobEnd> end;
+    std::int64_t last_output_unix_ms = 0;  // of a lost one, when something was last printed
+};
+
+// All jobs whose workers ran, the oldest first.
+std::vector<Job> list_jobs(const std::filesystem::path& jobs);
+
+// The launcher of this job still lives: the folder is claimed, or the record's process is there (where claims
+// mean nothing).
+bool launcher_lives(const Job& job);
+
+// Waits on the launcher of this job: becomes readable when it ends. Nothing if it has ended already. Throws
+// Error for one in another PID namespace, whose end cannot be seen.
+std::optional<OwnedDescriptor> open_launcher(const Job& job);
+
+// The job with this id or with the only id that begins so; else one line that says why not. Pure.
+std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id);
+
+// Removes the folders of ended and lost jobs but for the newest `kept`, and what launchers left that died
+// while they started.
+void prune_jobs(const std::filesystem::path& jobs, std::size_t kept = kMaxEndedJobs);
+
+}  // namespace ddprun

@@ -1,0 +1,150 @@
+#include "launcher/output/log_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+// How far from the wanted place a line end is looked for.
+constexpr std::uint64_t kNear = 4096;
+
+constexpr std::size_t kMoveStep = std::size_t{1} << 20;
+
+// The bytes of the file from `offset` on, fewer at its end; none if it cannot be read.
+std::string_view read_at(int fd, char* buffer, std::size_t size, std::uint64_t offset) {
+    ssize_t count = 0;
+    do {
+        count = ::pread(fd, buffer, size, static_cast<off_t>(offset));
+    } while (count < 0 && errno == EINTR);
+    return {buffer, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+}
+
+}  // namespace
+
+LogFile::LogFile(std::string path, std::uint64_t limit, WriteFunction write)
+    : path_(std::move(path)), limit_(limit), write_(std::move(write)) {
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd_ < 0) error_number_ = errno;
+}
+
+LogFile::~LogFile() {
+    if (fd_ < 0) return;
+    cut();
+    ::close(fd_);
+}
+
+void LogFile::write(std::string_view bytes) {
+    if (fd_ < 0) {
+        dropped_ += bytes.size();
+        return;
+    }
+    while (limit_ != 0 && size_ + bytes.size() > limit_) {
+        const auto room = std::min<std::uint64_t>(bytes.size(), limit_ - size_);
+        append(bytes.substr(0, room));
+        bytes.remove_prefix(room);
+        const bool full = size_ == limit_;
+        if (!full || !take_out_middle()) {
+            dropped_ += bytes.size();
+            bytes = {};
+        }
+    }
+    append(bytes);
+    // A shorter text than the unfinished line that was shown: its rest must not stand behind it.
+    if (shown_ > 0) cut();
+}
+
+void LogFile::show_unfinished(std::string_view text) {
+    if (fd_ < 0 || (limit_ != 0 && size_ + text.size() > limit_)) return;
+    cut();
+    const ssize_t count = write_(fd_, text.data(), text.size(), static_cast<off_t>(size_));
+    if (count > 0) shown_ = static_cast<std::uint64_t>(count);
+}
+
+void LogFile::append(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = write_(fd_, bytes.data(), bytes.size(), static_cast<off_t>(size_));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) {
+            error_number_ = count < 0 ? errno : ENOSPC;
+            dropped_ += bytes.size();
+            return;
+        }
+        size_ += static_cast<std::uint64_t>(count);
+        shown_ -= std::min(shown_, static_cast<std::uint64_t>(count));
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+}
+
+void LogFile::cut() {
+    shown_ = 0;
+    // Only ever shorter, which a full disk does not hinder.
+    if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0) error_number_ = errno;
+}
+
+std::uint64_t LogFile::head_limit() const { return std::min(limit_ / 4, kMaxHead); }
+
+std::uint64_t LogFile::line_end_before(std::uint64_t offset) const {
+    std::array<char, kNear> buffer{};
+    const std::uint64_t from = offset - std::min<std::uint64_t>(offset, buffer.size());
+    const auto text = read_at(fd_, buffer.data(), offset - from, from);
+    const auto newline = text.rfind('\n');
+    return newline == std::string_view::npos ? offset : from + newline + 1;
+}
+
+std::uint64_t LogFile::line_start_after(std::uint64_t offset) const {
+    std::array<char, kNear> buffer{};
+    const auto text = read_at(fd_, buffer.data(), buffer.size(), offset);
+    const auto newline = text.find('\n');
+    return newline == std::string_view::npos ? offset : offset + newline + 1;
+}
+
+// Half of the tail goes at a time, so every byte is moved at most once on average.
+bool LogFile::take_out_middle() {
+    if (left_out_ == 0) {
+        head_ = line_end_before(head_limit());
+        tail_start_ = head_;
+    }
+    const std::uint64_t keep_from = line_start_after(tail_start_ + (size_ - tail_start_) / 2);
+    const std::uint64_t left_out = left_out_ + (keep_from - tail_start_);
+    const std::string note =
+        "\n[ddprun: " + std::to_string(left_out) + " bytes were left out here, see --log-max]\n";
+    const std::uint64_t tail_start = head_ + note.size();
+    if (keep_from <= tail_start || !move_down(keep_from, tail_start)) return false;
+    const std::uint64_t tail_size = size_ - keep_from;
+    if (write_(fd_, note.data(), note.size(), static_cast<off_t>(head_)) < 0) error_number_ = errno;
+    left_out_ = left_out;
+    tail_start_ = tail_start;
+    size_ = tail_start + tail_size;
+    cut();
+    return true;
+}
+
+bool LogFile::move_down(std::uint64_t from, std::uint64_t to) {
+    std::vector<char> buffer(std::min<std::uint64_t>(kMoveStep, size_ - from));
+    while (from < size_) {
+        const auto bytes =
+            read_at(fd_, buffer.data(), std::min<std::uint64_t>(buffer.size(), size_ - from), from);
+        if (bytes.empty()) return false;
+        std::string_view rest = bytes;
+        while (!rest.empty()) {
+            const ssize_t count = write_(fd_, rest.data(), rest.size(), static_cast<off_t>(to));
+            if (count <= 0) {
+                error_number_ = count < 0 ? errno : ENOSPC;
+                return false;
+            }
+            to += static_cast<std::uint64_t>(count);
+            rest.remove_prefix(static_cast<std::size_t>(count));
+        }
+        from += bytes.size();
+    }
+    return true;
+}
+
+}  // namespace ddprun

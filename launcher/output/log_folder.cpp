@@ -1,0 +1,122 @@
+#include "launcher/output/log_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "launcher/folder_sweep.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+// Beyond that a name of a folder is refused by common file systems, with the suffix behind it.
+constexpr std::size_t kMaxNameText = 200;
+
+// A run id is free text; as the name of a folder it must not lead elsewhere.
+std::string as_name(const std::string& run_id) {
+    std::string name = run_id.substr(0, kMaxNameText);
+    for (char& c : name) {
+        if (c == '/' || static_cast<unsigned char>(c) < 0x20) c = '_';
+    }
+    if (!name.empty() && name.front() == '.') name.front() = '_';
+    return name;
+}
+
+[[noreturn]] void refuse(int error_number, const std::string& path) {
+    fail_errno(error_number, "cannot create the folder " + path + " for logs and error files (--log-dir)");
+}
+
+std::string make_unique(const std::string& start) {
+    std::string path = start + "_XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) refuse(errno, path);
+    return path;
+}
+
+}  // namespace
+
+LogFolder::LogFolder(const OutputPlan& plan, std::string temporary)
+    : base_(plan.log_dir),
+      temporary_(std::move(temporary)),
+      files_(plan.files),
+      chosen_by_user_(!plan.log_dir.empty()),
+      bare_(!chosen_by_user_ && !plan.wants_logs()) {}
+
+LogFolder::~LogFolder() {
+    if (chosen_by_user_) return;
+    // What holds a file stays: rmdir refuses it.
+    for (auto path = created_.rbegin(); path != created_.rend(); ++path) ::rmdir(path->c_str());
+    if (!created_.empty()) sweep_temporary_folders(temporary_);
+}
+
+std::string LogFolder::attempt(const std::string& run_id, int attempt) {
+    if (!files_) return {};
+    attempt_ = attempt;
+    if (job_.empty()) create_base();
+    if (bare_) return job_ = base_;
+    if (job_.empty()) {
+        job_ = make_unique(base_ + "/" + as_name(run_id));
+        created_.push_back(job_);
+    }
+    std::string path = job_ + "/attempt_" + std::to_string(attempt);
+    create(path);
+    return path;
+}
+
+std::string LogFolder::worker(const std::string& attempt_folder, int local_rank) {
+    if (!files_ || bare_) return attempt_folder;
+    std::string path = attempt_folder + "/" + std::to_string(local_rank);
+    create(path);
+    return path;
+}
+
+std::string LogFolder::error_file(const std::string& worker_folder, int local_rank) const {
+    if (worker_folder.empty()) return {};
+    if (!bare_) return worker_folder + "/error.json";
+    return worker_folder + "/attempt_" + std::to_string(attempt_) + "_" + std::to_string(local_rank) +
+           "_error.json";
+}
+
+void LogFolder::create_base() {
+    if (!chosen_by_user_) {
+        base_ = make_unique(temporary_ + "/ddprun");
+        created_.push_back(base_);
+        claim_ = FolderClaim(base_);
+        return;
+    }
+    std::error_code error;
+    std::filesystem::create_directories(base_, error);
+    if (error) refuse(error.value(), base_);
+}
+
+void LogFolder::create(const std::string& path) {
+    if (::mkdir(path.c_str(), 0777) == 0) {
+        created_.push_back(path);
+    } else if (errno != EEXIST) {
+        refuse(errno, path);
+    }
+}
+
+std::string temporary_folder(const Environment& environment) {
+    const auto chosen = environment.find("TMPDIR");
+    return chosen == environment.end() ? "/tmp" : chosen->second;
+}
+
+std::string log_dir_complaint(const OutputPlan& plan) {
+    if (!plan.files || plan.log_dir.empty()) return {};
+    const std::string flag = "--log-dir '" + plan.log_dir + "': ";
+    std::error_code trouble;
+    const auto status = std::filesystem::status(plan.log_dir, trouble);
+    if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+        return flag + "is there, but is no folder";
+    std::filesystem::create_directories(plan.log_dir, trouble);
+    if (trouble) return flag + "cannot be made: " + trouble.message();
+    if (::access(plan.log_dir.c_str(), W_OK | X_OK) == 0) return {};
+    return flag +
+           "nothing can be written there: " + std::error_code(errno, std::generic_category()).message();
+}
+
+}  // namespace ddprun

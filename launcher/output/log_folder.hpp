@@ -1,0 +1,63 @@
+// LogFolder: the folders of one job's files on this node, torchrun's layout.
+//
+//   <--log-dir, or a new ddprun_XXXXXX among the temporary files>/<run id>_XXXXXX/attempt_<n>/
+//       filtered_stdout.log  filtered_stderr.log
+//       <local rank>/stdout.log  stderr.log  error.json
+//
+// Where no logs are wanted and no place was chosen, workers still have error files, but in one folder only,
+// since making and removing one for each of eight workers takes a tenth of a short job's time:
+//
+//   ddprun_XXXXXX/attempt_<n>_<local rank>_error.json
+//
+// Folders that stayed empty are removed at the end if the user did not choose the place, and so is what
+// launchers before have left there (launcher/folder_sweep.hpp). Used by the agent's thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/folder_claim.hpp"
+#include "launcher/output/output_plan.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+class LogFolder {
+  public:
+    // Nothing is created yet. `temporary` is where temporary files go (TMPDIR, else /tmp).
+    LogFolder(const OutputPlan& plan, std::string temporary);
+    LogFolder(const LogFolder&) = delete;
+    LogFolder& operator=(const LogFolder&) = delete;
+    ~LogFolder();
+
+    // The folder of an attempt, and that of one of its local ranks; created if it is not there. Throw a
+    // system_error that names --log-dir when that fails. Empty when there are no files.
+    std::string attempt(const std::string& run_id, int attempt);
+    std::string worker(const std::string& attempt_folder, int local_rank);
+
+    // What the worker is told to write why it failed to, in the folder worker() gave; empty for none.
+    std::string error_file(const std::string& worker_folder, int local_rank) const;
+
+  private:
+    void create_base();
+    void create(const std::string& path);
+
+    std::string base_;
+    FolderClaim claim_;  // on a base that the user did not choose
+    std::string temporary_;
+    std::string job_;
+    bool files_;
+    bool chosen_by_user_;
+    bool bare_;  // for error files only
+    int attempt_ = 0;
+    std::vector<std::string> created_;
+};
+
+// TMPDIR, else /tmp.
+std::string temporary_folder(const Environment& environment);
+
+// Makes the folder of --log-dir and tells what is wrong with it, in one line that names the flag; empty if
+// nothing is. For the command line, where it is bad input.
+std::string log_dir_complaint(const OutputPlan& plan);
+
+}  // namespace ddprun

@@ -1,0 +1,123 @@
+#include "launcher/output/terminal_relay.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "launcher/output/worker_channel.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+using TerminalStream = boost::asio::posix::stream_descriptor;
+
+constexpr std::size_t kRelayChunk = 4096;
+
+int open_again(int terminal) {
+    const std::string path = "/proc/self/fd/" + std::to_string(terminal);
+    const int fd = ::open(path.c_str(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) fail_errno(errno, "cannot open the terminal for the rank of --tty");
+    return fd;
+}
+
+// Output keeps its processing, since the other ranks' lines end in a line feed only.
+termios raw_modes(termios modes) {
+    const tcflag_t output = modes.c_oflag;
+    ::cfmakeraw(&modes);
+    modes.c_oflag = output;
+    return modes;
+}
+
+enum class Step { done, not_yet, over };
+
+// Reads once if nothing is pending, writes once.
+Step step(int from, int to, std::string& pending) {
+    if (pending.empty()) {
+        std::array<char, kRelayChunk> buffer;
+        const ssize_t count = ::read(from, buffer.data(), buffer.size());
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Step::not_yet;
+        if (count <= 0) return Step::over;
+        pending.assign(buffer.data(), static_cast<std::size_t>(count));
+    }
+    const ssize_t count = ::write(to, pending.data(), pending.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Step::not_yet;
+    if (count < 0) return Step::over;
+    pending.erase(0, static_cast<std::size_t>(count));
+    return Step::done;
+}
+
+bool readable(int fd) {
+    pollfd event{fd, POLLIN, 0};
+    return ::poll(&event, 1, 0) > 0;
+}
+
+}  // namespace
+
+TerminalRelay::TerminalRelay(const boost::asio::any_io_executor& executor, int terminal)
+    : pseudo_(executor), real_(executor, open_again(terminal)) {
+    WorkerChannel channel = make_interactive_channel(terminal);
+    worker_end_ = std::move(channel.writer);
+    pseudo_.assign(channel.reader.release());
+}
+
+TerminalRelay::~TerminalRelay() { finish(); }
+
+void TerminalRelay::start() {
+    worker_end_.reset();
+    if (::tcgetattr(real_.native_handle(), &before_) == 0) {
+        const termios raw = raw_modes(before_);
+        raw_ = ::tcsetattr(real_.native_handle(), TCSANOW, &raw) == 0;
+    }
+    pass(keys_);
+    pass(display_);
+}
+
+void TerminalRelay::pass(Direction& direction) {
+    auto next = [this, &direction, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
+        if (error || life.expired()) return;
+        if (step(direction.from.native_handle(), direction.to.native_handle(), direction.pending) !=
+            Step::over) {
+            pass(direction);
+        }
+    };
+    if (direction.pending.empty()) {
+        direction.from.async_wait(TerminalStream::wait_read, std::move(next));
+    } else {
+        direction.to.async_wait(TerminalStream::wait_write, std::move(next));
+    }
+}
+
+void TerminalRelay::window_changed() { copy_window_size(real_.native_handle(), pseudo_.native_handle()); }
+
+void TerminalRelay::finish() {
+    life_.reset();
+    if (!pseudo_.is_open()) return;
+    worker_end_.reset();
+    show_rest();
+    pseudo_.close();
+    if (raw_) ::tcsetattr(real_.native_handle(), TCSANOW, &before_);
+    real_.close();
+}
+
+// With no writer left, what there is can be read without waiting.
+void TerminalRelay::show_rest() {
+    const auto deadline = std::chrono::steady_clock::now() + kDisplayPatience;
+    while (step(pseudo_.native_handle(), real_.native_handle(), display_.pending) != Step::over) {
+        // Taken and shown, or nothing to take: only what cannot be killed still has the other end.
+        if (display_.pending.empty()) {
+            if (!readable(pseudo_.native_handle())) return;
+            continue;
+        }
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+            deadline - std::chrono::steady_clock::now());
+        pollfd writable{real_.native_handle(), POLLOUT, 0};
+        if (left.count() <= 0 || ::poll(&writable, 1, static_cast<int>(left.count())) == 0) return;
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,154 @@
+#include "launcher/plan/node_resources.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Larger than any machine Linux runs on; the kernel refuses sets smaller than its own.
+constexpr std::size_t kMostCpus = 65536;
+
+std::optional<std::string> read_text(const fs::path& path) {
+    std::ifstream file(path);
+    if (!file) return std::nullopt;
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+std::optional<long long> parse_number(std::string_view text) {
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+    long long number = 0;
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (text.empty() || error != std::errc{} || stop != end) return std::nullopt;
+    return number;
+}
+
+std::optional<double> ratio(std::optional<long long> quota, std::optional<long long> period) {
+    if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
+    return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+bool lists_cpu(std::string_view controllers) {
+    for (;;) {
+        const auto comma = controllers.find(',');
+        if (controllers.substr(0, comma) == "cpu") return true;
+        if (comma == std::string_view::npos) return false;
+        controllers.remove_prefix(comma + 1);
+    }
+}
+
+std::optional<double> quota_v2(const fs::path& folder) {
+    auto text = read_text(folder / "cpu.max");
+    return text ? parse_cpu_max(*text) : std::nullopt;
+}
+
+std::optional<double> quota_v1(const fs::path& folder) {
+    auto quota = read_text(folder / "cpu.cfs_quota_us");
+    auto period = read_text(folder / "cpu.cfs_period_us");
+    return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
+}
+
+// The smallest of what `read` finds in root/folder and in every folder between it and the root.
+template <typename Read>
+std::optional<double> tightest(const fs::path& root, const std::string& folder, Read read) {
+    std::optional<double> least;
+    for (fs::path at = fs::path(folder).relative_path();; at = at.parent_path()) {
+        if (auto quota = read(root / at)) least = least ? std::min(*least, *quota) : *quota;
+        if (at.empty()) return least;
+    }
+}
+
+}  // namespace
+
+bool is_gpu_file(std::string_view name) {
+    constexpr std::string_view kPrefix = "nvidia";
+    if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) return false;
+    name.remove_prefix(kPrefix.size());
+    return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+NodeDevices find_devices(const std::optional<std::string>& mask, const fs::path& dev) {
+    NodeDevices devices;
+    devices.mask = mask;
+    if (mask) {
+        devices.count = static_cast<int>(mask_entries(*mask).size());
+        devices.source = "CUDA_VISIBLE_DEVICES=" + *mask;
+        return devices;
+    }
+    devices.source = (dev / "nvidia*").string();
+    std::error_code error;
+    fs::directory_iterator entries(dev, error);
+    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+        if (is_gpu_file(entries->path().filename().string())) ++devices.count;
+    }
+    return devices;
+}
+
+std::optional<double> parse_cpu_max(std::string_view text) {
+    const auto space = text.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    return ratio(parse_number(text.substr(0, space)), parse_number(text.substr(space + 1)));
+}
+
+std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period) {
+    return ratio(parse_number(quota), parse_number(period));
+}
+
+CgroupFolders parse_cgroup_folders(std::string_view text) {
+    CgroupFolders folders;
+    std::istringstream lines{std::string(text)};
+    for (std::string line; std::getline(lines, line);) {
+        // hierarchy:controllers:folder, and the folder may hold colons.
+        const auto first = line.find(':');
+        const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        const std::string controllers = line.substr(first + 1, second - first - 1);
+        if (line.starts_with("0:") && controllers.empty()) folders.unified = line.substr(second + 1);
+        if (lists_cpu(controllers)) folders.cpu = line.substr(second + 1);
+    }
+    return folders;
+}
+
+std::optional<double> find_cpu_quota(const fs::path& cgroup_file, const fs::path& cgroup_root) {
+    const CgroupFolders folders = parse_cgroup_folders(read_text(cgroup_file).value_or(""));
+    std::optional<double> least;
+    auto take = [&least](std::optional<double> quota) {
+        if (quota) least = least ? std::min(*least, *quota) : *quota;
+    };
+    if (folders.unified) take(tightest(cgroup_root, *folders.unified, quota_v2));
+    if (folders.cpu) {
+        // The same hierarchy, under whichever of its names the system has mounted it.
+        for (const char* name : {"cpu", "cpu,cpuacct"})
+            take(tightest(cgroup_root / name, *folders.cpu, quota_v1));
+    }
+    return least;
+}
+
+int count_affinity_cpus() {
+    std::vector<cpu_set_t> set(kMostCpus / CPU_SETSIZE);
+    const std::size_t bytes = set.size() * sizeof(cpu_set_t);
+    if (::sched_getaffinity(0, bytes, set.data()) == 0) return CPU_COUNT_S(bytes, set.data());
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+int usable_cpus(int affinity_cpus, std::optional<double> quota) {
+    double usable = affinity_cpus;
+    if (quota) usable = std::min(usable, *quota);
+    return std::max(1, static_cast<int>(usable));
+}
+
+int omp_threads(int usable, int local_workers) { return std::max(1, usable / std::max(1, local_workers)); }
+
+}  // namespace ddprun

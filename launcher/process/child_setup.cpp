@@ -1,0 +1,158 @@
+#include "launcher/process/child_setup.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+// The parent never sees this code: the report says what happened.
+constexpr int kSetupFailed = 127;
+
+// The record that the system call getdents64 fills in; glibc declares only its own.
+struct DirectoryRecord {
+    ino64_t inode;
+    off64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[1];
+};
+
+[[noreturn]] void give_up(const ChildPlan& plan, ChildStep step, int error_number) noexcept {
+    const ChildReport report{step, error_number};
+    // A pipe takes so few bytes whole; if the parent is gone, nobody is left to be told.
+    [[maybe_unused]] ssize_t written = ::write(plan.report_fd, &report, sizeof report);
+    ::_exit(kSetupFailed);
+}
+
+// Exec turns handlers into defaults but keeps "ignored", so an ignored SIGPIPE of ours would reach the
+// worker. Handlers are reset before the mask is opened: none of ours may run in memory borrowed from the
+// parent.
+void reset_signals(bool ignore_hangup) noexcept {
+    struct sigaction action = {};
+    sigemptyset(&action.sa_mask);
+    for (int signal = 1; signal < NSIG; ++signal) {
+        action.sa_handler = signal == SIGHUP && ignore_hangup ? SIG_IGN : SIG_DFL;
+        ::sigaction(signal, &action, nullptr);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+int redirect(int stream, const StreamTarget& target) noexcept {
+    if (const auto* given = std::get_if<GivenDescriptor>(&target)) {
+        return ::dup2(given->fd, stream) < 0 ? errno : 0;
+    }
+    if (*std::get_if<Stdio>(&target) == Stdio::inherit) return 0;
+    int fd = ::open("/dev/null", (stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+    if (fd < 0) return errno;
+    // A launcher started without this stream got the very number; dup2 would then leave it close-on-exec.
+    if (fd == stream) return ::fcntl(fd, F_SETFD, 0) < 0 ? errno : 0;
+    if (::dup2(fd, stream) < 0) return errno;
+    ::close(fd);
+    return 0;
+}
+
+// A binary of another machine: the shell would take it for a script and complain of its syntax.
+bool is_binary(const char* path) noexcept {
+    const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    char magic[] = {0, 0, 0, 0};
+    const ssize_t count = ::read(fd, magic, sizeof magic);
+    ::close(fd);
+    return count == 4 && magic[0] == 0x7f && magic[1] == 'E' && magic[2] == 'L' && magic[3] == 'F';
+}
+
+// A file without "#!" is a script for the shell, as execvp has it.
+int execute(const ChildPlan& plan, const char* path) noexcept {
+    ::execve(path, plan.argv, plan.environment);
+    if (errno != ENOEXEC) return errno;
+    if (is_binary(path)) return ENOEXEC;
+    plan.shell_argv[1] = const_cast<char*>(path);
+    ::execve(plan.shell_argv[0], plan.shell_argv, plan.environment);
+    return errno;
+}
+
+bool try_next_directory(int error_number) noexcept {
+    switch (error_number) {
+        case EACCES:
+        case ENOENT:
+        case ENOTDIR:
+        case ENAMETOOLONG:
+        case ESTALE:
+        case ENODEV:
+        case ETIMEDOUT: return true;
+        default: return false;
+    }
+}
+
+int execute_first(const ChildPlan& plan) noexcept {
+    bool denied = false;
+    for (const char* const* path = plan.candidates; *path != nullptr; ++path) {
+        const int error_number = execute(plan, *path);
+        if (!try_next_directory(error_number)) return error_number;
+        denied = denied || error_number == EACCES;
+    }
+    return denied ? EACCES : ENOENT;
+}
+
+bool is_own_number(const char* name, int& number) noexcept {
+    number = 0;
+    for (; *name != '\0'; ++name) {
+        if (*name < '0' || *name > '9') return false;
+        number = number * 10 + (*name - '0');
+    }
+    return true;
+}
+
+}  // namespace
+
+int close_on_exec_from(int first) noexcept {
+    if (::syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return 0;
+    return close_on_exec_by_listing(first);
+}
+
+int close_on_exec_by_listing(int first) noexcept {
+    const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return errno;
+    alignas(DirectoryRecord) char buffer[4096];
+    long filled = 0;
+    while ((filled = ::syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
+        for (long at = 0; at < filled;) {
+            const auto* record = reinterpret_cast<const DirectoryRecord*>(buffer + at);
+            int fd = 0;
+            if (is_own_number(record->name, fd) && fd >= first) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+            at += record->length;
+        }
+    }
+    const int error_number = filled < 0 ? errno : 0;
+    ::close(directory);
+    return error_number;
+}
+
+void become_program(const ChildPlan& plan) noexcept {
+    if (::setsid() < 0) give_up(plan, ChildStep::session, errno);
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) give_up(plan, ChildStep::parent_death_signal, errno);
+    if (::getppid() != plan.parent) ::_exit(kSetupFailed);
+    reset_signals(plan.ignore_hangup);
+    int error_number = redirect(STDIN_FILENO, plan.standard_input);
+    if (error_number == 0) error_number = redirect(STDOUT_FILENO, plan.standard_output);
+    if (error_number == 0) error_number = redirect(STDERR_FILENO, plan.standard_error);
+    if (error_number == 0 && plan.takes_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+        error_number = errno;
+    if (error_number != 0) give_up(plan, ChildStep::standard_streams, error_number);
+    error_number = close_on_exec_from(STDERR_FILENO + 1);
+    if (error_number != 0) give_up(plan, ChildStep::descriptors, error_number);
+    give_up(plan, ChildStep::exec, execute_first(plan));
+}
+
+}  // namespace ddprun

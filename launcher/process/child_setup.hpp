@@ -1,0 +1,48 @@
+// What a worker's process does between vfork and exec. Async-signal-safe calls only, no memory allocated and
+// nothing thrown: until exec it borrows the memory of a launcher that may have other threads. Everything it
+// needs was prepared by the parent.
+//
+// In this order: own session and process group; parent-death signal (SIGKILL), with a look whether the parent
+// died before it was set; signal dispositions and mask as a fresh program expects them; standard streams and,
+// if wanted, the terminal; every other descriptor close-on-exec; exec. What fails is written to the report
+// pipe, which exec closes, and the process ends by _exit.
+#pragma once
+
+#include <sys/types.h>
+
+#include "launcher/process/worker_spec.hpp"
+
+namespace ddprun {
+
+enum class ChildStep : int { session, parent_death_signal, standard_streams, descriptors, exec };
+
+// What arrives on the report pipe when the program could not be started; nothing arrives when it was.
+struct ChildReport {
+    ChildStep step = ChildStep::exec;
+    int error_number = 0;
+};
+
+// Null-terminated arrays, all owned by the parent.
+struct ChildPlan {
+    const char* const* candidates = nullptr;  // paths to try in order, as execvp does
+    char* const* argv = nullptr;
+    char** shell_argv = nullptr;  // "/bin/sh", a free slot for the script, then argv from index 1
+    char* const* environment = nullptr;
+    pid_t parent = 0;
+    int report_fd = -1;                         // close-on-exec, above the standard streams
+    StreamTarget standard_input = Stdio::null;  // given descriptors are above the standard streams
+    StreamTarget standard_output = Stdio::inherit;
+    StreamTarget standard_error = Stdio::inherit;
+    bool ignore_hangup = false;
+    bool takes_terminal = false;
+};
+
+// Becomes the program, or reports why not and ends. Called in the child, with all signals blocked.
+[[noreturn]] void become_program(const ChildPlan& plan) noexcept;
+
+// Sets close-on-exec on every descriptor from `first` on; 0 or an errno. The second form does it without the
+// system call close_range, for kernels before 5.11, by listing /proc/self/fd.
+int close_on_exec_from(int first) noexcept;
+int close_on_exec_by_listing(int first) noexcept;
+
+}  // namespace ddprun

@@ -1,0 +1,140 @@
+#include "launcher/process/job_cgroup.hpp"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr mode_t kFolderMode = 0755;
+constexpr std::string_view kWorkerPrefix = "worker-";
+
+// Nothing depends on whether it works, so nobody is told.
+void write_control(const std::filesystem::path& file, std::string_view text) {
+    const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    [[maybe_unused]] const ssize_t written = ::write(fd, text.data(), text.size());
+    ::close(fd);
+}
+
+std::string read_text(const std::filesystem::path& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+}
+
+std::vector<std::string> words(const std::string& line) {
+    std::istringstream stream(line);
+    std::vector<std::string> result;
+    for (std::string word; stream >> word;) result.push_back(word);
+    return result;
+}
+
+bool has_word(const std::string& text, std::string_view wanted) {
+    for (const std::string& word : words(text)) {
+        if (word == wanted) return true;
+    }
+    return false;
+}
+
+// In mountinfo a space of a path is written as \040.
+std::string unescape(const std::string& text) {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '\\' && i + 3 < text.size()) {
+            result +=
+                static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + text[i + 3] - '0');
+            i += 3;
+        } else {
+            result += text[i];
+        }
+    }
+    return result;
+}
+
+std::optional<std::string> path_in_hierarchy(std::string_view cgroup) {
+    std::istringstream lines{std::string(cgroup)};
+    for (std::string line; std::getline(lines, line);) {
+        if (line.rfind("0::/", 0) == 0) return line.substr(3);
+    }
+    return std::nullopt;
+}
+
+// `path` as seen below `root`, both absolute.
+std::optional<std::string> relative_to(const std::string& path, const std::string& root) {
+    if (root == "/") return path;
+    if (path == root) return "/";
+    if (path.rfind(root + "/", 0) == 0) return path.substr(root.size());
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std::string_view mountinfo) {
+    const auto path = path_in_hierarchy(cgroup);
+    if (!path || path->find("/..") != std::string::npos) return std::nullopt;
+    std::istringstream lines{std::string(mountinfo)};
+    for (std::string line; std::getline(lines, line);) {
+        // 35 24 0:30 ROOT MOUNT_POINT OPTIONS [optional fields…] - TYPE SOURCE SUPER_OPTIONS
+        const auto separator = line.find(" - cgroup2 ");
+        if (separator == std::string::npos) continue;
+        const auto fields = words(line.substr(0, separator));
+        if (fields.size() < 6) continue;
+        const auto below = relative_to(*path, unescape(fields[3]));
+        if (below) return (std::filesystem::path(unescape(fields[4]) + *below)).lexically_normal();
+    }
+    return std::nullopt;
+}
+
+std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc) {
+    return cgroup_folder(read_text(proc / "self/cgroup"), read_text(proc / "self/mountinfo"));
+}
+
+std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent) {
+    // A folder that is no cgroup would take our subfolder as well.
+    if (::access((parent / "cgroup.procs").c_str(), W_OK) != 0) return std::nullopt;
+    std::uint32_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) return std::nullopt;
+    JobCgroup job(parent / ("ddprun-" + std::to_string(::getpid()) + "-" + std::to_string(random)));
+    if (::mkdir(job.path_.c_str(), kFolderMode) != 0) return std::nullopt;
+    if (has_word(read_text(job.path_ / "cgroup.controllers"), "memory")) {
+        write_control(job.path_ / "cgroup.subtree_control", "+memory");
+    }
+    return job;
+}
+
+std::filesystem::path JobCgroup::worker_path(int local_rank) const {
+    return path_ / (std::string(kWorkerPrefix) + std::to_string(local_rank));
+}
+
+int JobCgroup::open_worker(int local_rank) const {
+    const auto folder = worker_path(local_rank);
+    // The one of the round before has counted that round's memory events.
+    ::rmdir(folder.c_str());
+    if (::mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) return -1;
+    return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void JobCgroup::kill() const { write_control(path_ / "cgroup.kill", "1"); }
+
+void JobCgroup::remove() const {
+    std::error_code error;
+    std::vector<std::filesystem::path> folders;
+    for (std::filesystem::directory_iterator entries(path_, error), end; !error && entries != end;
+         entries.increment(error)) {
+        if (entries->path().filename().string().rfind(kWorkerPrefix, 0) == 0)
+            folders.push_back(entries->path());
+    }
+    for (const auto& folder : folders) ::rmdir(folder.c_str());
+    ::rmdir(path_.c_str());
+}
+
+}  // namespace ddprun

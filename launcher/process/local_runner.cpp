@@ -1,0 +1,170 @@
+#include "launcher/process/local_runner.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <csignal>
+
+#include "launcher/process/process_group.hpp"
+#include "launcher/process/session_launcher.hpp"
+#include "launcher/process/signal_delivery.hpp"
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+namespace {
+
+// The looks for leftovers: soon at first, since a killed process needs hardly a millisecond.
+constexpr std::chrono::milliseconds kFirstLook{1};
+constexpr std::chrono::milliseconds kLongestLook{50};
+
+// How long the destructor waits for killed workers; what hangs in the kernel longer is left to init.
+constexpr std::chrono::milliseconds kDestructionPatience{1000};
+
+}  // namespace
+
+struct LocalRunner::Child {
+    Child(SessionLauncher::Process&& started, WorkerEvents&& reports)
+        : process(std::move(started)),
+          pid(process.id()),
+          events(std::move(reports)),
+          timer(process.get_executor()) {}
+
+    SessionLauncher::Process process;
+    const pid_t pid;
+    WorkerEvents events;
+    boost::asio::steady_timer timer;
+    std::chrono::milliseconds next_look = kFirstLook;
+    bool exited = false;
+    ToldProcesses told;
+    int leftover_signal = 0;  // what is left gets this one; 0 for none
+    bool abandoned = false;   // by forget() or by the end of the runner; nothing is reported then
+};
+
+struct LocalRunner::Sweep {
+    std::function<void(const SweepResult&)> done;
+    std::optional<SweepResult> result;  // once the sweeper has finished
+};
+
+LocalRunner::LocalRunner(const boost::asio::any_io_executor& executor, std::optional<JobCgroup> cgroup)
+    : executor_(executor),
+      cgroup_(std::move(cgroup)),
+      sweeper_(executor, {.has_owner =
+                              [this](pid_t pid) {
+                                  auto child = children_.find(pid);
+                                  return child != children_.end() && !child->second->exited;
+                              },
+                          .spared = {},
+                          .kill_at_once =
+                              [this] {
+                                  if (cgroup_) cgroup_->kill();
+                              }}) {
+    struct sigaction action = {};
+    ::sigaction(SIGCHLD, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) ::signal(SIGCHLD, SIG_DFL);
+    become_subreaper();
+}
+
+LocalRunner::~LocalRunner() {
+    for (auto& [pid, child] : children_) {
+        child->abandoned = true;
+        child->timer.cancel();
+        child->process.detach();
+    }
+    sweep_now({}, kDestructionPatience);
+}
+
+std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
+    const int cgroup = cgroup_ ? cgroup_->open_worker(spec.local_rank) : -1;
+    SessionLauncher launcher(cgroup);
+    auto result = launcher(executor_, spec);
+    if (cgroup >= 0) ::close(cgroup);
+    if (auto* failure = std::get_if<StartFailure>(&result)) return std::move(*failure);
+    auto child =
+        std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
+    children_.emplace(child->pid, child);
+    wait_for_exit(child);
+    if (launcher.used_cgroup()) {
+        in_cgroup_.insert(spec.local_rank);
+    } else {
+        in_cgroup_.erase(spec.local_rank);
+    }
+    return Started{child->pid, launcher.used_cgroup()};
+}
+
+std::filesystem::path LocalRunner::worker_cgroup(int local_rank) const {
+    if (!cgroup_ || in_cgroup_.count(local_rank) == 0) return {};
+    return cgroup_->worker_path(local_rank);
+}
+
+void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
+    const auto entry = children_.find(worker);
+    if (entry == children_.end()) return;
+    Child& child = *entry->second;
+    if (scope == SignalScope::leftovers) child.leftover_signal = signal;
+    deliver_signal({worker, child.exited}, signal, scope, child.told);
+}
+
+void LocalRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {
+    check(!sweep_, "one sweep at a time");
+    sweep_ = std::make_unique<Sweep>(Sweep{std::move(done), std::nullopt});
+    sweeper_.sweep(patience, [this](const SweepResult& result) {
+        sweep_->result = result;
+        const auto children = children_;
+        for (const auto& [pid, child] : children) {
+            if (child->exited && !child->abandoned) look_at_group(child);
+        }
+        finish_sweep();
+    });
+}
+
+// The last events of the workers come before the result, unless some worker has none to come.
+void LocalRunner::finish_sweep() {
+    if (!sweep_ || !sweep_->result) return;
+    if (!children_.empty() && sweep_->result->survivors.empty()) return;
+    const auto sweep = std::move(sweep_);
+    sweep->done(*sweep->result);
+}
+
+void LocalRunner::forget(pid_t worker) {
+    auto entry = children_.find(worker);
+    if (entry == children_.end()) return;
+    Child& child = *entry->second;
+    child.abandoned = true;
+    child.timer.cancel();
+    // Without this the executor would have work for as long as the worker hangs.
+    child.process.detach();
+    children_.erase(entry);
+}
+
+void LocalRunner::wait_for_exit(const std::shared_ptr<Child>& child) {
+    child->process.async_wait([this, child](const boost::system::error_code& error, int) {
+        if (child->abandoned) return;
+        check(!error, "a worker was reaped by somebody else");
+        child->exited = true;
+        const ExitStatus status = decode_wait_status(child->process.native_exit_code());
+        sweeper_.reap();
+        child->events.on_exit(status);
+        if (!child->abandoned) look_at_group(child);
+    });
+}
+
+void LocalRunner::look_at_group(const std::shared_ptr<Child>& child) {
+    if (!process_group_alive(child->pid)) {
+        child->abandoned = true;
+        child->timer.cancel();
+        children_.erase(child->pid);
+        child->events.on_group_gone();
+        return finish_sweep();
+    }
+    if (child->leftover_signal != 0)
+        deliver_signal({child->pid, true}, child->leftover_signal, SignalScope::leftovers, child->told);
+    child->timer.expires_after(child->next_look);
+    child->next_look = std::min(child->next_look * 2, kLongestLook);
+    child->timer.async_wait([this, child](const boost::system::error_code& error) {
+        if (!error && !child->abandoned) look_at_group(child);
+    });
+}
+
+}  // namespace ddprun

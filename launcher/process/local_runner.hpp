@@ -1,0 +1,65 @@
+// LocalRunner: the ProcessRunner that forks in this process, which it makes a child sub-reaper: what loses
+// its parent becomes a child of this process, and a sweep finds it. A sweep, and the end of the runner, take
+// every child of this process for a worker's; so there is one runner in a process, and nobody else there has
+// children.
+//
+// Its events come from `executor`. The thread that calls start() must live as long as the process (see
+// SessionLauncher). SIGCHLD must not be ignored, or the kernel would throw away how workers ended: the
+// constructor sets it to its default if the launcher inherited it ignored. Nobody else may reap children it
+// started.
+//
+// The end of a worker is an event (its pidfd). A worker's process group is signalled after the worker was
+// reaped: as long as the group has a member its number cannot be given to anybody else, and without one there
+// is nobody to hit but a process that got the number in between and leads a group, which takes a whole turn
+// of the pid counter. That the last leftover of a group has ended is no event for a process that is not its
+// parent; only for such leftovers is there a look at growing intervals.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "launcher/process/job_cgroup.hpp"
+#include "launcher/process/process_runner.hpp"
+#include "launcher/process/sweeper.hpp"
+
+namespace ddprun {
+
+class LocalRunner final : public ProcessRunner {
+  public:
+    // With a cgroup, each worker starts in a folder of its own in it, where the system permits that.
+    explicit LocalRunner(const boost::asio::any_io_executor& executor,
+                         std::optional<JobCgroup> cgroup = std::nullopt);
+
+    // Kills and reaps what is left, within kDestructionPatience.
+    ~LocalRunner() override;
+
+    // Reaps orphans that have ended. For an owner who knows of SIGCHLD; without, they wait for the next
+    // sweep.
+    void children_changed() { sweeper_.reap(); }
+
+    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
+    void signal_worker(pid_t worker, int signal, SignalScope scope) override;
+    void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override;
+    void forget(pid_t worker) override;
+    std::filesystem::path worker_cgroup(int local_rank) const override;
+
+  private:
+    struct Child;
+    struct Sweep;
+
+    void wait_for_exit(const std::shared_ptr<Child>& child);
+    void look_at_group(const std::shared_ptr<Child>& child);
+    void finish_sweep();
+
+    boost::asio::any_io_executor executor_;
+    std::optional<JobCgroup> cgroup_;
+    Sweeper sweeper_;
+    std::unique_ptr<Sweep> sweep_;  // while one is under way
+    std::map<pid_t, std::shared_ptr<Child>> children_;
+    std::set<int> in_cgroup_;  // local ranks
+};
+
+}  // namespace ddprun

@@ -1,0 +1,89 @@
+// ProcessRunner: starts worker processes and says how they end. The seam between WorkerGroup and whoever
+// forks: LocalRunner (this process), a guardian, or a fake in tests.
+//
+// Driven by one thread, the one that runs the executor on which the events arrive. The creator owns it, and
+// it outlives the WorkerGroups that use it. It never decides: no restarts, no grace, no escalation.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/exit_status.hpp"
+#include "launcher/process/process_table.hpp"
+#include "launcher/process/signal_scope.hpp"
+#include "launcher/process/worker_spec.hpp"
+
+namespace ddprun {
+
+// A worker runs: its program was executed. `pid` is also the number of its session and of its process group.
+struct Started {
+    pid_t pid = 0;
+    bool in_own_cgroup = false;  // it and its descendants are alone in a cgroup (see JobCgroup)
+};
+
+// The exit codes of a launcher that could not start a program, as shells have them.
+inline constexpr int kExitNotFound = 127;
+inline constexpr int kExitNotExecutable = 126;
+inline constexpr int kExitSystemRefused = 71;
+
+// A worker could not be started, and no process of it is left.
+struct StartFailure {
+    int error_number = 0;  // errno
+    std::string text;      // a whole sentence without final stop that names argv[0] and the reason
+    int exit_code = kExitSystemRefused;
+};
+
+// What a runner reports of a started worker. Both come once, in this order, from the executor and never from
+// inside a call of the runner's own functions; calling the runner from inside them is allowed.
+struct WorkerEvents {
+    // The worker itself ended and was reaped. Other processes of its process group may still be there.
+    std::function<void(const ExitStatus&)> on_exit;
+    // No process of its process group is left.
+    std::function<void()> on_group_gone;
+};
+
+// How many processes a sweep names; a machine with more of them needs attention all the same.
+inline constexpr std::size_t kMaxSurvivors = 64;
+
+// What a sweep found.
+struct SweepResult {
+    int killed = 0;                   // processes it killed besides the workers themselves
+    std::vector<Survivor> survivors;  // still there when its patience ended; normally none
+};
+
+class ProcessRunner {
+  public:
+    ProcessRunner() = default;
+    ProcessRunner(const ProcessRunner&) = delete;
+    ProcessRunner& operator=(const ProcessRunner&) = delete;
+    virtual ~ProcessRunner() = default;
+
+    virtual std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) = 0;
+
+    // Sends the signal to those of the worker's process group that the scope says, also when the worker
+    // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After on_group_gone, and where nothing is
+    // left to receive it, nothing happens.
+    virtual void signal_worker(pid_t worker, int signal, SignalScope scope) = 0;
+
+    // Kills and reaps every process that workers started, in whatever session or process group it is, and the
+    // workers themselves if some are left. Calls back once, from the executor, when nothing is left or the
+    // patience has ended; the events of every worker that ended have come before. One sweep at a time; no
+    // start until it is done.
+    virtual void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) = 0;
+
+    // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
+    virtual void forget(pid_t worker) = 0;
+
+    // The cgroup v2 folder in which the worker that was last started with this local rank is alone with its
+    // descendants, made for it alone; empty where it has none. It stays until the next start or the runner's
+    // end.
+    virtual std::filesystem::path worker_cgroup(int local_rank) const = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,100 @@
+#include "launcher/process/signal_delivery.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "launcher/small_file.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxStatus = 1024 * 1024;  // it lists the user's groups
+constexpr std::size_t kMaxWchan = 256;
+
+std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::path& proc) {
+    const auto folder = proc / std::to_string(process.pid);
+    const auto status = read_small_file(folder / "status", kMaxStatus);
+    const auto wchan = read_small_file(folder / "wchan", kMaxWchan);
+    const auto masks = status.has_value()
+                           ? parse_signal_masks(*status, wchan.has_value() ? *wchan : std::string())
+                           : std::nullopt;
+    if (!masks) return std::nullopt;
+    std::error_code unknown;
+    const auto file = std::filesystem::read_symlink(folder / "exe", unknown);
+    return GroupMember{std::move(process), *masks, file.filename().string()};
+}
+
+// Whoever cannot be looked at has ended since.
+std::vector<GroupMember> members_of(pid_t group, const std::filesystem::path& proc) {
+    std::vector<GroupMember> members;
+    const auto table = read_process_table(proc);
+    if (!table) return members;
+    for (const ProcessStat& process : *table) {
+        if (process.process_group != group || process.ended()) continue;
+        if (auto member = look_at(process, proc)) members.push_back(std::move(*member));
+    }
+    return members;
+}
+
+void tell_group(const SignalTarget& target, int signal, ToldProcesses& told) {
+    ::kill(-target.leader, signal);
+    told.all = true;
+}
+
+// The usual case, which needs no look at all processes.
+bool is_for_leader_alone(const SignalTarget& target, int signal, SignalScope scope,
+                         const std::filesystem::path& proc) {
+    if (target.leader_ended) return false;
+    if (scope == SignalScope::leader) return true;
+    const auto leader = look_at({.pid = target.leader}, proc);
+    return leader && leader->masks.handles(signal) && !is_shell(*leader);
+}
+
+}  // namespace
+
+void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
+                    const std::filesystem::path& proc) {
+    if (signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT) {
+        ::kill(-target.leader, signal);
+        return;
+    }
+    if (scope != SignalScope::leftovers) told = {};
+    // As a rule a worker that has ended has left nothing.
+    if (told.all || ::kill(-target.leader, 0) != 0) return;
+    if (scope == SignalScope::group) return tell_group(target, signal, told);
+    if (is_for_leader_alone(target, signal, scope, proc)) {
+        ::kill(target.leader, signal);
+        return;
+    }
+    const auto members = members_of(target.leader, proc);
+    if (members.empty()) return tell_group(target, signal, told);
+    const auto receivers = signal_receivers(members, target.leader, signal, told.some);
+    // Who was forked since the look gets it as well.
+    const bool at_once = receivers.size() == members.size() && told.some.empty();
+    if (at_once) ::kill(-target.leader, signal);
+    for (const ProcessStat& receiver : receivers) {
+        told.some.emplace(receiver.pid, receiver.start_time);
+        if (!at_once) signal_process(receiver, signal);
+    }
+}
+
+// A child of ours keeps its number until we reap it. The number of any other process may be given to a
+// stranger between the look and the signal: the descriptor holds on to one process, and a second look tells
+// whether it is the right one.
+void signal_process(const ProcessStat& process, int signal) {
+    if (process.parent == ::getpid()) {
+        ::kill(process.pid, signal);
+        return;
+    }
+    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
+    if (pidfd < 0) return;
+    const auto again = read_process_stat(process.pid);
+    if (again && again->start_time == process.start_time) {
+        ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
+    }
+    ::close(pidfd);
+}
+
+}  // namespace ddprun

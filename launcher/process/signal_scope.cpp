@@ -1,0 +1,119 @@
+#include "launcher/process/signal_scope.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+
+#include "launcher/harmless_text.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::array<std::string_view, 9> kShells = {"bash", "sh",  "dash", "zsh",    "ksh",
+                                                     "mksh", "ash", "yash", "busybox"};
+
+bool has(std::uint64_t mask, int signal) {
+    return signal >= 1 && signal <= 64 && (mask >> static_cast<unsigned>(signal - 1) & 1) != 0;
+}
+
+bool leaves_to_children(const GroupMember& member, int signal) {
+    return !member.masks.handles(signal) || (signal == SIGINT && is_shell(member));
+}
+
+// Shells start background children with SIGINT and SIGQUIT ignored. Programs seldom touch the latter.
+bool is_in_foreground(const GroupMember& child) { return !child.masks.ignores(SIGQUIT); }
+
+class Descent {
+  public:
+    Descent(const std::vector<GroupMember>& members, pid_t leader, int signal, const ProcessSet& told)
+        : members_(members), leader_(leader), signal_(signal), told_(told), visited_(members.size()) {}
+
+    std::vector<ProcessStat> take() {
+        const auto leader = find(leader_);
+        if (leader != members_.end()) visit(*leader);
+        if (leader == members_.end() || leaves_to_children(*leader, signal_)) {
+            for (const GroupMember& member : members_) {
+                if (find(member.process.parent) == members_.end()) visit(member);
+            }
+        }
+        return std::move(receivers_);
+    }
+
+  private:
+    std::vector<GroupMember>::const_iterator find(pid_t pid) const {
+        return std::find_if(members_.begin(), members_.end(),
+                            [pid](const GroupMember& member) { return member.process.pid == pid; });
+    }
+
+    void visit(const GroupMember& member) {
+        auto seen = visited_.begin() + (&member - members_.data());
+        if (*seen || told_.contains({member.process.pid, member.process.start_time})) return;
+        *seen = true;
+        receivers_.push_back(member.process);
+        if (leaves_to_children(member, signal_)) {
+            visit_children(member.process.pid, true);
+        } else if (is_shell(member)) {
+            visit_children(member.process.pid, false);
+        }
+    }
+
+    void visit_children(pid_t parent, bool background_too) {
+        for (const GroupMember& child : members_) {
+            const bool concerned = background_too || is_in_foreground(child);
+            if (child.process.parent == parent && concerned) visit(child);
+        }
+    }
+
+    const std::vector<GroupMember>& members_;
+    const pid_t leader_;
+    const int signal_;
+    const ProcessSet& told_;
+    std::vector<bool> visited_;
+    std::vector<ProcessStat> receivers_;
+};
+
+}  // namespace
+
+std::optional<SignalScope> parse_signal_scope(std::string_view text) {
+    if (text == "auto") return SignalScope::automatic;
+    if (text == "leader") return SignalScope::leader;
+    if (text == "group") return SignalScope::group;
+    return std::nullopt;
+}
+
+bool SignalMasks::handles(int signal) const {
+    return has(caught, signal) || has(blocked, signal) || (fetches && !has(ignored, signal));
+}
+
+bool SignalMasks::ignores(int signal) const { return has(ignored, signal); }
+
+std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan) {
+    SignalMasks masks;
+    masks.fetches = wchan.find("sigtimedwait") != std::string_view::npos;
+    int found = 0;
+    for (const std::string_view line : lines_of(status)) {
+        std::uint64_t* mask = line.starts_with("SigBlk:\t")   ? &masks.blocked
+                              : line.starts_with("SigIgn:\t") ? &masks.ignored
+                              : line.starts_with("SigCgt:\t") ? &masks.caught
+                                                              : nullptr;
+        if (mask == nullptr) continue;
+        const std::string_view text = line.substr(line.find('\t') + 1);
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *mask, 16);
+        if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+        ++found;
+    }
+    if (found != 3) return std::nullopt;
+    return masks;
+}
+
+bool is_shell(const GroupMember& member) {
+    return std::find(kShells.begin(), kShells.end(), member.executable) != kShells.end();
+}
+
+std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
+                                          const ProcessSet& told) {
+    return Descent(members, leader, signal, told).take();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,173 @@
+#include "launcher/process/sweeper.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <set>
+#include <utility>
+
+#include "launcher/process/signal_delivery.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Soon at first, since a killed process needs hardly a millisecond.
+constexpr Sweeper::Duration kFirstLook{1};
+constexpr Sweeper::Duration kLongestLook{50};
+
+void reap_ended(const std::function<bool(pid_t)>& has_owner) {
+    for (;;) {
+        siginfo_t info = {};
+        const int failed = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL);
+        if (failed != 0 || info.si_pid == 0) return;
+        if (has_owner && has_owner(info.si_pid)) return;
+        ::waitpid(info.si_pid, nullptr, WNOHANG | __WALL);
+    }
+}
+
+// Waits for a SIGCHLD, at most so long.
+void await_child_signal(Sweeper::Duration limit) {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    const auto nanoseconds = std::chrono::nanoseconds(limit).count();
+    const timespec time{static_cast<time_t>(nanoseconds / 1'000'000'000), nanoseconds % 1'000'000'000};
+    ::sigtimedwait(&child, nullptr, &time);
+}
+
+}  // namespace
+
+void become_subreaper() {
+    if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail_errno(errno, "cannot become a child sub-reaper");
+}
+
+bool has_no_child() {
+    siginfo_t info = {};
+    const int options = WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT | __WALL;
+    return ::waitid(P_ALL, 0, &info, options) != 0 && errno == ECHILD;
+}
+
+// One sweep, look by look.
+class Sweeper::Attempt {
+  public:
+    Attempt(const SweepRules& rules, Duration patience) : rules_(rules), deadline_(Clock::now() + patience) {}
+
+    // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or the time is
+    // over.
+    bool look() {
+        kill_all();
+        return all_gone() || Clock::now() >= deadline_;
+    }
+
+    // How long to wait before the next look.
+    Duration pause() {
+        const Duration now = next_pause_;
+        next_pause_ = now == Duration(0) ? kFirstLook : std::min(now * 2, kLongestLook);
+        return now;
+    }
+    void look_soon() { next_pause_ = Duration(0); }
+
+    SweepResult result() const {
+        SweepResult result;
+        result.killed = static_cast<int>(killed_.size());
+        for (const ProcessStat& process : living_) {
+            if (result.survivors.size() == kMaxSurvivors) break;
+            result.survivors.push_back(describe_survivor(process));
+        }
+        return result;
+    }
+
+  private:
+    void kill_all() {
+        living_.clear();
+        reap_ended(rules_.has_owner);
+        if (has_no_child()) return;
+        if (auto table = read_process_table()) living_ = descendants(*table, ::getpid(), rules_.spared);
+        const auto ended = [](const ProcessStat& process) { return process.ended(); };
+        living_.erase(std::remove_if(living_.begin(), living_.end(), ended), living_.end());
+        const auto sweeps_itself = [this](const ProcessStat& process) {
+            return rules_.sweeps_itself && rules_.sweeps_itself(process.pid);
+        };
+        const bool alone = std::all_of(living_.begin(), living_.end(), sweeps_itself);
+        looks_at_it_alone_ = alone ? looks_at_it_alone_ + 1 : 0;
+        for (const ProcessStat& process : living_) {
+            // The first such look may have missed something, see all_gone().
+            if (looks_at_it_alone_ <= 1 && sweeps_itself(process)) continue;
+            signal_process(process, SIGKILL);
+            const bool owned = rules_.has_owner && rules_.has_owner(process.pid);
+            if (!owned) killed_.emplace(process.pid, process.start_time);
+        }
+        if (rules_.kill_at_once) rules_.kill_at_once();
+    }
+
+    // A look can miss a process whose parent ended while the table was read. It is our child then, so having
+    // none is the proof; beside children that are spared, only a second empty look says that the first missed
+    // nothing.
+    bool all_gone() {
+        if (has_no_child()) return true;
+        empty_looks_ = living_.empty() ? empty_looks_ + 1 : 0;
+        return !rules_.spared.empty() && empty_looks_ > 1;
+    }
+
+    const SweepRules& rules_;
+    const Clock::time_point deadline_;
+    Duration next_pause_{0};
+    int empty_looks_ = 0;
+    int looks_at_it_alone_ = 0;  // one after the other
+    std::vector<ProcessStat> living_;
+    std::set<std::pair<pid_t, std::uint64_t>> killed_;
+};
+
+Sweeper::Sweeper(const boost::asio::any_io_executor& executor, SweepRules rules)
+    : rules_(std::move(rules)), timer_(executor) {}
+
+Sweeper::~Sweeper() = default;
+
+void Sweeper::reap() {
+    reap_ended(rules_.has_owner);
+    if (!attempt_ || !has_no_child()) return;
+    attempt_->look_soon();
+    look();
+}
+
+void Sweeper::sweep(Duration patience, Done done) {
+    check(!attempt_, "one sweep at a time");
+    attempt_ = std::make_unique<Attempt>(rules_, patience);
+    done_ = std::move(done);
+    look();
+}
+
+void Sweeper::look() {
+    timer_.expires_after(attempt_->pause());
+    timer_.async_wait([this, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
+        if (error || life.expired() || !attempt_) return;
+        if (!attempt_->look()) return look();
+        const auto attempt = std::move(attempt_);
+        const auto done = std::exchange(done_, {});
+        done(attempt->result());
+    });
+}
+
+SweepResult sweep_now(SweepRules rules, Sweeper::Duration patience) {
+    rules.has_owner = {};
+    sigset_t child;
+    sigset_t before;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &child, &before);
+    Sweeper::Attempt attempt(rules, patience);
+    while (!attempt.look()) await_child_signal(attempt.pause());
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return attempt.result();
+}
+
+}  // namespace ddprun

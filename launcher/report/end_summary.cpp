@@ -1,0 +1,141 @@
+#include "launcher/report/end_summary.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/exit_status.hpp"
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+namespace {
+
+using Manner = RankEnd::Manner;
+
+// In the order in which they matter to a reader.
+constexpr std::array<Manner, 4> kManners = {Manner::failed, Manner::lost, Manner::stopped, Manner::succeeded};
+
+int stated_count(const Finish& finish, Manner manner) {
+    switch (manner) {
+        case Manner::failed: return finish.failed_too;
+        case Manner::stopped: return finish.stopped;
+        case Manner::lost: return finish.lost;
+        case Manner::succeeded: return finish.succeeded;
+    }
+    return 0;
+}
+
+// Whoever fills in a Finish on its own may leave the counts out.
+int count_of(const Finish& finish, Manner manner) {
+    const auto listed = std::count_if(finish.others.begin(), finish.others.end(),
+                                      [manner](const RankEnd& end) { return end.manner == manner; });
+    return std::max(stated_count(finish, manner), static_cast<int>(listed));
+}
+
+std::string end_text(const RankEnd& end) {
+    const std::string manner = manner_text(end.manner);
+    if (end.manner == Manner::lost || end.manner == Manner::succeeded) return manner;
+    const char* when = end.outlasted_grace ? " when --grace had passed" : "";
+    if (end.signal != 0) return manner + ", " + to_string(Signaled{end.signal, end.core_dumped}) + when;
+    return manner + ", " + to_string(Exited{end.exit_code});
+}
+
+std::string rank_line(const RankEnd& end) {
+    std::string line = "rank " + std::to_string(end.rank) + " (local rank " + std::to_string(end.local_rank) +
+                       ") on node " + std::to_string(end.node_rank);
+    if (!end.host.empty()) line += " (" + harmless_line(end.host) + ")";
+    if (end.pid != 0) line += ", pid " + std::to_string(end.pid);
+    return line + ": " + end_text(end);
+}
+
+// The ranks that ended alike; in the order in which the first of each was listed.
+struct Alike {
+    std::string text;
+    std::vector<const RankEnd*> ends;
+};
+
+std::vector<Alike> alike(const std::vector<RankEnd>& ends) {
+    std::vector<Alike> groups;
+    for (const RankEnd& end : ends) {
+        const std::string text = end_text(end);
+        auto group =
+            std::find_if(groups.begin(), groups.end(), [&](const Alike& one) { return one.text == text; });
+        if (group == groups.end()) group = groups.insert(groups.end(), Alike{text, {}});
+        group->ends.push_back(&end);
+    }
+    return groups;
+}
+
+std::string group_line(const Alike& group) {
+    if (group.ends.size() == 1) return rank_line(*group.ends.front());
+    std::vector<int> ranks;
+    for (const RankEnd* end : group.ends) ranks.push_back(end->rank);
+    return ranks_text(ranks) + ": " + group.text;
+}
+
+// "and 12 more: 2 failed too, 10 stopped by ddprun", of all ranks that are not among `listed`.
+std::string rest_line(const Finish& finish, const std::vector<const RankEnd*>& listed) {
+    int total = 0;
+    std::string parts;
+    for (const Manner manner : kManners) {
+        const auto shown = std::count_if(listed.begin(), listed.end(),
+                                         [manner](const RankEnd* end) { return end->manner == manner; });
+        const int rest = count_of(finish, manner) - static_cast<int>(shown);
+        if (rest <= 0) continue;
+        total += rest;
+        parts += (parts.empty() ? "" : ", ") + std::to_string(rest) + " " + manner_text(manner);
+    }
+    if (total == 0) return {};
+    return (listed.empty() ? "the other " : "and ") + std::to_string(total) +
+           (listed.empty() ? " ranks: " : " more: ") + parts;
+}
+
+}  // namespace
+
+std::vector<std::string> end_lines(const Finish& finish, std::size_t room) {
+    check(room >= 1, "no line is left for the other ranks");
+    std::vector<Alike> groups;
+    for (const RankEnd& end : finish.others) groups.push_back({end_text(end), {&end}});
+
+    std::vector<const RankEnd*> listed;
+    for (const Alike& group : groups) listed.push_back(group.ends.front());
+    const bool complete = rest_line(finish, listed).empty();
+    if (groups.size() + (complete ? 0 : 1) > room) groups = alike(finish.others);
+    // A rank of a group that is not shown is counted in the last line.
+    if (groups.size() + (complete ? 0 : 1) > room) groups.resize(room - 1);
+
+    std::vector<std::string> lines;
+    listed.clear();
+    for (const Alike& group : groups) {
+        lines.push_back(group_line(group));
+        listed.insert(listed.end(), group.ends.begin(), group.ends.end());
+    }
+    if (auto rest = rest_line(finish, listed); !rest.empty()) lines.push_back(rest);
+    return lines;
+}
+
+std::string ranks_text(std::vector<int> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < ranks.size();) {
+        std::size_t last = i;
+        while (last + 1 < ranks.size() && ranks[last + 1] <= ranks[last] + 1) ++last;
+        if (i > 0) text += ",";
+        text += std::to_string(ranks[i]);
+        if (ranks[last] != ranks[i]) text += "-" + std::to_string(ranks[last]);
+        i = last + 1;
+    }
+    return text;
+}
+
+std::string manner_text(RankEnd::Manner manner) {
+    switch (manner) {
+        case RankEnd::Manner::succeeded: return "succeeded";
+        case RankEnd::Manner::failed: return "failed too";
+        case RankEnd::Manner::stopped: return "stopped by ddprun";
+        case RankEnd::Manner::lost: return "lost";
+    }
+    return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,175 @@
+#include "launcher/report/failure_report.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include "launcher/exit_status.hpp"
+#include "launcher/harmless_text.hpp"
+#include "launcher/report/end_summary.hpp"
+#include "launcher/wall_clock.hpp"
+
+namespace ddprun {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr std::size_t kMaxEvidenceLines = 21;  // a heading and kMaxLastLines
+constexpr std::size_t kLinesOfOthers =
+    4;  // that the evidence leaves to the other ranks, if there are so many
+constexpr std::size_t kMaxMessageLines = 3;
+constexpr std::size_t kMaxSurvivorsNamed = 5;
+// A path is of use only as a whole.
+constexpr std::size_t kMaxLogsLine = PATH_MAX + kMaxShownLine;
+constexpr const char* kIndent = "  ";
+constexpr const char* kEvidence = "    | ";
+
+std::string node_text(const Failure& failure) {
+    std::string text = "node " + std::to_string(failure.node_rank);
+    return failure.host.empty() ? text : text + " (" + harmless_line(failure.host) + ")";
+}
+
+std::string worker_text(const Failure& failure) {
+    std::string text = "rank " + std::to_string(failure.rank) + " (local rank " +
+                       std::to_string(failure.local_rank) + ") on " + node_text(failure);
+    return failure.pid == 0 ? text : text + ", pid " + std::to_string(failure.pid);
+}
+
+ExitStatus status_of(const Failure& failure) {
+    if (failure.signal != 0) return Signaled{failure.signal, failure.core_dumped};
+    return Exited{failure.exit_code};
+}
+
+std::string failure_text(const Failure& failure) {
+    switch (failure.kind) {
+        case Failure::Kind::worker_failed:
+            if (failure.witness >= 0) {
+                return worker_text(failure) + ": " + harmless_line(failure.accusation) + " (rank " +
+                       std::to_string(failure.witness) + " says: " + harmless_line(failure.testimony) + ")";
+            }
+            if (failure.pid == 0) return worker_text(failure) + " could not be started";
+            return worker_text(failure) + ": " + to_string(status_of(failure));
+        case Failure::Kind::node_lost: return node_text(failure) + " was lost";
+        case Failure::Kind::signalled:
+            return signal_text(failure.signal) + " sent to ddprun on " + node_text(failure);
+    }
+    return {};
+}
+
+std::string headline(const std::string& entry_name, const Failure& failure) {
+    switch (failure.kind) {
+        case Failure::Kind::worker_failed:
+            return entry_name + " failed; first failure: " + failure_text(failure);
+        case Failure::Kind::node_lost: return entry_name + " was stopped, because " + failure_text(failure);
+        case Failure::Kind::signalled: return entry_name + " was stopped by " + failure_text(failure);
+    }
+    return {};
+}
+
+std::string circumstances(const ReportFacts& facts) {
+    std::string text;
+    if (facts.finish.cause.unix_time_ms != 0)
+        text = "at " + wall_clock_text(facts.finish.cause.unix_time_ms, facts.utc_offset);
+    if (facts.max_restarts == 0 && facts.restarts == 0) return text;
+    text += (text.empty() ? "restarts so far: " : "; restarts so far: ") + std::to_string(facts.restarts) +
+            " of " + std::to_string(facts.max_restarts);
+    if (!facts.finish.restarts.empty())
+        text += ", the last one because of: " + harmless_line(facts.finish.restarts.back().reason);
+    return text;
+}
+
+// Nothing for an empty text; else its first lines, indented.
+Lines message_lines(const std::string& text) {
+    Lines lines;
+    for (const std::string_view line : lines_of(text)) {
+        if (lines.size() == kMaxMessageLines) break;
+        lines.push_back(kIndent + harmless_line(line));
+    }
+    return lines;
+}
+
+// A heading and the failing worker's own words.
+Lines evidence_of(const Failure& failure) {
+    Lines words;
+    const bool wrote_file = !failure.error_message.empty() || !failure.traceback.empty();
+    for (const std::string* text : {&failure.error_message, &failure.traceback}) {
+        for (const std::string_view line : lines_of(*text)) words.push_back(kEvidence + harmless_line(line));
+    }
+    if (!wrote_file) {
+        for (const std::string& line : failure.last_lines) words.push_back(kEvidence + harmless_line(line));
+    }
+    if (words.empty()) return {};
+    const std::string whose = failure.witness < 0 ? "its" : "rank " + std::to_string(failure.witness) + "'s";
+    words.insert(words.begin(), "  " + whose + (wrote_file ? " error file says:" : " last lines on stderr:"));
+    return words;
+}
+
+// At most `room` lines of the evidence. Of an error file the head (what it says, where it began) and the tail
+// (where it ended), of last lines the last.
+Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
+    if (evidence.size() <= room) return evidence;
+    if (room < 3) return {};
+    const std::size_t head = keeps_head ? 1 + (room - 2) / 3 : 1;
+    const std::size_t tail = room - head - 1;
+    const std::size_t left_out = evidence.size() - head - tail;
+    Lines lines(evidence.begin(), evidence.begin() + static_cast<std::ptrdiff_t>(head));
+    lines.push_back(kEvidence + std::string("... ") + std::to_string(left_out) + " lines left out ...");
+    lines.insert(lines.end(), evidence.end() - static_cast<std::ptrdiff_t>(tail), evidence.end());
+    return lines;
+}
+
+// ", unknown on node 1 (gpu07) and 2 more"; empty if all were asked.
+std::string unknown_text(const ReportFacts& facts) {
+    const int count = facts.unknown_node_count;
+    if (count == 0) return {};
+    std::string text = ", unknown on ";
+    for (std::size_t i = 0; i < facts.unknown_nodes.size(); ++i)
+        text += (i == 0 ? "" : ", ") + harmless_line(facts.unknown_nodes[i]);
+    const int unnamed = count - static_cast<int>(facts.unknown_nodes.size());
+    if (unnamed == 0) return text;
+    if (unnamed < count) return text + " and " + std::to_string(unnamed) + " more";
+    return text + (count == 1 ? "the other node" : "the other " + std::to_string(count) + " nodes");
+}
+
+std::string survivor_line(const std::vector<std::string>& survivors) {
+    std::string line = "survivors: " + std::to_string(survivors.size());
+    const std::size_t named = std::min(survivors.size(), kMaxSurvivorsNamed);
+    for (std::size_t i = 0; i < named; ++i)
+        line += (i == 0 ? ": " : ", ") + harmless_line(survivors[i], kMaxShownLine / (2 * named));
+    if (survivors.size() > named) line += " and " + std::to_string(survivors.size() - named) + " more";
+    return line;
+}
+
+void append(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); }
+
+}  // namespace
+
+std::string failure_report(const ReportFacts& facts) {
+    const Failure& cause = facts.finish.cause;
+    Lines lines{headline(harmless_line(facts.entry_name), cause)};
+    if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
+    append(lines, message_lines(cause.message));
+    if (!cause.hint.empty()) lines.push_back("  hint: " + harmless_line(cause.hint));
+
+    Lines last = message_lines(facts.finish.message);
+    last.push_back("  exiting with code " + std::to_string(facts.finish.exit_code));
+    last.push_back(kIndent + survivor_line(facts.survivors) + unknown_text(facts));
+
+    const Lines evidence = evidence_of(cause);
+    const bool of_error_file = !cause.error_message.empty() || !cause.traceback.empty();
+    const std::size_t most = facts.logs.empty() ? kMaxReportLines : kMaxReportLines - 1;
+    const std::size_t room = most - lines.size() - last.size();
+    const std::size_t for_others = std::min(end_lines(facts.finish, kMaxReportLines).size(), kLinesOfOthers);
+    append(lines, fitted(evidence, std::min(room - for_others, kMaxEvidenceLines), of_error_file));
+    if (for_others > 0) {
+        for (const std::string& line : end_lines(facts.finish, most - lines.size() - last.size()))
+            lines.push_back(kIndent + line);
+    }
+    append(lines, last);
+
+    std::string report;
+    for (const std::string& line : lines) report += (report.empty() ? "" : "\n") + harmless_line(line);
+    if (!facts.logs.empty()) report += "\n  logs: " + harmless_line(facts.logs, kMaxLogsLine);
+    return report;
+}
+
+}  // namespace ddprun

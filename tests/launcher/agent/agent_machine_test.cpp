@@ -1,0 +1,178 @@
+#include "launcher/agent/agent_machine.hpp"
+
+#include <array>
+#include <initializer_list>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using A = AgentAction;
+using E = AgentEvent;
+using S = AgentState;
+
+struct Step {
+    E event;
+    A action;
+    S next;
+};
+
+void walk(std::initializer_list<Step> steps) {
+    AgentMachine machine;
+    for (const Step& step : steps) {
+        INFO(to_text(machine.state()) << " + " << to_text(step.event));
+        CHECK(machine.handle(step.event) == step.action);
+        CHECK(machine.state() == step.next);
+    }
+}
+
+std::vector<E> all_events() {
+    std::vector<E> events;
+    for (int i = 0; i < kAgentEvents; ++i) events.push_back(static_cast<E>(i));
+    return events;
+}
+
+}  // namespace
+
+TEST_CASE("the lives of an agent") {
+    SECTION("all is well") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+    }
+    SECTION("the coordinator is not there yet, or restarts while nodes gather") {
+        walk({{E::connection_lost, A::join_again, S::joining},
+              {E::round_ready, A::start_workers, S::running}});
+    }
+    SECTION("not admitted, or nobody came") { walk({{E::refused, A::leave, S::done}}); }
+    SECTION("a signal before the round") { walk({{E::signal_received, A::leave, S::done}}); }
+    SECTION("a worker here fails first") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::worker_failed, A::report_failure, S::stopping},
+              {E::stop_ordered, A::none, S::stopping},
+              {E::worker_failed, A::none, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+    }
+    SECTION("a worker elsewhere fails first") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::stop_ordered, A::stop_workers, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+    }
+    SECTION("a failure is followed by another round") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::worker_failed, A::report_failure, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+    }
+    SECTION("a signal between two rounds, or when all is done here, is the coordinator's business") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::stop_ordered, A::stop_workers, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::signal_received, A::tell_signal, S::leaving},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::signal_received, A::tell_signal, S::draining},
+              {E::stop_ordered, A::report_gone, S::leaving}});
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::signal_received, A::tell_signal, S::draining},
+              {E::finish_timed_out, A::leave, S::done}});
+    }
+    SECTION("a worker elsewhere fails when all is done here") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::stop_ordered, A::report_gone, S::leaving},
+              {E::finish_ordered, A::say_goodbye, S::done}});
+    }
+    SECTION("a signal is forwarded once; a second SIGINT ends the grace") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::signal_received, A::report_signal, S::stopping},
+              {E::signal_received, A::tell_signal, S::stopping},
+              {E::interrupted_again, A::kill_workers, S::stopping},
+              {E::workers_gone, A::report_gone, S::leaving},
+              {E::finish_timed_out, A::leave, S::done}});
+    }
+}
+
+TEST_CASE("the lives of an agent that loses its coordinator") {
+    SECTION("under running workers") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::connection_lost, A::stop_workers, S::stopping_alone},
+              {E::workers_gone, A::leave, S::done}});
+    }
+    SECTION("while workers stop, or when they are gone") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::worker_failed, A::report_failure, S::stopping},
+              {E::connection_lost, A::none, S::stopping_alone},
+              {E::interrupted_again, A::kill_workers, S::stopping_alone},
+              {E::workers_gone, A::leave, S::done}});
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::connection_lost, A::leave, S::done}});
+    }
+}
+
+TEST_CASE("done is done") {
+    AgentMachine machine;
+    machine.handle(E::refused);
+    for (E event : all_events()) {
+        CHECK(machine.handle(event) == A::none);
+        CHECK(machine.state() == S::done);
+    }
+}
+
+TEST_CASE("whatever happened before: workers that run are stopped, and the agent can end") {
+    // All sequences of up to four events, then what the world still owes the agent.
+    struct Walker {
+        AgentMachine machine;
+        bool started = false, stopped = false;
+
+        void take(E event) {
+            switch (machine.handle(event)) {
+                case A::start_workers:
+                    CHECK((!started || stopped));
+                    started = true;
+                    stopped = false;
+                    break;
+                case A::report_failure:
+                case A::report_signal:
+                case A::stop_workers:
+                case A::kill_workers:
+                case A::report_gone: stopped = true; break;
+                case A::leave:
+                case A::say_goodbye: CHECK(machine.state() == S::done); break;
+                case A::none:
+                case A::join_again:
+                case A::report_success:
+                case A::tell_signal: break;
+            }
+        }
+    };
+    const auto events = all_events();
+    for (E a : events) {
+        for (E b : events) {
+            for (E c : events) {
+                for (E d : events) {
+                    Walker walker;
+                    for (E event : {a, b, c, d}) walker.take(event);
+                    if (walker.machine.state() == S::stopping ||
+                        walker.machine.state() == S::stopping_alone) {
+                        CHECK(walker.stopped);
+                    }
+                    if (walker.machine.state() == S::joining) CHECK_FALSE(walker.started);
+                    for (E event : {E::connection_lost, E::workers_gone, E::refused}) walker.take(event);
+                    CHECK(walker.machine.state() == S::done);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+#include "launcher/agent/job_ending.hpp"
+
+#include <csignal>
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+Failure failure_of(Failure::Kind kind, int exit_code, int signal) {
+    Failure failure{.kind = kind};
+    failure.exit_code = exit_code;
+    failure.signal = signal;
+    return failure;
+}
+
+}  // namespace
+
+TEST_CASE("the coordinator's last word decides, then what this node knows") {
+    JobEnding ending;
+    ending.joined = true;
+    ending.signal = SIGTERM;
+    CHECK(verdict_of(ending).exit_code == 128 + SIGTERM);
+    ending.cause = failure_of(Failure::Kind::worker_failed, 7, 0);
+    CHECK(verdict_of(ending).exit_code == 7);
+    ending.cause = failure_of(Failure::Kind::signalled, 0, SIGINT);
+    CHECK(verdict_of(ending).exit_code == 128 + SIGINT);
+    ending.refusal = Refused{"no", kExitNotAdmitted};
+    CHECK(verdict_of(ending).exit_code == kExitNotAdmitted);
+    CHECK(verdict_of(ending).is_said);
+    Finish finish{.exit_code = 3};
+    finish.message = "so it is";
+    ending.finish = finish;
+    CHECK(verdict_of(ending).exit_code == 3);
+    CHECK(verdict_of(ending).message == "so it is");
+}
+
+TEST_CASE("an agent that was signalled says whether workers had been started") {
+    JobEnding ending;
+    ending.signal = SIGTERM;
+    CHECK_THAT(verdict_of(ending).message, Catch::Contains("before any worker was started"));
+    ending.joined = true;
+    CHECK_THAT(verdict_of(ending).message,
+               !Catch::Contains("before any worker was started") && Catch::Contains("node 0 did not say"));
+}
+
+TEST_CASE("nodes that nobody could ask are in the report and in the result") {
+    JobEnding ending;
+    ending.joined = true;
+    ending.cause = failure_of(Failure::Kind::node_lost, kExitUnavailable, 0);
+    ending.unknown_nodes = {"node 1 (gpu07)"};
+    ending.unknown_node_count = 2;
+    const Verdict verdict = verdict_of(ending);
+    CHECK_THAT(failure_report(report_facts(ending, verdict, "train")),
+               Catch::EndsWith("survivors: 0, unknown on node 1 (gpu07) and 1 more"));
+    const LaunchOptions options;
+    const std::string result = to_json(job_result(ending, verdict, options));
+    CHECK_THAT(result, Catch::Contains(R"x("unknown_nodes":["node 1 (gpu07)"],"unknown_node_count":2)x"));
+}
+
+}  // namespace ddprun

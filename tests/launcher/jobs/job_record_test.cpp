@@ -1,0 +1,96 @@
+#include "launcher/jobs/job_record.hpp"
+
+#include "launcher/report/result_file.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+JobRecord some_record() {
+    JobRecord record{.id = "none-1f", .job_id = "none-1f", .entry_name = "train.py", .directory = "/data"};
+    record.command = {"ddprun", "--detach", "train.py", "--lr=0.1"};
+    record.node_rank = 1;
+    record.nnodes = 2;
+    record.workers = 8;
+    record.pid = 4711;
+    record.start_time = 18'446'744'073'709'551'615U;
+    record.start_unix_ms = 1'714'559'500'000;
+    return record;
+}
+
+}  // namespace
+
+TEST_CASE("a job record comes back as it was written") {
+    CHECK(parse_job_record(to_json(some_record())) == some_record());
+    JobRecord odd = some_record();
+    odd.command = {"quotes \" and \n lines", ""};
+    CHECK(parse_job_record(to_json(odd)) == odd);
+    odd.command = {"\xff"};
+    CHECK(parse_job_record(to_json(odd))->command == std::vector<std::string>{"\uFFFD"});
+}
+
+TEST_CASE("a long command line is recorded up to its limit") {
+    JobRecord record = some_record();
+    record.command = {std::string(kMaxCommandBytes, 'x'), "y"};
+    CHECK(parse_job_record(to_json(record))->command ==
+          std::vector<std::string>{record.command[0], std::string("...")});
+}
+
+TEST_CASE("what is no job record is none") {
+    const std::string good = to_json(some_record());
+    auto with = [&](const std::string& from, const std::string& to) {
+        std::string text = good;
+        text.replace(text.find(from), from.size(), to);
+        return text;
+    };
+    for (const std::string& text :
+         {std::string(), std::string("{}"), std::string("[1]"), good.substr(0, good.size() / 2),
+          with("4711", "-1"), with("4711", "0"), with("4711", "\"4711\""), with("4711", "99999999999"),
+          with("\"train.py\"", "7"), with("\"pid\"", "\"pod\""), with("[\"ddprun\"", "[1")}) {
+        INFO(text);
+        CHECK_FALSE(parse_job_record(text));
+    }
+}
+
+TEST_CASE("the end of a job is what the result file says, with this node's workers") {
+    JobResult result{.job_id = "none-1f", .node_rank = 1, .nnodes = 2, .outcome = Outcome::failed};
+    result.exit_code = 7;
+    result.message = "no restart is left";
+    result.end_unix_ms = 1'714'559'700'000;
+    result.restart_count = 2;
+    result.max_restarts = 3;
+    RankEnd elsewhere{.rank = 0, .local_rank = 0, .node_rank = 0, .pid = 10};
+    RankEnd here{.rank = 1, .local_rank = 0, .node_rank = 1, .pid = 11, .exit_code = 7};
+    RankEnd lost{.rank = 2, .local_rank = 1, .node_rank = 1};
+    lost.manner = RankEnd::Manner::lost;
+    result.ranks = {elsewhere, here, lost};
+
+    const auto end = parse_job_end(to_json(result));
+    REQUIRE(end);
+    CHECK(end->exit_code == 7);
+    CHECK(end->outcome == "failed");
+    CHECK(end->message == "no restart is left");
+    CHECK(end->end_unix_ms == 1'714'559'700'000);
+    CHECK(end->restart_count == 2);
+    CHECK(end->max_restarts == 3);
+    const WorkerStatus worker{.rank = 1, .local_rank = 0, .pid = 11, .running = false, .exit_code = 7};
+    CHECK(end->workers == std::vector<WorkerStatus>{worker});
+
+    CHECK_FALSE(parse_job_end(""));
+    CHECK_FALSE(parse_job_end("{\"exit_code\":1}"));
+    CHECK_FALSE(parse_job_end("7"));
+}
+
+TEST_CASE("every job id becomes the name of a folder") {
+    CHECK(job_folder_name("none-1f", 0, 1) == "none-1f");
+    CHECK(job_folder_name("none-1f", 3, 4) == "none-1f.3");
+    CHECK(job_folder_name("../../etc-1f", 0, 1) == "_.._.._etc-1f");
+    CHECK(job_folder_name("-f", 0, 1) == "_-f");
+    CHECK(job_folder_name("", 0, 1) == "_");
+    CHECK(job_folder_name("a b\n\x1b\xc3\xa4", 0, 1) == "a_b____");
+    const std::string name = job_folder_name(std::string(5000, 'a') + "-1f", 12, 100);
+    CHECK(name.size() < 255);
+    CHECK_THAT(name, Catch::EndsWith("a-1f.12"));
+}
+
+}  // namespace ddprun

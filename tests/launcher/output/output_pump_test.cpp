@@ -1,0 +1,438 @@
+#include "launcher/output/output_pump.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "launcher/output/worker_channel.hpp"
+#include "tests/launcher/output/pump_fixture.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
+
+namespace ddprun {
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    REQUIRE(file);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::filesystem::path folder_of(const std::string& error_file) {
+    return std::filesystem::path(error_file).parent_path();
+}
+
+// What of the text begins with `prefix`, without it.
+std::string lines_with(const std::string& text, const std::string& prefix) {
+    std::string found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.rfind(prefix, 0) == 0) found += line.substr(prefix.size()) + "\n";
+    }
+    return found;
+}
+
+OutputOptions teed() {
+    OutputOptions options;
+    options.tee = "3";
+    return options;
+}
+
+}  // namespace
+
+TEST_CASE("lines of many ranks in random chunks: none torn, lost or out of order, console equal to files") {
+    constexpr int kRanks = 8;
+    constexpr int kLines = 10'000;
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    PumpRun run(teed());
+    for (int rank = 0; rank < kRanks; ++rank) {
+        run.start(rank,
+                  {"scatter", std::to_string(seed + static_cast<unsigned>(rank)), std::to_string(kLines)});
+    }
+    run.out.read_on();
+    run.err.read_on();
+    run.end();
+    CHECK(run.losses.empty());
+    CHECK(run.notices.empty());
+    const std::string out = run.out.all();
+    const std::string err = run.err.all();
+    std::size_t out_lines = 0;
+    for (int rank = 0; rank < kRanks; ++rank) {
+        const std::string prefix = "[trainer" + std::to_string(rank) + "]:";
+        const auto folder = folder_of(run.error_files[rank]);
+        const std::string out_file = text_of(folder / "stdout.log");
+        const std::string err_file = text_of(folder / "stderr.log");
+        CHECK(lines_with(out, prefix) == out_file);
+        CHECK(lines_with(err, prefix) == err_file);
+        std::istringstream lines(out_file);
+        const std::string name = "o" + std::to_string(seed + static_cast<unsigned>(rank));
+        int wrong = 0;
+        int count = 0;
+        for (std::string line; std::getline(lines, line); ++count) {
+            if (line.rfind(name + " " + std::to_string(count) + " ", 0) != 0) ++wrong;
+        }
+        CHECK(wrong == 0);
+        CHECK(count == kLines);
+        out_lines += static_cast<std::size_t>(count);
+    }
+    CHECK(static_cast<std::size_t>(std::count(out.begin(), out.end(), '\n')) == out_lines);
+}
+
+TEST_CASE("without any flag one worker's bytes come out as they are, streams apart, no file is left") {
+    PumpRun run;
+    run.start(0, {"out", "one\\ntwo\\nlast without newline", "err", "\\e[1mbold\\e[0m\\n"});
+    run.end();
+    CHECK(run.out.all() == "one\ntwo\nlast without newline");
+    CHECK(run.err.all() == "\x1b[1mbold\x1b[0m\n");
+    CHECK(std::filesystem::is_empty(run.temporary()));
+}
+
+TEST_CASE("a worker killed in the middle of a line: its bytes are in the file and on the console") {
+    OutputOptions options = teed();
+    options.prefix = "none";
+    PumpRun run(options);
+    run.start(0, {"out", "whole\\nhalf", "err", "30%\\r60%", "kill"});
+    run.end();
+    CHECK(run.out.all() == "whole\nhalf");
+    CHECK(run.err.all() == "60%");
+    CHECK(text_of(folder_of(run.error_files[0]) / "stdout.log") == "whole\nhalf");
+    CHECK(text_of(folder_of(run.error_files[0]) / "stderr.log") == "60%");
+}
+
+TEST_CASE("last lines are there once the worker has ended, and after it was finished") {
+    OutputOptions options;
+    options.redirects = "3";
+    PumpRun run(options);
+    std::vector<std::string> modes;
+    for (int i = 0; i < 30; ++i) {
+        modes.push_back("err");
+        modes.push_back("line " + std::to_string(i) + "\\n");
+    }
+    modes.insert(modes.end(), {"err", "the end", "kill"});
+    run.start(3, modes);
+    run.run_until_gone(1);
+    auto lines = run.last_lines(3);
+    REQUIRE(lines.size() == 20);
+    CHECK(lines.front() == "line 11");
+    CHECK(lines.back() == "the end");
+    run.run_until_finished();
+    CHECK(run.last_lines(3) == lines);
+    CHECK(run.last_lines(4).empty());
+    SECTION("and can be replayed when stderr was not shown") {
+        run.pump().replay_stderr(3);
+        run.end();
+        const std::string err = run.err.all();
+        CHECK(err.rfind("line 11\nline 12\n", 0) == 0);
+        CHECK(err.find("line 29\nthe end\n") != std::string::npos);
+    }
+}
+
+TEST_CASE("what was shown is not replayed") {
+    PumpRun run;
+    run.start(0, {"err", "once\\n"});
+    run.run_until_finished();
+    run.pump().replay_stderr(0);
+    run.end();
+    CHECK(run.err.all() == "once\n");
+}
+
+TEST_CASE("a console that takes nothing stops its workers, not the agent, and nothing is lost") {
+    constexpr std::size_t kBytes = 3 << 20;
+    PumpRun run;
+    run.start(0, {"flood", std::to_string(kBytes), "64", "err", "done\\n"});
+    run.start(1, {"err", "other\\n"});
+    run.err.await("other\n");
+    // The other rank has ended although nothing is read of stdout; the first one cannot.
+    run.run_until_gone(1);
+    CHECK(run.gone == 1);
+    run.out.read_on();
+    run.end();
+    CHECK(run.out.all().size() == kBytes);
+    CHECK(run.err.all().find("done\n") != std::string::npos);
+    CHECK(run.losses.empty());
+}
+
+TEST_CASE("stop ends at once although the console takes nothing") {
+    PumpRun run;
+    const pid_t worker = run.start(0, {"err", "begun\\n", "flood", "3000000", "64"});
+    run.err.await("begun\n");
+    run.kill(worker);
+    run.run_until_finished();
+    run.close();
+    CHECK(run.out.all().size() < 3'000'000);
+}
+
+TEST_CASE("a console that takes nothing is given up in the end: said how much, and the files are complete") {
+    constexpr std::size_t kBytes = 100'000;
+    PumpRun run(teed());
+    // More than the console takes, but what is left fits into the worker's pipe: the worker can end.
+    run.start(0, {"flood", std::to_string(kBytes), "100"});
+    run.run_until_finished();
+    SECTION("when its patience is over") { run.drain(std::chrono::milliseconds(20)); }
+    SECTION("when nobody waits") {}
+    run.close();
+    CHECK(text_of(folder_of(run.error_files[0]) / "stdout.log").size() == kBytes);
+    const std::size_t all = kBytes + kBytes / 100 * std::string("[trainer0]:").size();
+    const std::size_t shown = run.out.all().size();
+    CHECK(shown < all);
+    REQUIRE(run.losses.size() == 1);
+    CHECK(run.losses[0] ==
+          std::to_string(all - shown) + " bytes could not be written to stdout, which took nothing more");
+}
+
+TEST_CASE("a console that nobody reads any more changes nothing for files and workers") {
+    ConsoleEnds out = pipe_console();
+    out.reader.reset();
+    OutputOptions options = teed();
+    PumpRun run(options, std::move(out), pipe_console());
+    run.start(0, {"flood", "500000", "50", "err", "still there\\n"});
+    run.end();
+    CHECK(std::filesystem::file_size(folder_of(run.error_files[0]) / "stdout.log") == 500'000);
+    CHECK(run.err.all() == "[trainer0]:still there\n");
+}
+
+TEST_CASE("a process outside the worker's group that keeps the streams open does not hold the end") {
+    const std::string mode = GENERATE("keep-open", "babble");
+    PumpRun run;
+    run.err.read_on();
+    run.start(0, {mode, "out", "the worker's last"});
+    run.end();
+    const std::string out = run.out.all();
+    CHECK(out.find("the worker's last") != std::string::npos);
+    ::kill(std::stoi(out.substr(4)), SIGKILL);
+}
+
+TEST_CASE("workers see a terminal of the console's size where the console is one") {
+    PumpRun run(OutputOptions(), terminal_console(), pipe_console());
+    run.start(0, {"terminal"});
+    run.end();
+    CHECK(run.out.all() == "tty 100x30\nno tty\n");
+}
+
+TEST_CASE("what does not go to the terminal goes through a pipe") {
+    OutputOptions options;
+    options.redirects = "1";
+    PumpRun run(options, terminal_console(), terminal_console());
+    run.start(0, {"terminal"});
+    run.end();
+    CHECK(text_of(folder_of(run.error_files[0]) / "stdout.log") == "no tty\ntty 100x30\n");
+}
+
+TEST_CASE("a progress bar passes at the bottom of a terminal and stays in its last state") {
+    PumpRun run(OutputOptions(), terminal_console(), pipe_console());
+    const pid_t bar = run.start(0, {"out", "\\r10%\\r20%", "wait"});
+    run.out.await("20%");
+    run.start(1, {"out", "a line\\n"});
+    run.out.await("\r\x1b[Ka line\n");
+    run.pump().announce("ddprun: a word");
+    run.err.await("ddprun: a word\n");
+    run.kill(bar);
+    run.run_until_finished();
+    run.close();
+    const std::string out = run.out.all();
+    CHECK(out.find("10%") == std::string::npos);
+    CHECK(out == "20%\r\x1b[Ka line\n20%");
+}
+
+TEST_CASE("an unfinished line can be read in its file while the worker runs") {
+    PumpRun run(teed());
+    const pid_t worker = run.start(0, {"out", "loading ...", "wait"});
+    const auto path = folder_of(run.error_files[0]) / "stdout.log";
+    const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
+    while (text_of(path).empty() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    CHECK(text_of(path) == "loading ...");
+    run.kill(worker);
+    run.end();
+    CHECK(text_of(path) == "loading ...");
+    CHECK(run.out.all() == "[trainer0]:loading ...");
+}
+
+TEST_CASE("stdout and stderr that are the same thing do not tear each other's lines") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    ConsoleEnds both = pipe_console();
+    OwnedDescriptor second(::fcntl(both.writer.get(), F_DUPFD_CLOEXEC, 3));
+    ConsoleEnds error{OwnedDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)), std::move(second)};
+    PumpRun run(OutputOptions(), std::move(both), std::move(error));
+    for (int rank = 0; rank < 2; ++rank) run.start(rank, {"scatter", std::to_string(seed), "3000"});
+    run.out.read_on();
+    run.end();
+    std::istringstream lines(run.out.all());
+    int whole = 0;
+    int torn = 0;
+    for (std::string line; std::getline(lines, line);) {
+        const bool begins = line.find(std::to_string(seed) + " ") == 1;
+        ++(begins && line.find_first_of("oe", 1) == std::string::npos ? whole : torn);
+    }
+    CHECK(whole == 4 * 3000);
+    CHECK(torn == 0);
+}
+
+TEST_CASE("the workers' terminals follow the size of the launcher's") {
+    ConsoleEnds console = terminal_console();
+    const int master = ::fcntl(console.reader.get(), F_DUPFD_CLOEXEC, 3);
+    OwnedDescriptor keeper(master);
+    PumpRun run(OutputOptions(), std::move(console), pipe_console());
+    WorkerStreams streams = run.pump().open(0, 0);
+    winsize size{};
+    size.ws_col = 132;
+    size.ws_row = 50;
+    REQUIRE(::ioctl(master, TIOCSWINSZ, &size) == 0);
+    run.pump().window_changed();
+    run.last_lines(0);  // answered behind it
+    winsize seen{};
+    REQUIRE(::ioctl(streams.out.get(), TIOCGWINSZ, &seen) == 0);
+    CHECK(seen.ws_col == 132);
+    CHECK(seen.ws_row == 50);
+    CHECK(::isatty(streams.err.get()) == 0);
+    streams = WorkerStreams();
+    keeper.reset();
+    run.end();
+}
+
+TEST_CASE("lines of the launcher wait for a blocked console, in order, and not without bound") {
+    constexpr std::size_t kLost = 7;
+    ConsoleEnds full = pipe_console();
+    const int fd = full.writer.get();
+    const int flags = ::fcntl(fd, F_GETFL);
+    REQUIRE(::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
+    while (::write(fd, "full of this\n", 13) > 0) {
+    }
+    while (::write(fd, "\n", 1) > 0) {
+    }
+    REQUIRE(::fcntl(fd, F_SETFL, flags) == 0);
+    PumpRun run(OutputOptions(), pipe_console(), std::move(full));
+    // One more is on its way already.
+    const std::size_t count = 1 + OutputPump::kMaxAnnouncements + kLost;
+    for (std::size_t i = 0; i < count; ++i) run.pump().announce("ddprun: word " + std::to_string(i));
+    run.last_lines(0);  // answered behind them
+    run.err.read_on();
+    run.end();
+    std::string words;
+    for (std::size_t i = 0; i < count - kLost; ++i) words += "word " + std::to_string(i) + "\n";
+    CHECK(lines_with(run.err.all(), "ddprun: ") == words + "7 more lines of the launcher were not shown\n");
+}
+
+TEST_CASE("filters copy lines of all ranks, hidden ranks too") {
+    OutputOptions options;
+    options.duplicate_stderr_filters = "loss,NaN";
+    options.show = "100";
+    PumpRun run(options);
+    run.start(0, {"err", "loss 1\\nnothing\\n", "out", "seen\\n"});
+    run.start(1, {"err", "a NaN", "out", "hidden\\n"});
+    run.end();
+    CHECK(run.out.all() == "seen\n");
+    CHECK(run.err.all() == "loss 1\nnothing\n");
+    const auto attempt = folder_of(run.error_files[0]).parent_path();
+    const std::string filtered = text_of(attempt / "filtered_stderr.log");
+    CHECK(lines_with(filtered, "[trainer0]:") == "loss 1\n");
+    CHECK(lines_with(filtered, "[trainer1]:") == "a NaN\n");
+    CHECK_FALSE(std::filesystem::exists(attempt / "filtered_stdout.log"));
+    CHECK_FALSE(std::filesystem::exists(attempt / "0" / "stderr.log"));
+}
+
+TEST_CASE("every attempt has its own files, local ranks of any number of digits") {
+    TemporaryFolder logs;
+    OutputOptions options;
+    options.redirects = "12:1";
+    options.log_dir = logs.path() / "not" / "there" / "yet";
+    PumpRun run(options);
+    run.start(12, {"out", "first\\n"});
+    run.run_until_finished();
+    const std::string first = run.error_files[12];
+    run.begin_round(1);
+    run.start(12, {"out", "second\\n"});
+    run.end();
+    CHECK(first.find("/job_") != std::string::npos);
+    CHECK(first.find("/attempt_0/12/error.json") != std::string::npos);
+    CHECK(text_of(folder_of(first) / "stdout.log") == "first\n");
+    CHECK(text_of(folder_of(run.error_files[12]) / "stdout.log") == "second\n");
+}
+
+TEST_CASE("without logs there is one folder for the error files, gone at the end if none was written") {
+    PumpRun run;
+    run.start(0, {"out", "x\\n"});
+    run.start(11, {"out", "y\\n"});
+    run.run_until_finished();
+    const std::string first = run.error_files[0];
+    CHECK(folder_of(first) == folder_of(run.error_files[11]));
+    CHECK(folder_of(first).parent_path() == run.temporary());
+    CHECK(std::filesystem::path(first).filename() == "attempt_0_0_error.json");
+    CHECK(std::filesystem::path(run.error_files[11]).filename() == "attempt_0_11_error.json");
+    run.begin_round(1);
+    run.start(0, {"out", "z\\n"});
+    run.end();
+    CHECK(folder_of(run.error_files[0]) == folder_of(first));
+    CHECK(std::filesystem::path(run.error_files[0]).filename() == "attempt_1_0_error.json");
+    CHECK(std::filesystem::is_empty(run.temporary()));
+}
+
+TEST_CASE("the pipes of the first streams are large, those of many workers are not") {
+    PumpRun run;
+    std::vector<WorkerStreams> streams;
+    for (int i = 0; i < kLargePipes / 2 + 1; ++i) streams.push_back(run.pump().open(i, i));
+    // The kernel may grant less.
+    CHECK(::fcntl(streams.front().out.get(), F_GETPIPE_SZ) <= kLargePipeSize);
+    CHECK(::fcntl(streams.back().out.get(), F_GETPIPE_SZ) <= kPipeSize);
+    if (::geteuid() == 0) CHECK(::fcntl(streams.front().out.get(), F_GETPIPE_SZ) == kLargePipeSize);
+    streams.clear();
+    run.end();
+}
+
+TEST_CASE("/dev/null: no files and no error files") {
+    OutputOptions options;
+    options.tee = "1";
+    options.redirects = "2";
+    options.log_dir = "/dev/null";
+    PumpRun run(options);
+    run.start(0, {"out", "seen\\n", "err", "unseen\\n"});
+    run.end();
+    CHECK(run.error_files[0].empty());
+    CHECK(run.out.all() == "[trainer0]:seen\n");
+    CHECK(run.err.all().empty());
+    CHECK(std::filesystem::is_empty(run.temporary()));
+}
+
+TEST_CASE("a log folder that cannot be made: refused where it was asked for, else only said") {
+    TemporaryFolder folder;
+    const std::string file = folder.file("file", "");
+    OutputOptions options;
+    options.log_dir = file + "/below";
+    CHECK_THROWS_WITH(PumpRun(options), Catch::Contains("--log-dir") && Catch::Contains(file));
+    CHECK(log_dir_complaint(plan_of(options)) ==
+          "--log-dir '" + options.log_dir + "': cannot be made: Not a directory");
+    options.log_dir = file;
+    CHECK(log_dir_complaint(plan_of(options)) == "--log-dir '" + file + "': is there, but is no folder");
+    options.log_dir = (folder.path() / "new" / "folder").string();
+    CHECK(log_dir_complaint(plan_of(options)).empty());
+    CHECK(std::filesystem::is_directory(options.log_dir));
+    CHECK(log_dir_complaint(OutputPlan()).empty());
+    CHECK_THAT(log_dir_complaint(plan_of({.log_dir = "/sys/no"})), Catch::Contains("cannot be made"));
+}
+
+TEST_CASE("a file that cannot be written is said once, counted at the end, and stops nobody") {
+    OutputOptions options = teed();
+    PumpRun run(options);
+    run.out.read_on();
+    // The log file is a link to a device that is always full.
+    run.start(0, {"out", "x\\n"});
+    run.run_until_finished();
+    std::filesystem::remove(folder_of(run.error_files[0]) / "stdout.log");
+    std::filesystem::create_symlink("/dev/full", folder_of(run.error_files[0]) / "stdout.log");
+    run.start(0, {"flood", "300000", "100", "out", "end\\n"});
+    run.end();
+    REQUIRE(run.notices.size() == 1);
+    CHECK(run.notices[0].find("stdout.log: No space left on device") != std::string::npos);
+    REQUIRE(run.losses.size() == 1);
+    CHECK(run.losses[0].find("300004 bytes of ") == 0);
+    CHECK(run.out.all().find("[trainer0]:end\n") != std::string::npos);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,112 @@
+// An agent in small around one OutputPump: real workers (output_stub), two consoles. For the launcher's
+// tests.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "launcher/output/output_pump.hpp"
+#include "launcher/process/local_runner.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+#include "tests/launcher/worker_fixture.hpp"
+
+namespace ddprun {
+
+// Both ends of a console; workers and pump have `writer`.
+struct ConsoleEnds {
+    OwnedDescriptor reader;
+    OwnedDescriptor writer;
+};
+
+ConsoleEnds pipe_console();
+
+// A terminal of 100 columns and 30 rows that passes bytes on as they are.
+ConsoleEnds terminal_console();
+
+// Reads a console with a thread of its own; nothing is read before the first call of a function.
+class ConsoleReader {
+  public:
+    explicit ConsoleReader(OwnedDescriptor fd);
+    ~ConsoleReader();
+
+    void read_on();
+
+    // Everything up to the end of the console, which comes when its last writer has closed it.
+    std::string all();
+
+    // Waits until this text has come.
+    void await(const std::string& text);
+
+  private:
+    void run();
+
+    OwnedDescriptor fd_;
+    std::mutex mutex_;
+    std::condition_variable condition_;
+    bool reading_ = false;
+    bool ended_ = false;
+    std::string text_;
+    std::thread thread_;
+};
+
+// The plan of correct options.
+OutputPlan plan_of(const OutputOptions& options);
+
+// Ranks are local ranks plus 100, the role is `trainer`, the host `node7`, the run id `job`.
+class PumpRun {
+  public:
+    PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err);
+    explicit PumpRun(const OutputOptions& options = {}) : PumpRun(options, pipe_console(), pipe_console()) {}
+
+    void begin_round(int attempt) { pump_->begin_round({"job", attempt, "trainer", "node7"}); }
+
+    // Starts output_stub with these modes.
+    pid_t start(int local_rank, std::vector<std::string> modes);
+    void kill(pid_t worker);
+
+    void run_until_gone(int count);
+    void run_until_finished();
+    std::vector<std::string> last_lines(int local_rank);
+    void drain(std::chrono::milliseconds patience = OutputPump::kConsolePatience);
+
+    // Stops the pump; the consoles end.
+    void close();
+
+    // Waits until every worker is finished and everything was shown, then closes.
+    void end();
+
+    OutputPump& pump() { return *pump_; }
+    const std::filesystem::path& temporary() const { return temporary_.path(); }
+
+  private:
+    TemporaryFolder temporary_;
+
+  public:
+    ConsoleReader out;
+    ConsoleReader err;
+    std::vector<std::string> notices;
+    std::vector<std::string> losses;
+    std::map<int, std::string> error_files;
+    int gone = 0;  // workers whose process group is gone
+
+  private:
+    // Behind the readers, so that they are closed before somebody waits for the end.
+    OwnedDescriptor out_writer_;
+    OwnedDescriptor err_writer_;
+    boost::asio::io_context context_{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    LocalRunner runner_;
+    std::optional<OutputPump> pump_;
+    int unfinished_ = 0;
+};
+
+}  // namespace ddprun

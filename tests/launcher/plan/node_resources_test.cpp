@@ -1,0 +1,138 @@
+#include "launcher/plan/node_resources.hpp"
+
+#include <sched.h>
+
+#include "tests/launcher/worker_fixture.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A cgroup tree in a folder: add() files, then ask for the quota.
+class CgroupTree {
+  public:
+    explicit CgroupTree(const std::string& self) : self_(folder_.file("self", self)) {}
+
+    CgroupTree& add(const std::string& path, const std::string& text) {
+        fs::create_directories((folder_.path() / path).parent_path());
+        folder_.file(path, text);
+        return *this;
+    }
+
+    std::optional<double> quota() const { return find_cpu_quota(self_, folder_.path()); }
+
+  private:
+    TemporaryFolder folder_;
+    std::string self_;
+};
+
+}  // namespace
+
+TEST_CASE("GPUs are counted by the mask, else by the device files") {
+    TemporaryFolder dev;
+    for (const char* name :
+         {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "nvidia", "nvidia0x", "null"}) {
+        dev.file(name, "");
+    }
+    NodeDevices files = find_devices(std::nullopt, dev.path());
+    CHECK(files.count == 3);
+    CHECK(files.source == dev.path().string() + "/nvidia*");
+    CHECK_FALSE(files.mask.has_value());
+
+    NodeDevices mask = find_devices("4,GPU-5", dev.path());
+    CHECK(mask.count == 2);
+    CHECK(mask.source == "CUDA_VISIBLE_DEVICES=4,GPU-5");
+    CHECK(mask.mask == "4,GPU-5");
+
+    CHECK(find_devices("", dev.path()).count == 0);
+    CHECK(find_devices("-1", dev.path()).count == 0);
+    CHECK(find_devices(std::nullopt, dev.path() / "missing").count == 0);
+}
+
+TEST_CASE("the text of cpu.max") {
+    CHECK(parse_cpu_max("150000 100000\n") == 1.5);
+    CHECK(parse_cpu_max("400000 100000") == 4.0);
+    for (const char* text :
+         {"max 100000\n", "", "150000", "x 100000", "150000 0", "0 100000", "-5 100000", "1 2 3"}) {
+        INFO("'" << text << "'");
+        CHECK_FALSE(parse_cpu_max(text).has_value());
+    }
+}
+
+TEST_CASE("the texts of a v1 quota") {
+    CHECK(parse_cfs_quota("250000\n", "100000\n") == 2.5);
+    CHECK_FALSE(parse_cfs_quota("-1\n", "100000\n").has_value());
+    CHECK_FALSE(parse_cfs_quota("", "100000").has_value());
+    CHECK_FALSE(parse_cfs_quota("100", "0").has_value());
+}
+
+TEST_CASE("the folders in /proc/self/cgroup") {
+    CHECK(parse_cgroup_folders("0::/user.slice/a:b\n") == CgroupFolders{"/user.slice/a:b", std::nullopt});
+    CHECK(parse_cgroup_folders("12:cpuset:/s\n4:cpu,cpuacct:/job/x\n1:name=systemd:/\n") ==
+          CgroupFolders{std::nullopt, "/job/x"});
+    CHECK(parse_cgroup_folders("2:cpuacct:/\n1:cpu:/c\n0::/\n") == CgroupFolders{"/", "/c"});
+    CHECK(parse_cgroup_folders("nonsense\n\n::\n") == CgroupFolders{});
+}
+
+TEST_CASE("the tightest quota up the tree counts") {
+    CgroupTree tree("0::/a/b\n");
+    CHECK_FALSE(tree.quota().has_value());
+    tree.add("a/b/cpu.max", "max 100000\n");
+    CHECK_FALSE(tree.quota().has_value());
+    tree.add("a/b/cpu.max", "600000 100000\n")
+        .add("a/cpu.max", "250000 100000\n")
+        .add("cpu.max", "900000 100000\n");
+    CHECK(tree.quota() == 2.5);
+    tree.add("other/cpu.max", "100 100000\n");
+    CHECK(tree.quota() == 2.5);
+}
+
+TEST_CASE("in a container only the root of the hierarchy can be seen") {
+    CHECK(CgroupTree("0::/docker/123\n").add("cpu.max", "200000 100000\n").quota() == 2.0);
+    CHECK(CgroupTree("0::/../..\n").add("cpu.max", "300000 100000\n").quota() == 3.0);
+    CHECK(CgroupTree("0::/\n").add("cpu.max", "100000 100000\n").quota() == 1.0);
+}
+
+TEST_CASE("cgroup v1 has its quota under either name of the hierarchy") {
+    for (const char* name : {"cpu", "cpu,cpuacct"}) {
+        CgroupTree tree("3:cpu,cpuacct:/job\n0::/\n");
+        tree.add(std::string(name) + "/job/cpu.cfs_quota_us", "50000\n");
+        CHECK_FALSE(tree.quota().has_value());
+        tree.add(std::string(name) + "/job/cpu.cfs_period_us", "100000\n");
+        CHECK(tree.quota() == 0.5);
+    }
+}
+
+TEST_CASE("a missing /proc/self/cgroup is no quota") {
+    CHECK_FALSE(find_cpu_quota("/nonexistent/self", "/nonexistent").has_value());
+}
+
+TEST_CASE("the affinity counts CPUs of this process") {
+    cpu_set_t before;
+    REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+    CHECK(count_affinity_cpus() == CPU_COUNT(&before));
+    int first = 0;
+    while (!CPU_ISSET(first, &before)) ++first;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+    const int pinned = count_affinity_cpus();
+    REQUIRE(::sched_setaffinity(0, sizeof before, &before) == 0);
+    CHECK(pinned == 1);
+}
+
+TEST_CASE("usable CPUs and threads for each worker") {
+    CHECK(usable_cpus(8, std::nullopt) == 8);
+    CHECK(usable_cpus(8, 3.9) == 3);
+    CHECK(usable_cpus(2, 16.0) == 2);
+    CHECK(usable_cpus(8, 0.5) == 1);
+    CHECK(omp_threads(8, 2) == 4);
+    CHECK(omp_threads(8, 3) == 2);
+    CHECK(omp_threads(2, 8) == 1);
+    CHECK(omp_threads(7, 1) == 7);
+}
+
+}  // namespace ddprun

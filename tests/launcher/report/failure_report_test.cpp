@@ -1,0 +1,325 @@
+#include "launcher/report/failure_report.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+
+#include "launcher/harmless_text.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+Failure worker_failure() {
+    Failure failure;
+    failure.kind = Failure::Kind::worker_failed;
+    failure.node_rank = 1;
+    failure.host = "gpu07";
+    failure.rank = 5;
+    failure.local_rank = 1;
+    failure.pid = 4242;
+    failure.exit_code = 7;
+    return failure;
+}
+
+ReportFacts facts_of(const Failure& failure, int exit_code) {
+    ReportFacts facts{.entry_name = "train.py"};
+    facts.finish.exit_code = exit_code;
+    facts.finish.failed = true;
+    facts.finish.cause = failure;
+    return facts;
+}
+
+std::string report_of(const Failure& failure, int exit_code) {
+    return failure_report(facts_of(failure, exit_code));
+}
+
+std::vector<std::string> numbered(const std::string& text, std::size_t count) {
+    std::vector<std::string> lines;
+    for (std::size_t i = 1; i <= count; ++i) lines.push_back(text + std::to_string(i));
+    return lines;
+}
+
+std::vector<RankEnd> stopped_ranks(int count) {
+    std::vector<RankEnd> ends;
+    for (int rank = 0; static_cast<int>(ends.size()) < count; ++rank) {
+        if (rank == 5) continue;
+        RankEnd end{
+            .rank = rank, .local_rank = rank % 4, .node_rank = rank / 4, .host = "gpu06", .pid = 100 + rank};
+        end.exit_code = 143;
+        end.signal = SIGTERM;
+        end.manner = RankEnd::Manner::stopped;
+        ends.push_back(end);
+    }
+    return ends;
+}
+
+}  // namespace
+
+TEST_CASE("report: a worker that exited") {
+    CHECK(report_of(worker_failure(), 7) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7\n"
+          "  exiting with code 7\n"
+          "  survivors: 0");
+}
+
+TEST_CASE("report: a worker that a signal ended, and when") {
+    Failure failure = worker_failure();
+    failure.exit_code = 139;
+    failure.signal = SIGSEGV;
+    failure.core_dumped = true;
+    failure.unix_time_ms = 1'714'559'696'789;
+    ReportFacts facts = facts_of(failure, 139);
+    facts.utc_offset = std::chrono::hours(2);
+    CHECK(failure_report(facts) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: "
+          "signal 11 (SIGSEGV, core dumped)\n"
+          "  at 2024-05-01 12:34:56.789 +0200\n"
+          "  exiting with code 139\n"
+          "  survivors: 0");
+}
+
+TEST_CASE("report: a worker that another one blames, by that one's words") {
+    Failure failure = worker_failure();
+    failure.pid = 0;  // as of a rank of which nothing is known
+    failure.witness = 3;
+    failure.accusation = "does not answer";
+    failure.testimony = "barrier() as call 3: rank 5 does not answer";
+    failure.last_lines = {"x"};
+    CHECK(report_of(failure, 7) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07): does not answer "
+          "(rank 3 says: barrier() as call 3: rank 5 does not answer)\n"
+          "  rank 3's last lines on stderr:\n"
+          "    | x\n"
+          "  exiting with code 7\n"
+          "  survivors: 0");
+}
+
+TEST_CASE("report: a worker that could not be started") {
+    Failure failure = worker_failure();
+    failure.pid = 0;
+    failure.exit_code = 127;
+    failure.message = "cannot start './nope': no such file";
+    CHECK(report_of(failure, 127) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07) could not be started\n"
+          "  cannot start './nope': no such file\n"
+          "  exiting with code 127\n"
+          "  survivors: 0");
+}
+
+TEST_CASE("report: a lost node") {
+    Failure failure;
+    failure.kind = Failure::Kind::node_lost;
+    failure.node_rank = 3;
+    failure.host = "gpu03";
+    failure.message = "connection reset";
+    CHECK(report_of(failure, 69) ==
+          "train.py was stopped, because node 3 (gpu03) was lost\n"
+          "  connection reset\n"
+          "  exiting with code 69\n"
+          "  survivors: 0");
+    failure.host.clear();
+    CHECK_THAT(report_of(failure, 69), Catch::StartsWith("train.py was stopped, because node 3 was lost\n"));
+}
+
+TEST_CASE("report: a signal to an agent") {
+    Failure failure;
+    failure.kind = Failure::Kind::signalled;
+    failure.node_rank = 0;
+    failure.host = "login";
+    failure.signal = SIGTERM;
+    CHECK(report_of(failure, 143) ==
+          "train.py was stopped by SIGTERM sent to ddprun on node 0 (login)\n"
+          "  exiting with code 143\n"
+          "  survivors: 0");
+}
+
+TEST_CASE("report: hint, restarts, the coordinator's message and survivors") {
+    Failure failure = worker_failure();
+    failure.unix_time_ms = 1'714'559'696'789;
+    failure.hint = "shared memory has run out";
+    ReportFacts facts = facts_of(failure, 7);
+    facts.restarts = 3;
+    facts.max_restarts = 3;
+    facts.finish.restarts = {{0, "rank 1: exit code 1", 1}, {1, "rank 2: exit code 1", 2}};
+    facts.finish.message = "no restart is left";
+    facts.survivors = {"pid 17 (python3)", "pid 18 (nfsd, state D)"};
+    CHECK(failure_report(facts) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7\n"
+          "  at 2024-05-01 10:34:56.789 +0000; restarts so far: 3 of 3, the last one because of: rank 2: "
+          "exit code 1\n"
+          "  hint: shared memory has run out\n"
+          "  no restart is left\n"
+          "  exiting with code 7\n"
+          "  survivors: 2: pid 17 (python3), pid 18 (nfsd, state D)");
+    facts.survivors = numbered("pid ", 9);
+    CHECK_THAT(failure_report(facts),
+               Catch::EndsWith("survivors: 9: pid 1, pid 2, pid 3, pid 4, pid 5 and 4 more"));
+    facts.logs = "/logs/" + std::string(1000, 'x') + "/attempt_0 (rank 5: 1/stderr.log)";
+    CHECK_THAT(failure_report(facts), Catch::EndsWith("4 more\n  logs: " + facts.logs));
+}
+
+TEST_CASE("report: an error file's message and traceback, without the last lines") {
+    Failure failure = worker_failure();
+    failure.error_message = "ValueError: boom";
+    failure.traceback =
+        "Traceback (most recent call last):\n  File \"train.py\", line 3\n\tValueError: boom\n";
+    failure.last_lines = {"something else"};
+    CHECK(report_of(failure, 7) ==
+          "train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7\n"
+          "  its error file says:\n"
+          "    | ValueError: boom\n"
+          "    | Traceback (most recent call last):\n"
+          "    |   File \"train.py\", line 3\n"
+          "    |     ValueError: boom\n"
+          "  exiting with code 7\n"
+          "  survivors: 0");
+}
+
+TEST_CASE("report: a long traceback keeps its head and its tail") {
+    Failure failure = worker_failure();
+    failure.error_message = "ValueError: boom";
+    failure.traceback = "Traceback:\n";
+    for (const std::string& line : numbered("frame ", 100)) failure.traceback += line + "\n";
+    failure.traceback += "ValueError: boom\n";
+    const std::string report = report_of(failure, 7);
+    CHECK_THAT(report, Catch::Contains("    | ValueError: boom\n    | Traceback:\n    | frame 1\n"));
+    CHECK_THAT(report, Catch::Contains("    | frame 100\n    | ValueError: boom\n"));
+    CHECK_THAT(report, Catch::Contains("    | ... 84 lines left out ...\n"));
+    CHECK(lines_of(report).size() == 24);
+}
+
+TEST_CASE("report: twenty last lines and seven others fit") {
+    Failure failure = worker_failure();
+    failure.last_lines = numbered("line ", 20);
+    failure.last_lines[4].clear();
+    failure.unix_time_ms = 1;
+    ReportFacts facts = facts_of(failure, 7);
+    facts.finish.others = stopped_ranks(7);
+    facts.finish.others[3].manner = RankEnd::Manner::failed;
+    facts.finish.others[3].signal = 0;
+    facts.finish.others[3].exit_code = 1;
+    facts.finish.failed_too = 1;
+    facts.finish.stopped = 6;
+    const std::string report = failure_report(facts);
+    CHECK_THAT(report, Catch::Contains("  its last lines on stderr:\n    | line 1\n"));
+    CHECK_THAT(report, Catch::Contains("    | line 4\n    | \n    | line 6\n"));
+    CHECK_THAT(report,
+               Catch::Contains("    | line 20\n"
+                               "  ranks 0-2,4,6-7: stopped by ddprun, signal 15 (SIGTERM)\n"
+                               "  rank 3 (local rank 3) on node 0 (gpu06), pid 103: failed too, exit code 1\n"
+                               "  exiting with code 7\n"
+                               "  survivors: 0"));
+    CHECK(lines_of(report).size() == 27);
+}
+
+TEST_CASE("report: what a worker wrote does no harm") {
+    Failure failure = worker_failure();
+    failure.host = "g\rpu\n07";
+    failure.last_lines = {"\x1b[31mred\x1b[0m \x1b]0;title\a10%\r20%\r", "bell\a back\b",
+                          std::string("nul\0byte", 8), "two\nlines", "\xff\xfe"};
+    ReportFacts facts = facts_of(failure, 7);
+    facts.entry_name = "tr\x1b[2Jain";
+    const std::string report = failure_report(facts);
+    CHECK_THAT(report, Catch::StartsWith("train failed;"));
+    CHECK_THAT(report, Catch::Contains("(pu?07)"));
+    CHECK_THAT(report, Catch::Contains("    | bell? back?\n    | nul?byte\n    | two?lines\n    | "
+                                       "\xEF\xBF\xBD\xEF\xBF\xBD\n"));
+    CHECK_THAT(report, Catch::Contains("\n    | 20%\n"));
+}
+
+namespace {
+
+class RandomFacts {
+  public:
+    explicit RandomFacts(unsigned seed) : random_(seed) {}
+
+    ReportFacts next() {
+        ReportFacts facts{.entry_name = text(40)};
+        Finish& finish = facts.finish;
+        finish.exit_code = number(256);
+        finish.cause = failure();
+        finish.message = text(600);
+        finish.others.resize(static_cast<std::size_t>(number(kMaxOthersListed + 1)));
+        for (RankEnd& end : finish.others) end = rank_end();
+        finish.failed_too = number(30);
+        finish.stopped = number(2000);
+        finish.lost = number(2) * number(50);
+        finish.succeeded = number(2) * number(50);
+        finish.restarts.resize(static_cast<std::size_t>(number(4)));
+        for (Restart& restart : finish.restarts) restart.reason = text(300);
+        facts.restarts = number(4);
+        facts.max_restarts = number(4);
+        facts.survivors.resize(static_cast<std::size_t>(number(2) * number(40)));
+        for (std::string& survivor : facts.survivors) survivor = text(200);
+        facts.logs = text(3000);
+        return facts;
+    }
+
+    int number(std::size_t below) { return static_cast<int>(random_() % below); }
+
+  private:
+    Failure failure() {
+        Failure cause = worker_failure();
+        cause.kind = static_cast<Failure::Kind>(number(3));
+        cause.host = text(30);
+        cause.pid = number(2) * 77;
+        cause.signal = number(2) * number(80);
+        cause.unix_time_ms = static_cast<std::int64_t>(random_()) << number(32);
+        cause.message = text(500);
+        cause.error_message = text(3000);
+        cause.traceback = text(8000);
+        cause.hint = text(500);
+        cause.last_lines.resize(static_cast<std::size_t>(number(kMaxLastLines + 1)));
+        for (std::string& line : cause.last_lines) line = text(kMaxLastLineText);
+        return cause;
+    }
+
+    RankEnd rank_end() {
+        RankEnd end{
+            .rank = number(2000), .local_rank = number(8), .node_rank = number(250), .host = text(30)};
+        end.exit_code = number(3);
+        end.signal = number(2) * SIGKILL;
+        end.manner = static_cast<RankEnd::Manner>(number(4));
+        return end;
+    }
+
+    // Empty, of printable characters, or of any bytes; with newlines.
+    std::string text(std::size_t most) {
+        std::string bytes(static_cast<std::size_t>(number(3) == 0 ? 0 : number(most)), 'x');
+        const bool wild = number(2) == 0;
+        for (char& c : bytes)
+            c = static_cast<char>(wild ? number(256) : (number(30) == 0 ? '\n' : 32 + number(95)));
+        return bytes;
+    }
+
+    std::mt19937 random_;
+};
+
+}  // namespace
+
+TEST_CASE("report: thirty lines at most and nothing but text, whatever the facts") {
+    const unsigned seed = std::random_device{}();
+    INFO("seed " << seed);
+    RandomFacts random(seed);
+    for (int repeat = 0; repeat < 400; ++repeat) {
+        const ReportFacts facts = random.next();
+        const std::string report = failure_report(facts);
+        auto lines = lines_of(report);
+        INFO(report);
+        REQUIRE(lines.size() <= kMaxReportLines);
+        if (!facts.logs.empty()) {
+            REQUIRE(lines.back().substr(0, 8) == "  logs: ");
+            REQUIRE(harmless_line(lines.back(), lines.back().size()) == lines.back());
+            lines.pop_back();
+        }
+        REQUIRE(lines.back().substr(0, 12) == "  survivors:");
+        REQUIRE(lines[lines.size() - 2] == "  exiting with code " + std::to_string(facts.finish.exit_code));
+        for (const std::string_view line : lines) {
+            REQUIRE(line.size() <= kMaxShownLine);
+            REQUIRE(harmless_line(line) == line);
+        }
+    }
+}
+
+}  // namespace ddprun
