@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/join.hpp"
+#include "collectives/nonce.hpp"
 #include "collectives/own_process.hpp"
 #include "collectives/quiet_thread.hpp"
 #include "rendezvous/system/robust_futex.hpp"

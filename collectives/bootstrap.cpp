@@ -12,6 +12,7 @@
 
 #include "collectives/hosts_backend.hpp"
 #include "collectives/join.hpp"
+#include "collectives/nccl_join.hpp"
 #include "collectives/shm_backend.hpp"
 #include "collectives/shm_handover.hpp"
 #include "collectives/solo_backend.hpp"
@@ -125,7 +126,7 @@ bool is_lost(const boost::system::system_error& error) {
 }
 
 // What carries out the operations of `session`, whose settings are there already.
-std::unique_ptr<Backend> connect(Communicator::Session& session, Membership membership, TcpListener listener,
+std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, const Descent& descent) {
     const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
@@ -148,9 +149,8 @@ std::unique_ptr<Backend> connect(Communicator::Session& session, Membership memb
     return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
 }
 
-std::unique_ptr<Communicator::Session> join_in(MeetingRoom room, const std::string& address,
-                                               const Place& place, const CommunicatorOptions& options,
-                                               Clock::time_point deadline) {
+std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
+                                 const CommunicatorOptions& options, Clock::time_point deadline) {
     TcpListener listener(address);
     Join join(*room.store, place.rank, place.world_size, place.generation, process_identity());
     const std::string& host_id = place.host.host_id;
@@ -221,8 +221,8 @@ std::optional<LifeSeat> read_life_seat(const Environment& environment) {
     return found == environment.end() ? std::nullopt : parse_life_seat(found->second);
 }
 
-std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store, const std::string& address,
-                                                    const Place& place, const CommunicatorOptions& options) {
+std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,
+                                      const Place& place, const CommunicatorOptions& options) {
     require_valid(place, options);
     MeetingRoom room;
     room.store = std::move(store);
@@ -234,8 +234,8 @@ std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store
     }
 }
 
-std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, const Place& place,
-                                                    const CommunicatorOptions& options) {
+std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
+                                      const CommunicatorOptions& options) {
     require_valid(place, options);
     if (place.world_size == 1) {
         auto session = open_session_alone(place.nccl, options);
@@ -275,12 +275,11 @@ std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, cons
     }
 }
 
-std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpListener listener,
-                                                    Transport transport,
-                                                    const std::optional<NcclSettings>& nccl,
-                                                    const CommunicatorOptions& options,
-                                                    Clock::time_point deadline, const Descent& descent) {
-    auto session = std::make_unique<Communicator::Session>();
+std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
+                                      const std::optional<NcclSettings>& nccl,
+                                      const CommunicatorOptions& options, Clock::time_point deadline,
+                                      const Descent& descent) {
+    auto session = std::make_unique<Session>();
     session->rank = membership.rank;
     session->world_size = membership.world_size();
     session->local_rank = membership.local_rank();
@@ -300,9 +299,9 @@ std::unique_ptr<Communicator::Session> open_session(Membership membership, TcpLi
     return session;
 }
 
-std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,
-                                                          const CommunicatorOptions& options) {
-    auto session = std::make_unique<Communicator::Session>();
+std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                            const CommunicatorOptions& options) {
+    auto session = std::make_unique<Session>();
     session->options = options;
     session->nccl = nccl;
     const PeerMesh::Operation joining{{Operation::join},
@@ -316,8 +315,8 @@ std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<Nc
     return session;
 }
 
-std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,
-                                                         const CommunicatorOptions& options) {
+std::unique_ptr<Session> open_session_from(const Environment& environment,
+                                           const CommunicatorOptions& options) {
     WorkerPlace found;
     try {
         found = read_worker_place(environment);

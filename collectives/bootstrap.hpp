@@ -10,10 +10,10 @@
 #include <string>
 #include <variant>
 
-#include "collectives/communicator.hpp"
 #include "collectives/host_settings.hpp"
 #include "collectives/membership.hpp"
-#include "collectives/nccl_join.hpp"
+#include "collectives/nccl_settings.hpp"
+#include "collectives/options.hpp"
 #include "collectives/peer_mesh.hpp"
 #include "collectives/session.hpp"
 #include "rendezvous/net/endpoint.hpp"
@@ -67,25 +67,25 @@ struct Place {
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session
 // keeps the store. For two ranks or more.
-std::unique_ptr<Communicator::Session> open_session(std::shared_ptr<Store> store,
-                                                    const std::string& listen_address, const Place& place,
-                                                    const CommunicatorOptions& options);
+std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& listen_address,
+                                      const Place& place, const CommunicatorOptions& options);
 
 // Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
-std::unique_ptr<Communicator::Session> open_session(const Meeting& meeting, const Place& place,
-                                                    const CommunicatorOptions& options);
+std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
+                                      const CommunicatorOptions& options);
 
 // For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
 // the one it names for this rank, `descent` whom they come from.
-std::unique_ptr<Communicator::Session> open_session(
-    Membership membership, TcpListener listener, Transport transport, const std::optional<NcclSettings>& nccl,
-    const CommunicatorOptions& options, PeerMesh::Clock::time_point deadline, const Descent& descent = {});
+std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
+                                      const std::optional<NcclSettings>& nccl,
+                                      const CommunicatorOptions& options,
+                                      PeerMesh::Clock::time_point deadline, const Descent& descent = {});
 
 // One rank without peers.
-std::unique_ptr<Communicator::Session> open_session_alone(const std::optional<NcclSettings>& nccl,
-                                                          const CommunicatorOptions& options);
+std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                            const CommunicatorOptions& options);
 
-std::unique_ptr<Communicator::Session> open_session_from(const Environment& environment,
-                                                         const CommunicatorOptions& options);
+std::unique_ptr<Session> open_session_from(const Environment& environment,
+                                           const CommunicatorOptions& options);
 
 }  // namespace ddprun

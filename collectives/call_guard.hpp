@@ -13,17 +13,15 @@ inline constexpr const char* kOfParent =
     "this communicator belongs to another process, which this one was forked from";
 
 // In a forked child nothing of the session may be touched: who was at it in the parent is not here.
-inline bool is_of_parent(const Communicator::Session& session) noexcept {
-    return session.process != this_process();
-}
+inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
 
 class CallGuard {
   public:
     // Throws invalid_argument about the operation, or about a call that is none.
-    CallGuard(Communicator::Session& session, Operation operation) : session_(session) {
+    CallGuard(Session& session, Operation operation) : session_(session) {
         if (const char* problem = enter()) refuse(operation, problem);
     }
-    CallGuard(Communicator::Session& session, const char* name) : session_(session) {
+    CallGuard(Session& session, const char* name) : session_(session) {
         if (const char* problem = enter()) refuse(name, problem);
     }
     CallGuard(const CallGuard&) = delete;
@@ -42,7 +40,7 @@ class CallGuard {
     }
     void leave() { session_.in_use.store(false, std::memory_order_release); }
 
-    Communicator::Session& session_;
+    Session& session_;
 };
 
 }  // namespace ddprun

@@ -46,7 +46,7 @@ Communicator Communicator::connect(const std::string& url, int rank, int world_s
     return Communicator(open_session(parse_url(url), place, options));
 }
 
-Communicator::Session& Communicator::session() const {
+Session& Communicator::session() const {
     if (session_) return *session_;
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "this communicator has been moved from");
 }
@@ -68,7 +68,7 @@ void Communicator::submit(const OperationRequest& request) {
 }
 
 Work AsyncOperations::submit(const OperationRequest& request) {
-    Communicator::Session& own = communicator_->session();
+    Session& own = communicator_->session();
     const CallGuard guard(own, request.operation);
     Task task = checked_task(request, own.rank, own.world_size);
     task.stream = stream_;

@@ -55,6 +55,7 @@
 #include <vector>
 
 #include "collectives/operations.hpp"
+#include "collectives/options.hpp"
 #include "collectives/shared_buffer.hpp"
 #include "collectives/status.hpp"
 #include "collectives/work.hpp"
@@ -64,34 +65,7 @@ namespace ddprun {
 
 class Communicator;
 class Group;
-
-// What carries out the operations. Buffers are in host memory with `cpu`, and in the device's with `nccl`.
-enum class BackendChoice {
-    automatic,  // as DDPRUN_BACKEND says: cpu or nccl; cpu where it is not set
-    cpu,
-    nccl,
-};
-
-struct CommunicatorOptions {
-    // One operation, from its call to its return.
-    std::chrono::milliseconds operation_timeout = std::chrono::minutes(5);
-    // Making the communicator: finding the store, waiting for all ranks, connecting.
-    std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
-    // How long rank 0 waits in its destructor for the others to leave, where it hosts the store (mpirun,
-    // srun, tcp://); and finalize() of every rank, unless it is told otherwise.
-    std::chrono::milliseconds leave_timeout = std::chrono::seconds(10);
-    // Once an operation has taken this long, one of the waiting ranks writes a line about the ranks that have
-    // not come to its standard error. 0: nothing is ever written.
-    std::chrono::milliseconds notice_after{0};
-    // The same on all ranks.
-    BackendChoice backend = BackendChoice::automatic;
-    // The CUDA device of this rank, among those the process sees; -1: DDPRUN_DEVICE, or else the local rank.
-    int device = -1;
-    // With NCCL: reductions go by rings, so that results are bitwise equal on all ranks, and from run to run
-    // on the same machines; slower than what NCCL chooses by itself (by a quarter on 8 GPUs with NVSwitch).
-    // The same on all ranks. Other backends are reproducible without it.
-    bool reproducible = false;
-};
+struct [[gnu::visibility("hidden")]] Session;  // what a communicator owns
 
 // The operations of a communicator as ones that are started; see Communicator::async().
 class AsyncOperations final : public Operations<AsyncOperations, Work> {
@@ -224,7 +198,6 @@ class Communicator final : public Operations<Communicator, void> {
     void abort(const std::string& reason);
 
     // How the library itself, its tests and split() hand over what they have put together.
-    struct [[gnu::visibility("hidden")]] Session;
     explicit Communicator(std::unique_ptr<Session> session);
 
   private:

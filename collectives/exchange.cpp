@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/transfer.hpp"
-
 namespace ddprun {
 
 Exchange::Exchange(PeerMesh& mesh, int lane, const Incoming& in, const Outgoing& out, Sends sends,

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 namespace ddprun {
@@ -57,6 +58,18 @@ void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Ope
             mesh.wait(awaited.first(open), operation);
         }
     }
+}
+
+void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
+                       const PeerMesh::Operation& operation) {
+    const auto theirs = reader.header();
+    const int peer = reader.link().peer();
+    const std::string name = "rank " + std::to_string(peer);
+    if (!theirs) {
+        mesh.fail({CollectiveErrorCode::system, {peer}, name + " sent bytes that are no message"}, operation);
+    }
+    if (*theirs == on_wire(call)) return;
+    mesh.fail_mismatch(call, peer, *theirs, operation);
 }
 
 }  // namespace ddprun

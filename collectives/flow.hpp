@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <span>
 
+#include "collectives/message.hpp"
 #include "collectives/peer_mesh.hpp"
 #include "collectives/ring_schedule.hpp"
 
@@ -42,5 +43,10 @@ void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Ope
 inline int lanes_for(std::size_t bytes, int lanes) {
     return std::clamp(static_cast<int>(std::min<std::size_t>(bytes / kLeastPerLane, kMaxLanes)), 1, lanes);
 }
+
+// To be called when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
+// unless the sender is in the same call as `call`, which is the operation's or a member's of its group.
+void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
+                       const PeerMesh::Operation& operation);
 
 }  // namespace ddprun

@@ -19,14 +19,13 @@
 #include <string_view>
 
 #include "collectives/call.hpp"
+#include "collectives/nonce.hpp"
 
 namespace ddprun {
 
 inline constexpr std::size_t kHelloSize = 40;
 inline constexpr std::size_t kHelloAnswerSize = 8;
 inline constexpr std::size_t kHeaderSize = 32;
-
-using Nonce = std::array<std::uint8_t, 16>;
 
 enum class Channel : std::uint8_t { lifeline = 0, data = 1 };
 

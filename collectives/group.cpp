@@ -36,7 +36,7 @@ Task Group::take() { return checked_group(std::exchange(transfers_, nullptr)); }
 
 void Group::run() {
     const Task task = take();
-    Communicator::Session& session = communicator_->session();
+    Session& session = communicator_->session();
     const CallGuard guard(session, Operation::group);
     if (task.members) session.executor->run(task);
 }
@@ -44,7 +44,7 @@ void Group::run() {
 Work Group::start(void* stream) {
     Task task = take();
     task.stream = stream;
-    Communicator::Session& session = communicator_->session();
+    Session& session = communicator_->session();
     const CallGuard guard(session, Operation::group);
     return task.members ? session.executor->start(task) : Work();
 }

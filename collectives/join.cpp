@@ -1,11 +1,10 @@
 #include "collectives/join.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 
 #include "collectives/error.hpp"
+#include "collectives/nonce.hpp"
 #include "collectives/rank_list.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -24,14 +23,6 @@ bool is_timeout(const boost::system::system_error& error) {
 }
 
 }  // namespace
-
-Nonce random_nonce() {
-    Nonce nonce;
-    if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-        fail_errno(errno, "cannot get random bytes");
-    }
-    return nonce;
-}
 
 Join::Join(Store& store, int rank, int world_size, std::uint32_t generation, std::string owner)
     : store_(store),

@@ -22,9 +22,6 @@ namespace ddprun {
 // How long rank 0, having given up, waits for the others to read why, since the store may end with it.
 inline constexpr std::chrono::milliseconds kFarewellPatience{2000};
 
-// From the system. Throws system_error.
-Nonce random_nonce();
-
 class Join {
   public:
     using Clock = std::chrono::steady_clock;

@@ -4,6 +4,7 @@
 
 #include "collectives/error.hpp"
 #include "collectives/join.hpp"
+#include "collectives/nonce.hpp"
 #include "collectives/rank_list.hpp"
 #include "rendezvous/system/error.hpp"
 

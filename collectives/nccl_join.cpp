@@ -1,7 +1,6 @@
 #include "collectives/nccl_join.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -15,10 +14,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kJoin = "join: ";
-
-[[noreturn]] void fail_argument(const std::string& what) {
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
-}
 
 // What a rank tells the others.
 struct Offer {
@@ -159,45 +154,6 @@ std::shared_ptr<NcclComm> make_comm(const Tools& tools, NcclPeers& peers, const 
 }
 
 }  // namespace
-
-std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
-                                               const CommunicatorOptions& options, int local_rank) {
-    const auto value = [&](const char* name) {
-        const auto found = environment.find(name);
-        return found == environment.end() ? std::string() : found->second;
-    };
-    BackendChoice choice = options.backend;
-    if (choice == BackendChoice::automatic) {
-        const std::string wanted = value("DDPRUN_BACKEND");
-        if (wanted != "" && wanted != "cpu" && wanted != "nccl") {
-            fail_argument("DDPRUN_BACKEND='" + wanted + "' is neither cpu nor nccl");
-        }
-        choice = wanted == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
-    }
-    if (choice == BackendChoice::cpu) return std::nullopt;
-    NcclSettings settings{value("DDPRUN_NCCL_LIBRARY"), value("DDPRUN_CUDA_LIBRARY"), std::max(local_rank, 0),
-                          options.reproducible};
-    const std::string algorithms = value("NCCL_ALGO");
-    if (options.reproducible && !algorithms.empty() && !reduces_by_rings(algorithms)) {
-        fail_argument("NCCL_ALGO='" + algorithms +
-                      "' contradicts CommunicatorOptions::reproducible, which reduces by rings: unset one of "
-                      "them, or set NCCL_ALGO=Ring");
-    }
-    const auto read_device = [&](const char* name) {
-        const std::string text = value(name);
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.device);
-        if (error == std::errc() && end == text.data() + text.size() && settings.device >= 0) return;
-        fail_argument(std::string(name) + "='" + text + "' is not the number of a device");
-    };
-    if (options.device >= 0) {
-        settings.device = options.device;
-    } else if (!value("DDPRUN_DEVICE").empty()) {
-        read_device("DDPRUN_DEVICE");
-    } else if (local_rank < 0 && !value("LOCAL_RANK").empty()) {
-        read_device("LOCAL_RANK");
-    }
-    return settings;
-}
 
 std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
                                    const PeerMesh::Operation& joining) {

@@ -6,29 +6,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "collectives/backend.hpp"
-#include "collectives/communicator.hpp"
 #include "collectives/nccl_peers.hpp"
-#include "rendezvous/worker/worker_env.hpp"
+#include "collectives/nccl_settings.hpp"
 
 namespace ddprun {
-
-struct NcclSettings {
-    std::string nccl_library;  // paths; empty: the system's
-    std::string cuda_library;
-    int device = 0;
-    bool reproducible = false;  // see nccl_rings.hpp
-};
-
-// From the options and the environment: DDPRUN_BACKEND, DDPRUN_NCCL_LIBRARY, DDPRUN_CUDA_LIBRARY,
-// DDPRUN_DEVICE; where that is not set, the device is that of `local_rank`, or of LOCAL_RANK if it is below
-// 0. Nothing if the backend is not to be NCCL. Throws invalid_argument naming the variable that is wrong, as
-// NCCL_ALGO is where it contradicts CommunicatorOptions::reproducible.
-std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
-                                               const CommunicatorOptions& options, int local_rank);
 
 // Called by all ranks. Throws CollectiveError.
 std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "collectives/reduce.hpp"
-#include "collectives/transfer.hpp"
 
 namespace ddprun {
 

@@ -40,22 +40,22 @@ void MeetingRoom::leave(std::chrono::milliseconds patience) {
     host.reset();
 }
 
-Communicator::Session::Session() = default;
+Session::Session() = default;
 
-Communicator::Session::~Session() {
+Session::~Session() {
     const bool healthy = executor && !executor->ended();
     executor.reset();
     room.leave(healthy ? options.leave_timeout : std::chrono::milliseconds(0));
 }
 
-void Communicator::Session::end_executor() {
+void Session::end_executor() {
     std::unique_ptr<Executor> ending;
     const std::lock_guard lock(end_mutex);
     ending = std::move(executor);
     lifeline = nullptr;
 }
 
-void Communicator::Session::finalize(std::chrono::milliseconds patience) {
+void Session::finalize(std::chrono::milliseconds patience) {
     using Clock = std::chrono::steady_clock;
     const auto limit = Clock::now() + patience;
     std::vector<int> missing;

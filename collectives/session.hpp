@@ -11,16 +11,17 @@
 #include <memory>
 #include <mutex>
 
-#include "collectives/communicator.hpp"
 #include "collectives/executor.hpp"
 #include "collectives/farewell.hpp"
 #include "collectives/membership.hpp"
-#include "collectives/nccl_join.hpp"
+#include "collectives/nccl_settings.hpp"
+#include "collectives/options.hpp"
 #include "collectives/own_process.hpp"
 #include "rendezvous/store/store.hpp"
 
 namespace ddprun {
 
+class Lifeline;
 class StoreHost;
 
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
@@ -52,7 +53,7 @@ struct MeetingRoom {
 // hosts.
 enum class Transport { automatic, tcp };
 
-struct Communicator::Session {
+struct Session {
     const ProcessNumber process = this_process();  // whose it is
     int rank = 0;
     int world_size = 1;

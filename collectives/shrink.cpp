@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kName = "shrink";
 
 // Ascending, each once.
-std::vector<int> checked(std::vector<int> excluded, const Communicator::Session& old) {
+std::vector<int> checked(std::vector<int> excluded, const Session& old) {
     std::sort(excluded.begin(), excluded.end());
     excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
     for (const int rank : excluded) {
@@ -43,8 +43,7 @@ CollectiveError translated(const boost::system::system_error& error) {
 
 }  // namespace
 
-std::unique_ptr<Communicator::Session> open_shrunk_session(Communicator::Session& old,
-                                                           std::vector<int> excluded) {
+std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded) {
     excluded = checked(std::move(excluded), old);
     if (old.world_size == 1) return open_session_alone(old.nccl, old.options);
     const auto deadline = Muster::Clock::now() + old.options.join_timeout;

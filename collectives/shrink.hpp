@@ -17,7 +17,6 @@ inline constexpr std::chrono::milliseconds kReopenPatience{5000};
 // Makes this rank's new session. Called by all ranks of the old communicator but the excluded ones. Throws
 // CollectiveError: operation `shrink` for what concerns the old ranks, `join` for what happens while the new
 // ones connect.
-std::unique_ptr<Communicator::Session> open_shrunk_session(Communicator::Session& old,
-                                                           std::vector<int> excluded);
+std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded);
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 
 #include "collectives/bootstrap.hpp"
 #include "collectives/join.hpp"
+#include "collectives/nonce.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -22,8 +23,7 @@ constexpr char kProblem = '!';
 }
 
 // The rank's own entry; its listener goes to `listener` if it takes part.
-SplitEntry make_entry(const Communicator::Session& old, int color, int key,
-                      std::optional<TcpListener>& listener) {
+SplitEntry make_entry(const Session& old, int color, int key, std::optional<TcpListener>& listener) {
     SplitEntry entry;
     entry.color = color;
     entry.key = key;
@@ -39,7 +39,7 @@ SplitEntry make_entry(const Communicator::Session& old, int color, int key,
     return entry;
 }
 
-std::vector<SplitEntry> exchange(Communicator::Session& old, const SplitEntry& own) {
+std::vector<SplitEntry> exchange(Session& old, const SplitEntry& own) {
     const SplitBytes bytes = encode(own);
     std::vector<SplitBytes> all(static_cast<std::size_t>(old.world_size));
     old.executor->run(
@@ -128,7 +128,7 @@ std::vector<int> split_group(std::span<const SplitEntry> entries, int rank) {
     return group;
 }
 
-std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session& old, int color, int key) {
+std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     std::optional<TcpListener> listener;
     const SplitEntry own = make_entry(old, color, key, listener);
     const std::vector<SplitEntry> entries = exchange(old, own);

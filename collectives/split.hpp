@@ -45,6 +45,6 @@ std::vector<int> split_group(std::span<const SplitEntry> entries, int rank);
 // Makes this rank's new session; none for a negative colour. Called by all ranks of the old communicator.
 // Throws CollectiveError: operation `split` when the old communicator failed, `join` when only the new one
 // did, which leaves the old one alone.
-std::unique_ptr<Communicator::Session> open_split_session(Communicator::Session& old, int color, int key);
+std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 
 }  // namespace ddprun

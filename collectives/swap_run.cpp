@@ -3,7 +3,6 @@
 #include <array>
 
 #include "collectives/reduce.hpp"
-#include "collectives/transfer.hpp"
 
 namespace ddprun {
 

@@ -49,18 +49,6 @@ void exchange(PeerMesh& mesh, const Incoming& in, const Outgoing& out, Sends sen
 
 }  // namespace
 
-void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
-                       const PeerMesh::Operation& operation) {
-    const auto theirs = reader.header();
-    const int peer = reader.link().peer();
-    const std::string name = "rank " + std::to_string(peer);
-    if (!theirs) {
-        mesh.fail({CollectiveErrorCode::system, {peer}, name + " sent bytes that are no message"}, operation);
-    }
-    if (*theirs == on_wire(call)) return;
-    mesh.fail_mismatch(call, peer, *theirs, operation);
-}
-
 void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation) {
     exchange(mesh, in, out, Sends::at_once, operation);
 }

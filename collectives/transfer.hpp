@@ -13,11 +13,6 @@
 
 namespace ddprun {
 
-// To be called when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
-// unless the sender is in the same call as `call`, which is the operation's or a member's of its group.
-void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
-                       const PeerMesh::Operation& operation);
-
 // A rank to send to or receive from, and the payload's place. Rank -1: that direction is not used.
 struct Incoming {
     int from = -1;

@@ -73,8 +73,6 @@ class OutputPump {
     // What the thread may take longer than it should (a file server that hangs) before the agent goes on
     // without it.
     static constexpr std::chrono::milliseconds kAnswerPatience{1000};
-    // Lines of the launcher that wait for a blocked console; later ones are thrown away.
-    static constexpr std::size_t kMaxAnnouncements = 1000;
 
     // `on_notice` is told, once for each file, that something is being dropped.
     OutputPump(const boost::asio::any_io_executor& executor, OutputPlan plan, OutputPumpSettings settings,

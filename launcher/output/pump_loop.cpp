@@ -12,7 +12,6 @@
 #include <cstring>
 #include <thread>
 
-#include "launcher/output/output_pump.hpp"
 #include "launcher/output/worker_channel.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -351,7 +350,7 @@ void PumpLoop::replay_stderr(int local_rank) {
 }
 
 void PumpLoop::announce(const std::string& line) {
-    if (announcements_.size() < OutputPump::kMaxAnnouncements) {
+    if (announcements_.size() < kMaxAnnouncements) {
         announcements_.push_back(line);
     } else {
         ++announcements_lost_;

@@ -22,6 +22,9 @@
 
 namespace ddprun {
 
+// Lines of the launcher that wait for a blocked console; later ones are thrown away.
+inline constexpr std::size_t kMaxAnnouncements = 1000;
+
 // One stream of one worker.
 struct PumpStream {
     OwnedDescriptor reader;  // none: closed

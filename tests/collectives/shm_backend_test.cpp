@@ -135,8 +135,8 @@ std::vector<std::size_t> counts_around_thresholds(int n) {
     return counts;
 }
 
-std::unique_ptr<Communicator::Session> join(const std::shared_ptr<MemoryStoreData>& data, int rank, int n,
-                                            Transport transport) {
+std::unique_ptr<Session> join(const std::shared_ptr<MemoryStoreData>& data, int rank, int n,
+                              Transport transport) {
     return open_session(std::make_shared<MemoryStore>(data), "127.0.0.1", {rank, n, -1, -1, 0, transport},
                         CommunicatorOptions{});
 }

@@ -310,7 +310,7 @@ TEST_CASE("lines of the launcher wait for a blocked console, in order, and not w
     REQUIRE(::fcntl(fd, F_SETFL, flags) == 0);
     PumpRun run(OutputOptions(), pipe_console(), std::move(full));
     // One more is on its way already.
-    const std::size_t count = 1 + OutputPump::kMaxAnnouncements + kLost;
+    const std::size_t count = 1 + kMaxAnnouncements + kLost;
     for (std::size_t i = 0; i < count; ++i) run.pump().announce("ddprun: word " + std::to_string(i));
     run.last_lines(0);  // answered behind them
     run.err.read_on();

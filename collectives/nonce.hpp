@@ -1,0 +1,14 @@
+// Nonce: what only the ranks of one communicator know of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace ddprun {
+
+using Nonce = std::array<std::uint8_t, 16>;
+
+// From the system. Throws system_error.
+Nonce random_nonce();
+
+}  // namespace ddprun
