@@ -2,12 +2,12 @@
 
 #include <limits>
 
-#include "collectives/bootstrap.hpp"
-#include "collectives/call_guard.hpp"
-#include "collectives/checked_task.hpp"
-#include "collectives/session.hpp"
-#include "collectives/shrink.hpp"
-#include "collectives/split.hpp"
+#include "collectives/call/checked_task.hpp"
+#include "collectives/session/bootstrap.hpp"
+#include "collectives/session/call_guard.hpp"
+#include "collectives/session/session.hpp"
+#include "collectives/session/shrink.hpp"
+#include "collectives/session/split.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/call.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/group.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "collectives/own_process.hpp"
+#include "rendezvous/system/own_process.hpp"
 
 namespace ddprun {
 namespace {

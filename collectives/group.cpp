@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "collectives/call_guard.hpp"
-#include "collectives/checked_task.hpp"
-#include "collectives/session.hpp"
+#include "collectives/call/checked_task.hpp"
+#include "collectives/session/call_guard.hpp"
+#include "collectives/session/session.hpp"
 
 namespace ddprun {
 

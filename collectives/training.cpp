@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/quiet_thread.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/work_state.hpp"
+#include "collectives/call/work_state.hpp"
 
 namespace ddprun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "collectives/nccl_join.hpp"
+#include "collectives/nccl/nccl_join.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "apps/ddpbench/bench_memory.hpp"
 #include "apps/ddpbench/test_data.hpp"
-#include "collectives/nccl_calls.hpp"
+#include "collectives/nccl/nccl_calls.hpp"
 
 namespace ddprun {
 namespace {

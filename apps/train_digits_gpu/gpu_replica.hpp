@@ -18,7 +18,7 @@
 
 #include "apps/train_digits/replica.hpp"
 #include "apps/train_digits_gpu/steps.hpp"
-#include "collectives/cuda_memory.hpp"
+#include "collectives/nccl/cuda_memory.hpp"
 
 namespace ddprun {
 

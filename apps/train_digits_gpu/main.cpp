@@ -20,7 +20,7 @@
 #include "apps/train_digits/trainer.hpp"
 #include "apps/train_digits_gpu/gpu_replica.hpp"
 #include "collectives/communicator.hpp"
-#include "collectives/nccl_join.hpp"
+#include "collectives/nccl/nccl_join.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/call/rank_list.hpp"
 #include "collectives/communicator.hpp"
-#include "collectives/rank_list.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 #include "tests/support/thread_ranks.hpp"

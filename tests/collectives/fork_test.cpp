@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "collectives/own_process.hpp"
+#include "rendezvous/system/own_process.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/rank_processes.hpp"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/frame.hpp"
 #include "collectives/group.hpp"
+#include "collectives/wire/frame.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/thread_ranks.hpp"
 

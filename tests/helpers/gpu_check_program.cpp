@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/cuda_memory.hpp"
-#include "collectives/nccl_join.hpp"
-#include "collectives/nccl_library.hpp"
+#include "collectives/nccl/cuda_memory.hpp"
+#include "collectives/nccl/nccl_join.hpp"
+#include "collectives/nccl/nccl_library.hpp"
 
 using namespace ddprun;
 

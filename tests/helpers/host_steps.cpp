@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "apps/train_digits_gpu/device_steps.hpp"
-#include "collectives/cuda_driver.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "collectives/gpu_abi.hpp"
+#include "collectives/nccl/gpu_abi.hpp"
 
 namespace ddprun::standin {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "collectives/gpu_abi.hpp"
+#include "collectives/nccl/gpu_abi.hpp"
 
 namespace ddprun::standin {
 

@@ -3,7 +3,7 @@
 
 #include <poll.h>
 
-#include "collectives/lifeline.hpp"
+#include "collectives/liveness/lifeline.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

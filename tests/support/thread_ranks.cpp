@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/bootstrap.hpp"
+#include "collectives/session/bootstrap.hpp"
 #include "tests/support/memory_store.hpp"
 
 namespace ddprun {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/host_settings.hpp"
+#include "collectives/wire/host_settings.hpp"
 
 namespace ddprun {
 

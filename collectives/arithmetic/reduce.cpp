@@ -1,0 +1,299 @@
+#include "collectives/arithmetic/reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "collectives/arithmetic/vector_level.hpp"
+#include "rendezvous/system/check.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace ddprun {
+namespace {
+
+// Elements accumulated in f32 at a time, so that the partial results stay in the cache.
+constexpr std::size_t kWideBlock = 2048;
+
+template <class T>
+constexpr bool kHalfWide = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+// Signed overflow is undefined in C++; the unsigned type of the same size wraps around.
+template <class T>
+struct Wrapping {
+    using Type = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                             std::type_identity<T>>::type;
+};
+
+template <class T>
+struct Sum {
+    static T apply(T a, T b) {
+        using W = typename Wrapping<T>::Type;
+        return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+    }
+};
+
+template <class T>
+struct Product {
+    static T apply(T a, T b) {
+        using W = typename Wrapping<T>::Type;
+        return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+    }
+};
+
+// `a != a` holds for NaN only, and keeps the choice free of branches so that it vectorizes.
+template <class T>
+struct Minimum {
+    static T apply(T a, T b) { return (a != a) || (a < b) ? a : b; }
+};
+
+template <class T>
+struct Maximum {
+    static T apply(T a, T b) { return (a != a) || (a > b) ? a : b; }
+};
+
+template <class T>
+struct BitAnd {
+    static T apply(T a, T b) { return static_cast<T>(a & b); }
+};
+
+template <class T>
+struct BitOr {
+    static T apply(T a, T b) { return static_cast<T>(a | b); }
+};
+
+template <class T>
+struct BitXor {
+    static T apply(T a, T b) { return static_cast<T>(a ^ b); }
+};
+
+template <class T, template <class> class Op>
+T apply(T a, T b) {
+    if constexpr (kHalfWide<T>) {
+        return T(Op<float>::apply(static_cast<float>(a), static_cast<float>(b)));
+    } else {
+        return Op<T>::apply(a, b);
+    }
+}
+
+// Element by element, so `out` may also be an input; the pragma tells that nothing else overlaps.
+template <class T, template <class> class Op>
+[[gnu::always_inline]] inline void each(T* out, const T* received, const T* local, std::size_t count) {
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
+    for (std::size_t i = 0; i < count; ++i) out[i] = apply<T, Op>(received[i], local[i]);
+}
+
+template <class T, template <class> class Op>
+void loop(void* out_bytes, const void* received_bytes, const void* local_bytes, std::size_t count) {
+    T* out = static_cast<T*>(out_bytes);
+    const T* received = static_cast<const T*>(received_bytes);
+    const T* local = static_cast<const T*>(local_bytes);
+    with_widest_vectors([=]() __attribute__((always_inline)) { each<T, Op>(out, received, local, count); });
+}
+
+template <class T>
+void combine_bits(ReduceOp op, void* out, const void* received, const void* local, std::size_t count) {
+    if constexpr (std::is_integral_v<T>) {
+        if (op == ReduceOp::band) return loop<T, BitAnd>(out, received, local, count);
+        if (op == ReduceOp::bor) return loop<T, BitOr>(out, received, local, count);
+        return loop<T, BitXor>(out, received, local, count);
+    }
+    check(false, "bits are combined of integers only");
+}
+
+template <class T>
+void combine_as(ReduceOp op, void* out, const void* received, const void* local, std::size_t count) {
+    switch (op) {
+        case ReduceOp::sum:
+        case ReduceOp::premul_sum:
+        case ReduceOp::avg: return loop<T, Sum>(out, received, local, count);
+        case ReduceOp::prod: return loop<T, Product>(out, received, local, count);
+        case ReduceOp::min: return loop<T, Minimum>(out, received, local, count);
+        case ReduceOp::max: return loop<T, Maximum>(out, received, local, count);
+        case ReduceOp::band:
+        case ReduceOp::bor:
+        case ReduceOp::bxor: return combine_bits<T>(op, out, received, local, count);
+    }
+    check(false, "a reduction is one of the known ones here");
+}
+
+template <class T>
+void divide(void* bytes, std::size_t count, int ranks) {
+    T* data = static_cast<T*>(bytes);
+    if constexpr (kHalfWide<T>) {
+        const auto divisor = static_cast<float>(ranks);
+        for (std::size_t i = 0; i < count; ++i) data[i] = T(static_cast<float>(data[i]) / divisor);
+    } else if constexpr (std::is_integral_v<T>) {
+        // The number of ranks need not fit into the element.
+        using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+        const auto divisor = static_cast<Wide>(ranks);
+        for (std::size_t i = 0; i < count; ++i)
+            data[i] = static_cast<T>(static_cast<Wide>(data[i]) / divisor);
+    } else {
+        const T divisor = static_cast<T>(ranks);
+        for (std::size_t i = 0; i < count; ++i) data[i] = data[i] / divisor;
+    }
+}
+
+// Calls body(T{}) with the C++ type of `type`.
+template <class Body>
+void with_type(DataType type, Body body) {
+    switch (type) {
+        case DataType::f32: return body(float{});
+        case DataType::f64: return body(double{});
+        case DataType::i32: return body(std::int32_t{});
+        case DataType::i64: return body(std::int64_t{});
+        case DataType::i8: return body(std::int8_t{});
+        case DataType::u8: return body(std::uint8_t{});
+        case DataType::u32: return body(std::uint32_t{});
+        case DataType::u64: return body(std::uint64_t{});
+        case DataType::f16: return body(Float16{});
+        case DataType::bf16: return body(BFloat16{});
+    }
+    check(false, "an element type is one of the known ones here");
+}
+
+template <class T>
+void scale_as(void* out_bytes, const void* in_bytes, std::size_t count, double scalar) {
+    using Factor = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const T* in = static_cast<const T*>(in_bytes);
+    T* out = static_cast<T*>(out_bytes);
+    const auto factor = static_cast<Factor>(scalar);
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(static_cast<Factor>(in[i]) * factor);
+}
+
+template <class T>
+void widen_as(float* out, const void* in, std::size_t count) {
+    const T* values = static_cast<const T*>(in);
+    with_widest_vectors([=]() __attribute__((always_inline)) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(values[i]);
+    });
+}
+
+template <class T>
+void narrow_as(void* out, const float* in, std::size_t count) {
+    T* values = static_cast<T*>(out);
+    with_widest_vectors([=]() __attribute__((always_inline)) {
+        for (std::size_t i = 0; i < count; ++i) values[i] = T(in[i]);
+    });
+}
+
+#if defined(__x86_64__)
+constexpr std::size_t kHalvesAtOnce = 8;
+
+// The processor's own conversions round as Float16's do. Return how many of `count` they converted.
+[[gnu::target("avx,f16c")]] std::size_t widen_by_f16c(float* out, const void* in, std::size_t count) {
+    const auto* values = static_cast<const std::uint16_t*>(in);
+    const std::size_t whole = count / kHalvesAtOnce * kHalvesAtOnce;
+    for (std::size_t i = 0; i < whole; i += kHalvesAtOnce) {
+        const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + i));
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(halves));
+    }
+    return whole;
+}
+
+[[gnu::target("avx,f16c")]] std::size_t narrow_by_f16c(void* out, const float* in, std::size_t count) {
+    auto* values = static_cast<std::uint16_t*>(out);
+    const std::size_t whole = count / kHalvesAtOnce * kHalvesAtOnce;
+    for (std::size_t i = 0; i < whole; i += kHalvesAtOnce) {
+        const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(values + i), halves);
+    }
+    return whole;
+}
+#endif
+
+void widen_f16(float* out, const void* in, std::size_t count) {
+    std::size_t done = 0;
+#if defined(__x86_64__)
+    if (vector_level() != VectorLevel::portable) done = widen_by_f16c(out, in, count);
+#endif
+    widen_as<Float16>(out + done, static_cast<const Float16*>(in) + done, count - done);
+}
+
+void narrow_f16(void* out, const float* in, std::size_t count) {
+    std::size_t done = 0;
+#if defined(__x86_64__)
+    if (vector_level() != VectorLevel::portable) done = narrow_by_f16c(out, in, count);
+#endif
+    narrow_as<Float16>(static_cast<Float16*>(out) + done, in + done, count - done);
+}
+
+const std::byte* at(const void* data, std::size_t first, DataType type) {
+    return static_cast<const std::byte*>(data) + first * size_of(type);
+}
+
+// One block of combine_all for the types that are accumulated in f32.
+void combine_wide(ReduceOp op, DataType type, std::byte* out, std::span<const void* const> inputs,
+                  std::size_t first, std::size_t count) {
+    std::array<float, kWideBlock> sum;
+    std::array<float, kWideBlock> next;
+    widen(type, sum.data(), at(inputs[0], first, type), count);
+    for (const void* input : inputs.subspan(1)) {
+        widen(type, next.data(), at(input, first, type), count);
+        combine(op, DataType::f32, sum.data(), next.data(), sum.data(), count);
+    }
+    if (op == ReduceOp::avg)
+        finish_average(DataType::f32, sum.data(), count, static_cast<int>(inputs.size()));
+    narrow(type, out + first * size_of(type), sum.data(), count);
+}
+
+}  // namespace
+
+void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
+             std::size_t count) {
+    with_type(type, [&](auto one) { combine_as<decltype(one)>(op, out, received, local, count); });
+}
+
+void finish_average(DataType type, void* data, std::size_t count, int ranks) {
+    with_type(type, [&](auto one) { divide<decltype(one)>(data, count, ranks); });
+}
+
+void combine_all(ReduceOp op, DataType type, void* out, std::span<const void* const> inputs,
+                 std::size_t count) {
+    if (count == 0) return;
+    if (carries_f32(op, type)) {
+        for (std::size_t first = 0; first < count; first += kWideBlock) {
+            combine_wide(op, type, static_cast<std::byte*>(out), inputs, first,
+                         std::min(kWideBlock, count - first));
+        }
+        return;
+    }
+    std::memcpy(out, inputs[0], count * size_of(type));
+    for (const void* input : inputs.subspan(1)) combine(op, type, out, input, out, count);
+    if (op == ReduceOp::avg) finish_average(type, out, count, static_cast<int>(inputs.size()));
+}
+
+void scale(DataType type, void* out, const void* in, std::size_t count, double scalar) {
+    if (type == DataType::f32) return scale_as<float>(out, in, count, scalar);
+    if (type == DataType::f64) return scale_as<double>(out, in, count, scalar);
+    if (type == DataType::f16) return scale_as<Float16>(out, in, count, scalar);
+    check(type == DataType::bf16, "only floating point is scaled");
+    scale_as<BFloat16>(out, in, count, scalar);
+}
+
+bool carries_f32(ReduceOp op, DataType type) noexcept {
+    const bool half_wide = type == DataType::f16 || type == DataType::bf16;
+    return half_wide && op != ReduceOp::min && op != ReduceOp::max;
+}
+
+void widen(DataType type, float* out, const void* in, std::size_t count) {
+    if (type == DataType::f16) return widen_f16(out, in, count);
+    check(type == DataType::bf16, "only 16-bit floating point is widened");
+    widen_as<BFloat16>(out, in, count);
+}
+
+void narrow(DataType type, void* out, const float* in, std::size_t count) {
+    if (type == DataType::f16) return narrow_f16(out, in, count);
+    check(type == DataType::bf16, "only 16-bit floating point is narrowed");
+    narrow_as<BFloat16>(out, in, count);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+#include "collectives/arithmetic/wire_kind.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/arithmetic/reduce.hpp"
+
+namespace ddprun {
+namespace {
+
+// Elements that are wide at a time, so that they stay in the cache.
+constexpr std::size_t kBlock = 2048;
+using Block = std::array<float, kBlock>;
+
+template <class Body>
+void by_blocks(std::size_t count, Body body) {
+    for (std::size_t first = 0; first < count; first += kBlock) body(first, std::min(kBlock, count - first));
+}
+
+void* at(void* data, std::size_t first, DataType type) {
+    return static_cast<std::byte*>(data) + first * size_of(type);
+}
+
+const void* at(const void* data, std::size_t first, DataType type) {
+    return static_cast<const std::byte*>(data) + first * size_of(type);
+}
+
+// The rank's own elements as they count: where they are, or divided in `room`.
+const float* divided(const WireKind& kind, const void* local, std::size_t first, std::size_t count,
+                     Block& room) {
+    const float* values = static_cast<const float*>(local) + first;
+    if (kind.divisor == 1) return values;
+    std::copy_n(values, count, room.data());
+    finish_average(kind.type, room.data(), count, kind.divisor);
+    return room.data();
+}
+
+}  // namespace
+
+WireKind compressed_kind(const Call& call, int world_size) noexcept {
+    const DataType wire = call.compression == Compression::f16 ? DataType::f16 : DataType::bf16;
+    const bool averages = call.reduce == ReduceOp::avg;
+    return {DataType::f32, wire, averages ? ReduceOp::sum : call.reduce, averages ? world_size : 1};
+}
+
+void compress(const WireKind& kind, void* wire, const void* local, std::size_t count) {
+    Block room;
+    by_blocks(count, [&](std::size_t first, std::size_t size) {
+        narrow(kind.wire, at(wire, first, kind.wire), divided(kind, local, first, size, room), size);
+    });
+}
+
+void combine_compressed(const WireKind& kind, void* wire, const void* received, const void* local,
+                        std::size_t count) {
+    Block sum;
+    Block room;
+    by_blocks(count, [&](std::size_t first, std::size_t size) {
+        widen(kind.wire, sum.data(), at(received, first, kind.wire), size);
+        combine(kind.op, kind.type, sum.data(), sum.data(), divided(kind, local, first, size, room), size);
+        narrow(kind.wire, at(wire, first, kind.wire), sum.data(), size);
+    });
+}
+
+void combine_expanded(const WireKind& kind, void* out, std::span<const void* const> inputs,
+                      std::size_t count) {
+    Block next;
+    by_blocks(count, [&](std::size_t first, std::size_t size) {
+        float* sum = static_cast<float*>(out) + first;
+        widen(kind.wire, sum, at(inputs[0], first, kind.wire), size);
+        for (const void* input : inputs.subspan(1)) {
+            widen(kind.wire, next.data(), at(input, first, kind.wire), size);
+            combine(kind.op, kind.type, sum, next.data(), sum, size);
+        }
+    });
+}
+
+}  // namespace ddprun

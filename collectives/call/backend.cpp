@@ -1,0 +1,22 @@
+#include "collectives/call/backend.hpp"
+
+#include <sys/mman.h>
+
+#include "collectives/error.hpp"
+
+namespace ddprun {
+
+SharedMemory Backend::allocate(std::size_t bytes) { return private_memory(bytes); }
+
+SharedMemory private_memory(std::size_t bytes) {
+    if (bytes == 0) return {};
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        throw CollectiveError(CollectiveErrorCode::system,
+                              "allocate: no memory for " + std::to_string(bytes) + " bytes", {}, "allocate");
+    }
+    const auto unmap = [bytes](std::byte* begin) { ::munmap(begin, bytes); };
+    return {std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), unmap), bytes};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,236 @@
+#include "collectives/call/checked_task.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "collectives/error.hpp"
+
+namespace ddprun {
+namespace {
+
+// Of which rank a buffer is read or written.
+enum class Where { nowhere, root, everywhere };
+
+// What an operation does with its buffers. A whole buffer has a part for each rank.
+struct Shape {
+    Where in = Where::everywhere;
+    Where out = Where::everywhere;
+    bool whole_in = false;
+    bool whole_out = false;
+};
+
+Shape shape_of(Operation operation) {
+    switch (operation) {
+        case Operation::all_gather: return {.whole_out = true};
+        case Operation::reduce_scatter: return {.whole_in = true};
+        case Operation::reduce: return {.out = Where::root};
+        case Operation::gather: return {.out = Where::root, .whole_out = true};
+        case Operation::scatter: return {.in = Where::root, .whole_in = true};
+        case Operation::all_to_all: return {.whole_in = true, .whole_out = true};
+        case Operation::send: return {.out = Where::nowhere};
+        case Operation::recv: return {.in = Where::nowhere};
+        case Operation::barrier: return {.in = Where::nowhere, .out = Where::nowhere};
+        case Operation::none:
+        case Operation::all_reduce:
+        case Operation::broadcast:
+        case Operation::join:
+        case Operation::split:
+        case Operation::allocate:
+        case Operation::group: break;
+    }
+    return {};
+}
+
+class Checker {
+  public:
+    Checker(const OperationRequest& request, int rank, int world_size)
+        : request_(request), rank_(rank), world_size_(world_size), shape_(shape_of(request.operation)) {}
+
+    void check() const {
+        require_operation();
+        if (request_.operation == Operation::barrier) return;
+        require_type();
+        if (is_reduction(request_.operation)) require_reduction();
+        require_compression();
+        if (has_root(request_.operation)) require_rank("root");
+        if (is_point_to_point(request_.operation)) require_peer();
+        const bool in = counts(shape_.in);
+        const bool out = counts(shape_.out);
+        const bool one_buffer = request_.operation == Operation::broadcast;
+        if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in);
+        if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out);
+        if (in && out) require_sizes();
+        if (in && out) require_apart();
+    }
+
+  private:
+    [[noreturn]] void refuse(const std::string& what) const { ddprun::refuse(request_.operation, what); }
+
+    bool counts(Where where) const {
+        return where == Where::everywhere || (where == Where::root && rank_ == request_.peer);
+    }
+
+    void require_operation() const {
+        const Operation operation = request_.operation;
+        if (is_known(operation) && operation != Operation::none && operation != Operation::join &&
+            operation != Operation::split && operation != Operation::allocate &&
+            operation != Operation::group)
+            return;
+        refuse("not an operation: " + std::to_string(static_cast<int>(operation)));
+    }
+
+    void require_type() const {
+        if (is_known(request_.type)) return;
+        refuse("unknown DataType " + std::to_string(static_cast<int>(request_.type)));
+    }
+
+    void require_reduction() const {
+        const ReduceOp op = request_.reduction.op;
+        if (!is_known(op)) refuse("unknown ReduceOp " + std::to_string(static_cast<int>(op)));
+        if (is_defined(op, request_.type)) return;
+        refuse(std::string(name_of(op)) + " is not defined for " + std::string(name_of(request_.type)));
+    }
+
+    void require_compression() const {
+        const Compression compression = request_.compression;
+        if (compression == Compression::none) return;
+        if (!is_known(compression)) {
+            refuse("unknown Compression " + std::to_string(static_cast<int>(compression)));
+        }
+        if (request_.operation != Operation::all_reduce) refuse("only all_reduce compresses");
+        if (is_defined(compression, request_.type)) return;
+        refuse(std::string(name_of(request_.type)) + " cannot travel as " +
+               std::string(name_of(compression)));
+    }
+
+    void require_rank(const char* name) const {
+        if (request_.peer >= 0 && request_.peer < world_size_) return;
+        refuse(std::string(name) + ' ' + std::to_string(request_.peer) +
+               " is not a rank of this communicator (0.." + std::to_string(world_size_ - 1) + ')');
+    }
+
+    void require_peer() const {
+        require_rank("peer");
+        if (request_.peer == rank_) refuse("peer " + std::to_string(request_.peer) + " is this rank itself");
+    }
+
+    void require_buffer(const char* name, const void* data) const {
+        const std::size_t count = request_.count;
+        const std::size_t element = size_of(request_.type);
+        if (count == 0) return;
+        if (data == nullptr) refuse(std::string(name) + " is null, but count is " + std::to_string(count));
+        const std::size_t largest = std::numeric_limits<std::size_t>::max() / 16 / element;
+        if (count > largest / static_cast<std::size_t>(world_size_)) {
+            refuse("a count of " + std::to_string(count) + " is larger than any memory");
+        }
+        if (reinterpret_cast<std::uintptr_t>(data) % element != 0) {
+            refuse(std::string(name) + " is not aligned for " + std::string(name_of(request_.type)));
+        }
+    }
+
+    void require_sizes() const {
+        if (!request_.sizes) return;
+        const auto [in, out] = *request_.sizes;
+        if (shape_.whole_in == shape_.whole_out) {
+            if (in != out) {
+                refuse("input of " + std::to_string(in) + " elements, but output of " + std::to_string(out));
+            }
+            if (shape_.whole_out) require_whole(out);
+        } else {
+            require_whole(shape_.whole_in ? in : out);
+        }
+    }
+
+    void require_whole(std::size_t elements) const {
+        const auto ranks = static_cast<std::size_t>(world_size_);
+        if (elements / ranks == request_.count && elements % ranks == 0) return;
+        refuse(std::to_string(elements) + " elements are not " + std::to_string(world_size_) +
+               " ranks times " + std::to_string(request_.count));
+    }
+
+    // Buffers of one size may be the same; of two sizes the small one may be this rank's part of the other.
+    void require_apart() const {
+        const std::size_t part = request_.count * size_of(request_.type);
+        const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+        const std::size_t place = part * static_cast<std::size_t>(rank_);
+        const auto in = reinterpret_cast<std::uintptr_t>(request_.in);
+        const auto out = reinterpret_cast<std::uintptr_t>(request_.out);
+        const auto own_in = shape_.whole_in && !shape_.whole_out ? in + place : in;
+        const auto own_out = shape_.whole_out && !shape_.whole_in ? out + place : out;
+        if (part == 0 || own_in == own_out) return;
+        if (in + (shape_.whole_in ? whole : part) <= out) return;
+        if (out + (shape_.whole_out ? whole : part) <= in) return;
+        refuse("input and output overlap, and not as in-place use does");
+    }
+
+    const OperationRequest& request_;
+    int rank_;
+    int world_size_;
+    Shape shape_;
+};
+
+// The memory of a group's member.
+struct MemberMemory {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const Call* call = nullptr;
+
+    bool receives() const { return call->operation == Operation::recv; }
+};
+
+void require_apart(const std::vector<Task>& members) {
+    std::vector<MemberMemory> places;
+    places.reserve(members.size());
+    for (const Task& member : members) {
+        const bool receives = member.call.operation == Operation::recv;
+        const auto begin = reinterpret_cast<std::uintptr_t>(receives ? member.out : member.in);
+        const std::size_t bytes = bytes_of(member);
+        if (bytes > 0) places.push_back({begin, begin + bytes, &member.call});
+    }
+    std::sort(places.begin(), places.end(),
+              [](const MemberMemory& a, const MemberMemory& b) { return a.begin < b.begin; });
+    // Those that reach furthest so far, of all, and of what is received.
+    const MemberMemory* furthest = nullptr;
+    const MemberMemory* received = nullptr;
+    for (const MemberMemory& place : places) {
+        const MemberMemory* before = place.receives() ? furthest : received;
+        if (before != nullptr && place.begin < before->end) {
+            refuse(Operation::group, "the memory of " + describe(*before->call) + " and of " +
+                                         describe(*place.call) + " overlap");
+        }
+        if (furthest == nullptr || furthest->end < place.end) furthest = &place;
+        if (place.receives() && (received == nullptr || received->end < place.end)) received = &place;
+    }
+}
+
+}  // namespace
+
+void refuse(Operation operation, const std::string& what) { refuse(name_of(operation).data(), what); }
+
+void refuse(const char* name, const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, std::string(name) + ": " + what, {}, name);
+}
+
+Task checked_task(const OperationRequest& request, int rank, int world_size) {
+    Checker(request, rank, world_size).check();
+    const Operation operation = request.operation;
+    const bool named = has_root(operation) || is_point_to_point(operation);
+    const ReduceOp reduce = is_reduction(operation) ? request.reduction.op : ReduceOp::sum;
+    const Call call{operation,      request.type,       reduce, named ? request.peer : -1, request.count,
+                    /*sequence=*/0, request.compression};
+    return {call, request.in, request.out, request.reduction.scalar};
+}
+
+Task checked_group(std::shared_ptr<const std::vector<Task>> members) {
+    Task group;
+    group.call.operation = Operation::group;
+    if (!members || members->empty()) return group;
+    require_apart(*members);
+    group.call.count = members->size();
+    group.members = std::move(members);
+    return group;
+}
+
+}  // namespace ddprun

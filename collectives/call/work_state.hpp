@@ -1,0 +1,55 @@
+// WorkState: what a Work stands for. Each way of carrying out operations in the background has its own kind.
+//
+// Shared by whoever carries the operation out and whoever waits; any thread. In a forked child nothing may be
+// asked but whose it is, and nothing destroyed (make_in_process).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "collectives/error.hpp"
+#include "rendezvous/system/own_process.hpp"
+
+namespace ddprun {
+
+class WorkState {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    WorkState() = default;
+    WorkState(const WorkState&) = delete;
+    WorkState& operator=(const WorkState&) = delete;
+    virtual ~WorkState() = default;
+
+    bool is_of_parent() const noexcept { return process_ != this_process(); }
+    // True when the operation has ended, well or not.
+    virtual bool ended() = 0;
+    // Waits for that, until `limit` at most. False if it has not.
+    virtual bool wait_until(Clock::time_point limit) = 0;
+    // After the end: what went wrong.
+    virtual std::optional<CollectiveError> error() = 0;
+
+  private:
+    const ProcessNumber process_ = this_process();
+};
+
+// Of an operation that a thread of this process carries out.
+class ThreadWorkState final : public WorkState {
+  public:
+    // By that thread, once.
+    void end(std::optional<CollectiveError> error);
+
+    bool ended() override;
+    bool wait_until(Clock::time_point limit) override;
+    std::optional<CollectiveError> error() override;
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ended_ = false;
+    std::optional<CollectiveError> error_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,218 @@
+#include "collectives/hosts/hosts_backend.hpp"
+
+#include <algorithm>
+
+#include "collectives/shm/shm_reduce.hpp"
+
+namespace ddprun {
+namespace {
+
+// Of a buffer of `bytes`, as carried, with a slice for each of the ranks of a host.
+std::size_t chunks_for(std::size_t bytes, int ranks) {
+    const std::size_t most = kHostsSlice * static_cast<std::size_t>(ranks);
+    return std::max<std::size_t>((bytes + most - 1) / most, 1);
+}
+
+bool is_by_hosts(Operation operation) {
+    switch (operation) {
+        case Operation::all_reduce:
+        case Operation::reduce_scatter:
+        case Operation::all_gather:
+        case Operation::broadcast:
+        case Operation::barrier: return true;
+        case Operation::none:
+        case Operation::send:
+        case Operation::recv:
+        case Operation::join:
+        case Operation::reduce:
+        case Operation::gather:
+        case Operation::scatter:
+        case Operation::all_to_all:
+        case Operation::split:
+        case Operation::allocate:
+        case Operation::group: return false;
+    }
+    return false;
+}
+
+}  // namespace
+
+HostsBackend::HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
+    : segment_(std::move(segment)),
+      tcp_(std::move(tcp)),
+      channel_(segment_, mesh()),
+      lifeline_(segment_, channel_.rank(), ranks_of_host(tcp_->membership()).ranks, mesh().lifeline(),
+                &channel_.waiting()),
+      across_(mesh(), *ranks_across_hosts(tcp_->membership())),
+      ranks_by_host_(ranks_by_host(tcp_->membership())),
+      slices_(static_cast<std::size_t>(channel_.world_size())) {}
+
+void HostsBackend::run(const Task& task) {
+    if (is_point_to_point(task.call.operation)) return tcp_->run(task);
+    if (!is_by_hosts(task.call.operation)) return run_over_tcp(task);
+    PeerMesh::Operation operation = tcp_->begin(task.call);
+    operation.deadline = PeerMesh::Clock::now() + operation.limit.length;
+    const ShmTurn turn(channel_, operation);
+    try {
+        dispatch(task, operation);
+    } catch (const LinkLost& lost) {
+        mesh().fail_lost(lost, operation);
+    }
+}
+
+void HostsBackend::run_over_tcp(const Task& task) {
+    {
+        const ShmTurn turn(channel_, tcp_->prepare(task.call));
+        channel_.announce();
+    }
+    tcp_->run(task);
+}
+
+void HostsBackend::dispatch(const Task& task, const PeerMesh::Operation& operation) {
+    const Operation kind = task.call.operation;
+    if (kind == Operation::all_reduce) return all_reduce(task, operation);
+    if (kind == Operation::reduce_scatter) return reduce_scatter(task, operation);
+    if (kind == Operation::all_gather) return all_gather(task, operation);
+    if (kind == Operation::broadcast) return broadcast(task, operation);
+    barrier(operation);
+}
+
+void HostsBackend::barrier(const PeerMesh::Operation& operation) {
+    channel_.announce();
+    channel_.await_all();
+    // Whoever gets through this knows of one rank on each host that all of that host have come.
+    across_.barrier(operation);
+}
+
+std::span<const Range> HostsBackend::even_slices(const Range& elements, std::size_t element) {
+    for (int place = 0; place < channel_.world_size(); ++place) {
+        const Range part = chunk_range(elements.size, channel_.world_size(), place);
+        slices_[static_cast<std::size_t>(place)] = {(elements.begin + part.begin) * element,
+                                                    part.size * element};
+    }
+    return slices_;
+}
+
+std::span<const Range> HostsBackend::slices_of_host(int host, std::size_t bytes) {
+    const std::vector<int>& ranks = ranks_by_host_[static_cast<std::size_t>(host)];
+    for (std::size_t place = 0; place < ranks.size(); ++place) {
+        slices_[place] = {static_cast<std::size_t>(ranks[place]) * bytes, bytes};
+    }
+    return slices_;
+}
+
+void HostsBackend::all_reduce_whole(const Task& task, const PeerMesh::Operation& operation) {
+    const std::size_t count = task.call.count;
+    const PartialKind kind = partial_kind(task.call, mesh().world_size());
+    copy_bytes(channel_.slot(channel_.rank()), task.in, bytes_of(task));
+    channel_.announce();
+    channel_.await_all();
+    make_room(partials_, count * size_of(kind.carried), mesh(), operation);
+    std::byte* partial = partials_.data();
+    reduce_partial(kind, channel_.world_size(), partial, count,
+                   [&](int place) { return channel_.slot(place); });
+    across_.all_reduce(partial, partial, count, kind.across, operation);
+    finish_partial(kind, output_of(task), partial, count);
+}
+
+void HostsBackend::all_reduce(const Task& task, const PeerMesh::Operation& operation) {
+    if (bytes_of(task) <= kHostsWholeVector) return all_reduce_whole(task, operation);
+    const PartialKind kind = partial_kind(task.call, mesh().world_size());
+    const std::size_t element = size_of(kind.type);
+    const std::size_t chunks = chunks_for(task.call.count * size_of(kind.carried), channel_.world_size());
+    const auto slices = [&](std::size_t chunk) {
+        return even_slices(chunk_range(task.call.count, static_cast<int>(chunks), static_cast<int>(chunk)),
+                           element);
+    };
+    const std::size_t room = slices(0)[0].size / element * size_of(kind.carried);
+    make_room(partials_, std::min<std::size_t>(chunks, 2) * room, mesh(), operation);
+    const auto partial = [&](std::size_t chunk) { return partials_.data() + chunk % 2 * room; };
+    HostsRounds rounds(channel_, across_);
+    const auto reduce = [&](std::size_t chunk) {
+        rounds.reduce(kind, input_of(task), slices(chunk), partial(chunk));
+    };
+    const auto hand_round = [&](std::size_t chunk) {
+        const auto all = slices(chunk);
+        finish_partial(kind, output_of(task) + own_slice().begin, partial(chunk), own_slice().size / element);
+        rounds.hand_round(output_of(task), all);
+    };
+    const auto start = [&](std::size_t chunk) {
+        slices(chunk);
+        across_.start_all_reduce(partial(chunk), partial(chunk), own_slice().size / element, kind.across,
+                                 operation);
+    };
+    reduce(0);
+    if (chunks == 1) {
+        across_.all_reduce(partial(0), partial(0), own_slice().size / element, kind.across, operation);
+        hand_round(0);
+        return rounds.finish();
+    }
+    start(0);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+        if (chunk + 1 < chunks) reduce(chunk + 1);
+        across_.finish(operation);
+        if (chunk + 1 < chunks) start(chunk + 1);
+        hand_round(chunk);
+    }
+    rounds.finish();
+}
+
+void HostsBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {
+    const std::size_t count = task.call.count;
+    const PartialKind kind = partial_kind(task.call, mesh().world_size());
+    const std::size_t room = count * size_of(kind.carried);
+    make_room(partials_, static_cast<std::size_t>(hosts()) * room, mesh(), operation);
+    const auto partial = [&](int host) { return partials_.data() + static_cast<std::size_t>(host) * room; };
+    HostsRounds rounds(channel_, across_);
+    rounds.announce();
+    for (int host = 0; host < hosts(); ++host) {
+        rounds.reduce(kind, input_of(task), slices_of_host(host, bytes_of(task)), partial(host));
+    }
+    rounds.finish();
+    std::byte* own = partial(across_.index());
+    across_.reduce_scatter(partials_.data(), own, across_.equal_ranges(count), kind.carried, kind.op,
+                           operation);
+    finish_partial(kind, output_of(task), own, count);
+}
+
+void HostsBackend::all_gather(const Task& task, const PeerMesh::Operation& operation) {
+    const std::size_t bytes = bytes_of(task);
+    HostsRounds rounds(channel_, across_);
+    rounds.announce();
+    make_room(partials_, static_cast<std::size_t>(hosts()) * bytes, mesh(), operation);
+    across_.all_gather(input_of(task), partials_.data(), bytes, operation);
+    for (int host = 0; host < hosts(); ++host) {
+        const auto all = slices_of_host(host, bytes);
+        copy_bytes(output_of(task) + own_slice().begin,
+                   partials_.data() + static_cast<std::size_t>(host) * bytes, bytes);
+        rounds.hand_round(output_of(task), all);
+    }
+    rounds.finish();
+}
+
+void HostsBackend::broadcast(const Task& task, const PeerMesh::Operation& operation) {
+    const std::size_t bytes = bytes_of(task);
+    int root_host = 0;
+    int root_place = 0;
+    for (int host = 0; host < hosts(); ++host) {
+        const std::vector<int>& ranks = ranks_by_host_[static_cast<std::size_t>(host)];
+        const auto found = std::find(ranks.begin(), ranks.end(), task.call.root);
+        if (found == ranks.end()) continue;
+        root_host = host;
+        root_place = static_cast<int>(found - ranks.begin());
+    }
+    const bool on_root_host = across_.index() == root_host;
+    HostsRounds rounds(channel_, across_);
+    rounds.announce();
+    if (on_root_host) rounds.broadcast(output_of(task), bytes, root_place);
+    if (bytes <= kHostsWholeVector) {
+        across_.broadcast(output_of(task), bytes, root_host, operation);
+    } else {
+        const auto all = even_slices({0, bytes}, 1);
+        across_.broadcast(output_of(task) + own_slice().begin, own_slice().size, root_host, operation);
+        if (!on_root_host) rounds.hand_round(output_of(task), all);
+    }
+    rounds.finish();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,137 @@
+// LifelineState: what a rank knows about the fate of its communicator, and what it must tell its neighbours.
+// Pure.
+//
+// Notices travel round a ring in both directions. Each is handed on by whoever hears it for the first time,
+// so it reaches all ranks unless the ring is broken in two places, and it stops by itself. Driven by
+// Lifeline, under its lock. The first verdict is final: later ones are dropped, so all calls of a rank fail
+// for one reason.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "collectives/liveness/disagreement.hpp"
+#include "collectives/liveness/lifeline_frame.hpp"
+
+namespace ddprun {
+
+// How many of its last collectives a rank remembers; one that runs further ahead is compared with at the
+// deadline only.
+inline constexpr std::size_t kRememberedCalls = 64;
+// Questions about one disagreement until it is judged by what is known then. With the pauses of Patience, 3.5
+// s after the first.
+inline constexpr std::uint32_t kQuestionsToJudge = 3;
+
+class LifelineState {
+  public:
+    // `own_numbers`: what this rank declares says so, see kOwnNumbers.
+    LifelineState(int rank, int world_size, bool own_numbers = false);
+
+    // What must be sent, and to whom: to all neighbours but `except` (-1: to all).
+    struct Sending {
+        Notice notice;
+        int except = -1;
+    };
+    using Sendings = std::vector<Sending>;
+
+    // A neighbour said this.
+    Sendings heard(const Notice& notice, int from);
+    // A rank is lost, and how that shows, as the rest of "rank 3 died: …". Unless it had left before, it
+    // died.
+    Sendings lost(int rank, std::string_view how = kConnectionsClosed);
+    // This rank ended the communicator.
+    Sendings declare(const Verdict& verdict);
+    // This rank leaves in order.
+    Sendings leave();
+    // This rank's deadline passed: asks everybody where they are. See progress().
+    Sendings inquire();
+    // This rank has waited long in its call, a collective: asks whether all others made the same. Any that
+    // did not, now or earlier, becomes suspect(), and by the third question conclude(). Questions of several
+    // ranks about the same call become one, so they cost a notice a connection for each round.
+    Sendings ask(std::uint32_t round);
+    // The ranks do not all make the same collective of that number: asks who made which, and ends the
+    // communicator when it is known what most of them do.
+    Sendings suspect(std::uint64_t sequence);
+    // The same by what is known now; by `otherwise` where that is not enough. There is a verdict afterwards.
+    Sendings conclude(std::uint64_t sequence, const Verdict& otherwise);
+    // What a neighbour must hear whose connection has come about only now.
+    std::vector<Notice> for_new_neighbour() const;
+
+    // This rank begins a call.
+    void enter(const Call& call) {
+        call_ = call;
+        if (is_collective(call)) memory_of(call).call = call;
+    }
+    // True when that is the call an inquiry was about, which this rank had not made then: it is to answer
+    // once more.
+    bool owes_answer() const noexcept { return owed_ != 0 && call_.sequence >= owed_; }
+    Sendings answer();
+
+    // True while there is no verdict and nobody has left.
+    bool is_quiet() const noexcept { return !verdict_ && left_ == 0; }
+
+    const std::optional<Verdict>& verdict() const noexcept { return verdict_; }
+
+    // The number of the last collective which the rank finished before it left; nothing if it has not left.
+    std::optional<std::uint64_t> left_after(int rank) const;
+    // The lowest rank that left before finishing collective `sequence`; -1 if there is none.
+    int left_before(std::uint64_t sequence) const;
+
+    // What the ranks answered to the last inquiry, by rank; nothing for those that have not answered.
+    std::vector<std::optional<Call>> progress() const;
+    bool all_answered() const;
+
+  private:
+    struct Peer {
+        std::optional<std::uint64_t> left_after;
+        std::uint32_t answered = 0;  // the last inquiry this rank answered
+        Call call;                   // its answer
+        Call asked;                  // and the call that was asked for, of `none` while it has not made that
+    };
+
+    // A collective, and what was asked about those of its number.
+    struct Memory {
+        Call call;  // this rank's; its sequence is another where this rank has not made that call
+        QuestionNotice question;
+    };
+
+    static bool is_collective(const Call& call) noexcept {
+        return call.sequence > 0 && !is_point_to_point(call.operation);
+    }
+    Memory& memory_of(const Call& call) noexcept { return memory_[call.sequence % kRememberedCalls]; }
+    // This rank's collective of that number; of `none` where it has not made it, or has forgotten it.
+    Call remembered(std::uint64_t sequence) const noexcept {
+        const Call& call = memory_[sequence % kRememberedCalls].call;
+        return sequence > 0 && call.sequence == sequence ? call : Call{};
+    }
+    Sendings answer_now();
+    Sendings disagreement(const QuestionNotice& question, const Verdict& otherwise);
+    // Where all ranks stand towards the collective of that number.
+    std::vector<Stand> stands(std::uint64_t sequence) const;
+    // Adds to `sendings` the verdict on what is suspected, if enough is known.
+    Sendings judged(Sendings sendings);
+    Sendings heard_question(const QuestionNotice& question, int from);
+    Sendings heard_verdict(const Verdict& verdict, int from);
+    Sendings heard_left(const LeftNotice& left, int from);
+    Sendings heard_inquiry(const InquiryNotice& inquiry, int from);
+    Sendings heard_progress(const ProgressNotice& progress, int from);
+    bool is_rank(int rank) const noexcept { return rank >= 0 && rank < static_cast<int>(peers_.size()); }
+
+    int rank_;
+    bool own_numbers_;
+    std::vector<Peer> peers_;
+    Call call_;
+    std::array<Memory, kRememberedCalls> memory_;
+    std::uint32_t inquiry_ = 0;
+    std::uint64_t asked_ = 0;      // the collective that the last inquiry was about; 0: none
+    std::uint64_t owed_ = 0;       // the same while this rank has not made it
+    std::uint64_t suspected_ = 0;  // see suspect(); 0: none
+    std::uint32_t suspected_round_ = 0;
+    std::optional<Verdict> verdict_;
+    int left_ = 0;  // peers that have left
+};
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// NcclCalls: from a task to NCCL's functions. Enqueues only; waits for nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "collectives/call/task.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
+#include "collectives/nccl/nccl_library.hpp"
+
+namespace ddprun {
+
+NcclType nccl_type(DataType type) noexcept;
+// Nothing for what NCCL does not have: band, bor, bxor. premul_sum needs an operation of its own (below).
+std::optional<NcclOp> nccl_op(ReduceOp op) noexcept;
+
+// A scalar as NCCL reads it: one element of the type.
+struct NcclScalar {
+    alignas(8) std::array<std::byte, 8> bytes{};
+};
+NcclScalar nccl_scalar(DataType type, double value) noexcept;
+
+// Where and for whom a task is enqueued.
+struct NcclLaunch {
+    const NcclLibrary& nccl;
+    NcclHandle handle;
+    CudaStream stream;
+    int rank;
+    int ranks;
+    NcclOp op = NcclOp::sum;
+    // Device memory of the communicator: an element for barriers and operations without elements.
+    void* token = nullptr;
+};
+
+// For gather, scatter and all_to_all NCCL's own functions are used from 2.28 on, before sends and receives.
+NcclResult enqueue(const NcclLaunch& launch, const Task& task);
+
+}  // namespace ddprun

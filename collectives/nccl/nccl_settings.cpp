@@ -1,0 +1,57 @@
+#include "collectives/nccl/nccl_settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "collectives/error.hpp"
+#include "collectives/nccl/nccl_rings.hpp"
+
+namespace ddprun {
+namespace {
+
+[[noreturn]] void fail_setting(const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
+}
+
+}  // namespace
+
+std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
+                                               const CommunicatorOptions& options, int local_rank) {
+    const auto value = [&](const char* name) {
+        const auto found = environment.find(name);
+        return found == environment.end() ? std::string() : found->second;
+    };
+    BackendChoice choice = options.backend;
+    if (choice == BackendChoice::automatic) {
+        const std::string wanted = value("DDPRUN_BACKEND");
+        if (wanted != "" && wanted != "cpu" && wanted != "nccl") {
+            fail_setting("DDPRUN_BACKEND='" + wanted + "' is neither cpu nor nccl");
+        }
+        choice = wanted == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
+    }
+    if (choice == BackendChoice::cpu) return std::nullopt;
+    NcclSettings settings{value("DDPRUN_NCCL_LIBRARY"), value("DDPRUN_CUDA_LIBRARY"), std::max(local_rank, 0),
+                          options.reproducible};
+    const std::string algorithms = value("NCCL_ALGO");
+    if (options.reproducible && !algorithms.empty() && !reduces_by_rings(algorithms)) {
+        fail_setting("NCCL_ALGO='" + algorithms +
+                     "' contradicts CommunicatorOptions::reproducible, which reduces by rings: unset one of "
+                     "them, or set NCCL_ALGO=Ring");
+    }
+    const auto read_device = [&](const char* name) {
+        const std::string text = value(name);
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.device);
+        if (error == std::errc() && end == text.data() + text.size() && settings.device >= 0) return;
+        fail_setting(std::string(name) + "='" + text + "' is not the number of a device");
+    };
+    if (options.device >= 0) {
+        settings.device = options.device;
+    } else if (!value("DDPRUN_DEVICE").empty()) {
+        read_device("DDPRUN_DEVICE");
+    } else if (local_rank < 0 && !value("LOCAL_RANK").empty()) {
+        read_device("LOCAL_RANK");
+    }
+    return settings;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,345 @@
+#include "collectives/session/bootstrap.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include "collectives/hosts/hosts_backend.hpp"
+#include "collectives/nccl/nccl_join.hpp"
+#include "collectives/session/join.hpp"
+#include "collectives/session/solo_backend.hpp"
+#include "collectives/shm/shm_backend.hpp"
+#include "collectives/shm/shm_handover.hpp"
+#include "collectives/tcp/tcp_backend.hpp"
+#include "rendezvous/store/file_store.hpp"
+#include "rendezvous/store/store_host.hpp"
+#include "rendezvous/store/tcp_store.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+using Clock = PeerMesh::Clock;
+
+constexpr std::string_view kTcpScheme = "tcp://";
+constexpr std::string_view kFileScheme = "file://";
+// How long rank 0 tries to use a store that already listens where it wanted to host one.
+constexpr std::chrono::milliseconds kExistingStorePatience{5000};
+constexpr std::chrono::milliseconds kRejoinPause{50};
+// How long a rank that lost the store of rank 0 looks for a new one there.
+constexpr std::chrono::milliseconds kRejoinPatience{5000};
+// Longer ones would overflow the clock.
+constexpr std::chrono::hours kLongestTimeout{24 * 3650};
+
+[[noreturn]] void fail_argument(const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
+}
+
+// What the store and the sockets throw, in the library's own terms.
+CollectiveError translated(const boost::system::system_error& error) {
+    auto code = CollectiveErrorCode::system;
+    if (error.code() == make_error_code(Errc::timed_out)) code = CollectiveErrorCode::timed_out;
+    if (error.code() == make_error_code(Errc::malformed)) code = CollectiveErrorCode::invalid_argument;
+    return CollectiveError(code, std::string("join: ") + error.what(), {}, "join");
+}
+
+std::string host_identity() {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    std::string identity = std::string(name.data()) + '/' + boot;
+    std::replace_if(
+        identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
+    return identity;
+}
+
+// Where the other ranks reach this one; `usual` unless the settings say otherwise.
+std::string listen_address(const HostSettings& settings, const std::string& usual) {
+    return settings.chooses_address() ? choose_address(settings, local_addresses(), usual) : usual;
+}
+
+std::string process_identity() { return "pid " + std::to_string(::getpid()) + " on " + host_identity(); }
+
+bool is_loopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
+
+// The address that carried the rendezvous. Debian maps a machine's own name to 127.0.1.1, which nobody else
+// can reach: then the address towards the outside is taken. A plain loopback address was meant as one.
+std::string listen_address(const TcpMeeting& meeting) {
+    const std::string address = source_address(meeting.endpoint.host);
+    const bool meant = address == "127.0.0.1" || address == "::1" || !is_loopback(address);
+    return meant ? address : default_source_address();
+}
+
+// A launcher's store is there before its workers are: who waits for it waits for something else.
+void say_waiting_for_store(int rank, const Endpoint& store, const std::string& cause) {
+    std::fprintf(stderr, "rank %d waits for the store at %s (MASTER_ADDR, MASTER_PORT): %s\n", rank,
+                 to_string(store).c_str(), cause.c_str());
+}
+
+MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time_point deadline) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    MeetingRoom room;
+    room.reopen = [endpoint = meeting.endpoint](std::chrono::milliseconds patience) {
+        return std::make_shared<TcpStore>(endpoint, patience);
+    };
+    if (!meeting.rank_0_hosts || place.rank != 0) {
+        room.store = std::make_shared<TcpStore>(meeting.endpoint, rest, [&](const std::string& cause) {
+            say_waiting_for_store(place.rank, meeting.endpoint, cause);
+        });
+        return room;
+    }
+    try {
+        const bool local = is_loopback(meeting.endpoint.host) || meeting.endpoint.host == "localhost";
+        room.host = std::make_shared<StoreHost>(local ? ListenScope::loopback : ListenScope::any,
+                                                meeting.endpoint.port);
+    } catch (const boost::system::system_error& taken) {
+        if (taken.code() != make_error_code(Errc::address_in_use)) throw;
+        // An earlier communicator of this process may host it. A store of another job refuses this rank in
+        // Join.
+        try {
+            room.store = std::make_shared<TcpStore>(meeting.endpoint, std::min(rest, kExistingStorePatience));
+        } catch (const boost::system::system_error&) {
+            throw taken;
+        }
+        return room;
+    }
+    room.store = std::make_shared<TcpStore>(meeting.endpoint, rest);
+    return room;
+}
+
+CollectiveError store_gone(const boost::system::system_error& lost) {
+    return CollectiveError(CollectiveErrorCode::peer_died,
+                           std::string("join: rank 0, which hosts the store, is gone: ") + lost.what(), {0},
+                           "join");
+}
+
+bool is_lost(const boost::system::system_error& error) {
+    return error.code() == make_error_code(Errc::connection_lost) ||
+           error.code() == make_error_code(Errc::closed);
+}
+
+// What carries out the operations of `session`, whose settings are there already.
+std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
+                                 const PeerMesh::Operation& joining, const Descent& descent) {
+    const CommunicatorOptions& options = session.options;
+    auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
+                                            options.operation_timeout, descent);
+    session.lifeline = &tcp->mesh().lifeline();
+    tcp->mesh().give_notice_after(options.notice_after);
+    const auto across = ranks_across_hosts(tcp->membership());
+    std::optional<ShmSegment> segment;
+    if (across && tcp->membership().local_world_size() > 1) {
+        segment = hand_over_segment(tcp->mesh(), session.transport == Transport::automatic, joining);
+    }
+    if (session.nccl) {
+        auto peers =
+            std::make_unique<NcclPeers>(std::move(tcp), std::move(segment), options.operation_timeout);
+        return join_nccl(std::move(peers), *session.nccl, joining);
+    }
+    if (!segment) return tcp;
+    if (across->size() == 1)
+        return std::make_unique<ShmBackend>(std::move(*segment), std::move(tcp), joining);
+    return std::make_unique<HostsBackend>(std::move(*segment), std::move(tcp));
+}
+
+std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
+                                 const CommunicatorOptions& options, Clock::time_point deadline) {
+    TcpListener listener(address);
+    Join join(*room.store, place.rank, place.world_size, place.generation, process_identity());
+    const std::string& host_id = place.host.host_id;
+    auto word = place.life ? AgentWord::open(*place.life) : nullptr;
+    const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
+                      place.host.sockets_per_peer, word ? word->life() : 0};
+    Membership membership = join.run(self, deadline);
+    membership.own_numbers = place.own_numbers;
+    room.farewell = std::make_unique<Farewell>(join.farewell());
+    auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
+                                options, deadline, {.word = std::move(word)});
+    if (place.local_rank >= 0) session->local_rank = place.local_rank;
+    if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
+    session->room = std::move(room);
+    return session;
+}
+
+void require_valid(const Place& place, const CommunicatorOptions& options) {
+    if (place.world_size < 1) fail_argument("world_size " + std::to_string(place.world_size) + " is below 1");
+    if (place.rank < 0 || place.rank >= place.world_size) {
+        fail_argument("rank " + std::to_string(place.rank) + " is not below world_size " +
+                      std::to_string(place.world_size));
+    }
+    const auto require_limit = [](std::chrono::milliseconds limit, const char* name) {
+        if (limit.count() < 1 || limit > kLongestTimeout) {
+            fail_argument(std::string("CommunicatorOptions::") + name + " of " +
+                          std::to_string(limit.count()) + " ms is not between 1 ms and 10 years");
+        }
+    };
+    require_limit(options.operation_timeout, "operation_timeout");
+    require_limit(options.join_timeout, "join_timeout");
+    require_limit(options.leave_timeout, "leave_timeout");
+    if (options.notice_after.count() != 0) require_limit(options.notice_after, "notice_after");
+}
+
+}  // namespace
+
+Meeting parse_url(const std::string& url) {
+    if (url.rfind(kTcpScheme, 0) == 0) {
+        auto endpoint = parse_endpoint(std::string_view(url).substr(kTcpScheme.size()), 0);
+        if (endpoint && endpoint->port != 0) return TcpMeeting{std::move(*endpoint), true};
+    } else if (url.rfind(kFileScheme, 0) == 0 && url.size() > kFileScheme.size()) {
+        return FileMeeting{url.substr(kFileScheme.size())};
+    }
+    fail_argument("'" + url + "' is neither tcp://host:port nor file://path");
+}
+
+Transport read_transport(const Environment& environment) {
+    const auto found = environment.find("DDPRUN_TRANSPORT");
+    if (found == environment.end() || found->second == "auto") return Transport::automatic;
+    if (found->second == "tcp") return Transport::tcp;
+    fail_argument("DDPRUN_TRANSPORT='" + found->second + "' is neither auto nor tcp");
+}
+
+std::chrono::milliseconds read_notice(const Environment& environment) {
+    const auto found = environment.find("DDPRUN_NOTICE");
+    if (found == environment.end()) return {};
+    const std::string& text = found->second;
+    int seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error == std::errc() && end == text.data() + text.size() && seconds >= 0)
+        return std::chrono::seconds(seconds);
+    fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
+}
+
+std::optional<LifeSeat> read_life_seat(const Environment& environment) {
+    const auto found = environment.find(kLifeVariable);
+    return found == environment.end() ? std::nullopt : parse_life_seat(found->second);
+}
+
+std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,
+                                      const Place& place, const CommunicatorOptions& options) {
+    require_valid(place, options);
+    MeetingRoom room;
+    room.store = std::move(store);
+    room.reopen = [store = room.store](std::chrono::milliseconds) { return store; };
+    try {
+        return join_in(std::move(room), address, place, options, Clock::now() + options.join_timeout);
+    } catch (const boost::system::system_error& error) {
+        throw translated(error);
+    }
+}
+
+std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
+                                      const CommunicatorOptions& options) {
+    require_valid(place, options);
+    if (place.world_size == 1) {
+        auto session = open_session_alone(place.nccl, options);
+        session->local_rank = std::max(place.local_rank, 0);
+        session->local_world_size = std::max(place.local_world_size, 1);
+        return session;
+    }
+    auto deadline = Clock::now() + options.join_timeout;
+    std::optional<boost::system::system_error> lost;
+    while (true) {
+        try {
+            if (const auto* file = std::get_if<FileMeeting>(&meeting)) {
+                MeetingRoom room;
+                room.reopen = [path = file->path](std::chrono::milliseconds) {
+                    return std::make_shared<FileStore>(path);
+                };
+                room.store = room.reopen({});
+                const std::string address = listen_address(place.host, default_source_address());
+                return join_in(std::move(room), address, place, options, deadline);
+            }
+            const auto& tcp = std::get<TcpMeeting>(meeting);
+            MeetingRoom room = enter_tcp(tcp, place, deadline);
+            const std::string address = listen_address(place.host, listen_address(tcp));
+            return join_in(std::move(room), address, place, options, deadline);
+        } catch (const boost::system::system_error& error) {
+            const auto now = Clock::now();
+            const bool hosted_by_0 = std::holds_alternative<TcpMeeting>(meeting) &&
+                                     std::get<TcpMeeting>(meeting).rank_0_hosts && place.rank != 0;
+            if (!hosted_by_0 || (!lost && !is_lost(error))) throw translated(error);
+            // This may have been the store of rank 0's previous communicator, just ending: the next one
+            // listens in a moment, and no event tells when.
+            if (!lost) deadline = std::min(deadline, now + kRejoinPatience);
+            if (!lost) lost = error;
+            if (now + kRejoinPause >= deadline) throw store_gone(*lost);
+            std::this_thread::sleep_for(kRejoinPause);
+        }
+    }
+}
+
+std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
+                                      const std::optional<NcclSettings>& nccl,
+                                      const CommunicatorOptions& options, Clock::time_point deadline,
+                                      const Descent& descent) {
+    auto session = std::make_unique<Session>();
+    session->rank = membership.rank;
+    session->world_size = membership.world_size();
+    session->local_rank = membership.local_rank();
+    session->local_world_size = membership.local_world_size();
+    session->options = options;
+    session->self = membership.member(membership.rank);
+    session->generation = membership.generation;
+    session->nonce = membership.nonce;
+    session->own_numbers = membership.own_numbers;
+    const PeerMesh::Operation joining{
+        {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    session->transport = transport;
+    session->nccl = nccl;
+    session->executor = std::make_unique<Executor>(
+        connect(*session, std::move(membership), std::move(listener), joining, descent), session->world_size);
+    session->lifeline->settle();
+    return session;
+}
+
+std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                            const CommunicatorOptions& options) {
+    auto session = std::make_unique<Session>();
+    session->options = options;
+    session->nccl = nccl;
+    const PeerMesh::Operation joining{{Operation::join},
+                                      Clock::now() + options.join_timeout,
+                                      {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    auto backend =
+        nccl ? join_nccl(std::make_unique<NcclPeers>(nullptr, std::nullopt, options.operation_timeout), *nccl,
+                         joining)
+             : std::make_unique<SoloBackend>();
+    session->executor = std::make_unique<Executor>(std::move(backend), 1);
+    return session;
+}
+
+std::unique_ptr<Session> open_session_from(const Environment& environment,
+                                           const CommunicatorOptions& options) {
+    WorkerPlace found;
+    try {
+        found = read_worker_place(environment);
+    } catch (const boost::system::system_error& error) {
+        throw translated(error);
+    }
+    // Slurm tells the number of local tasks only if it was asked for, and who starts ranks by hand seldom
+    // does.
+    const bool told =
+        environment.contains("LOCAL_WORLD_SIZE") || environment.contains("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const Place place{found.rank,
+                      found.world_size,
+                      told ? found.local_rank : -1,
+                      told ? found.local_world_size : -1,
+                      static_cast<std::uint32_t>(found.generation),
+                      read_transport(environment),
+                      read_host_settings(environment),
+                      read_nccl_settings(environment, options, found.local_rank),
+                      read_life_seat(environment)};
+    CommunicatorOptions wanted = options;
+    if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
+    return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,
+                        wanted);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,91 @@
+// Bootstrap: from an environment or a URL to the store in which the ranks meet, and to a communicator's
+// session.
+//
+// The layers below know neither environment nor URLs; the layers above know no stores. Blocking; called by
+// the thread that makes the communicator. Throws CollectiveError only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "collectives/nccl/nccl_settings.hpp"
+#include "collectives/options.hpp"
+#include "collectives/session/session.hpp"
+#include "collectives/tcp/peer_mesh.hpp"
+#include "collectives/wire/host_settings.hpp"
+#include "collectives/wire/membership.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/worker/life_table.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+struct TcpMeeting {
+    Endpoint endpoint;
+    bool rank_0_hosts = true;  // else somebody else does, and rank 0 only connects
+
+    bool operator==(const TcpMeeting&) const = default;
+};
+
+struct FileMeeting {
+    std::string path;
+
+    bool operator==(const FileMeeting&) const = default;
+};
+
+using Meeting = std::variant<TcpMeeting, FileMeeting>;
+
+// `tcp://host:port` or `file://path`. Throws invalid_argument for anything else. Pure.
+Meeting parse_url(const std::string& url);
+
+// DDPRUN_TRANSPORT: `tcp`, or `auto` as when it is not set. Throws invalid_argument for anything else.
+Transport read_transport(const Environment& environment);
+
+// DDPRUN_NOTICE: CommunicatorOptions::notice_after in seconds; 0 where it is not set. Throws invalid_argument
+// for anything else.
+std::chrono::milliseconds read_notice(const Environment& environment);
+
+// DDPRUN_LIFE; nothing where it is not set, or makes no sense: it only makes news come sooner.
+std::optional<LifeSeat> read_life_seat(const Environment& environment);
+
+// What a rank is told about itself.
+struct Place {
+    int rank = 0;
+    int world_size = 1;
+    int local_rank = -1;  // -1: not told; found out by comparing hosts
+    int local_world_size = -1;
+    std::uint32_t generation = 0;
+    Transport transport = Transport::automatic;
+    HostSettings host;
+    std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
+    std::optional<LifeSeat> life = std::nullopt;      // where its agent watches over it
+    bool own_numbers = false;                         // see Membership
+};
+
+// A session over a store that somebody else has made; the listening address is given (numeric). The session
+// keeps the store. For two ranks or more.
+std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& listen_address,
+                                      const Place& place, const CommunicatorOptions& options);
+
+// Meets the others at `meeting`, hosting the store if that falls to this rank. Alone, it needs no meeting.
+std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place,
+                                      const CommunicatorOptions& options);
+
+// For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
+// the one it names for this rank, `descent` whom they come from.
+std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
+                                      const std::optional<NcclSettings>& nccl,
+                                      const CommunicatorOptions& options,
+                                      PeerMesh::Clock::time_point deadline, const Descent& descent = {});
+
+// One rank without peers.
+std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,
+                                            const CommunicatorOptions& options);
+
+std::unique_ptr<Session> open_session_from(const Environment& environment,
+                                           const CommunicatorOptions& options);
+
+}  // namespace ddprun

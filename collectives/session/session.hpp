@@ -1,0 +1,89 @@
+// Session: all that a Communicator owns, in the order in which it must end.
+//
+// Made by bootstrap; used by Communicator's thread, but for what is under end_mutex. A forked child never
+// ends its copy.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "collectives/nccl/nccl_settings.hpp"
+#include "collectives/options.hpp"
+#include "collectives/session/executor.hpp"
+#include "collectives/session/farewell.hpp"
+#include "collectives/wire/membership.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/system/own_process.hpp"
+
+namespace ddprun {
+
+class Lifeline;
+class StoreHost;
+
+// The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
+// store this process may host goes last.
+struct MeetingRoom {
+    // Only on rank 0, and only where no launcher hosts; shared with the communicators made from this one.
+    std::shared_ptr<StoreHost> host;
+    std::shared_ptr<Store> store;
+    std::unique_ptr<Farewell> farewell;
+    // Another connection to the same store; takes that long at most, and throws as stores do.
+    std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
+
+    MeetingRoom();
+    MeetingRoom(MeetingRoom&&) noexcept;
+    MeetingRoom& operator=(MeetingRoom&&) noexcept;
+    ~MeetingRoom();
+
+    // For a communicator made from this one; the same place, with a connection of its own.
+    MeetingRoom another(std::chrono::milliseconds patience) const;
+    // The same without a connection, as long as nobody needs one.
+    MeetingRoom later() const;
+
+    // Tells the others that this rank needs the store no more; who hosts it waits until all have said so,
+    // `patience` at most. Then lets go of it.
+    void leave(std::chrono::milliseconds patience);
+};
+
+// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
+// hosts.
+enum class Transport { automatic, tcp };
+
+struct Session {
+    const ProcessNumber process = this_process();  // whose it is
+    int rank = 0;
+    int world_size = 1;
+    int local_rank = 0;
+    int local_world_size = 1;
+    // For those that are split off.
+    CommunicatorOptions options;
+    Transport transport = Transport::automatic;
+    std::optional<NcclSettings> nccl;
+    Member self;  // where this rank listens, and on which host; unused when alone
+    std::uint32_t generation = 0;
+    Nonce nonce{};
+    bool own_numbers = false;  // see Membership
+    int shrinks = 0;           // how often this rank has begun a shrink()
+    MeetingRoom room;
+    std::unique_ptr<Executor> executor;  // null once finalized
+    Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized
+    std::mutex end_mutex;                // guards its end against abort() and status(), on any thread
+    std::atomic<bool> in_use{false};
+
+    Session();
+    // Leaves in order: first the ranks, then the store; waits, options.leave_timeout at most, for those who
+    // still need a store that lives here.
+    ~Session();
+
+    // See Communicator::finalize(). Throws CollectiveError; there is no executor afterwards.
+    void finalize(std::chrono::milliseconds patience);
+
+  private:
+    void end_executor();
+};
+
+}  // namespace ddprun

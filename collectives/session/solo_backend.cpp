@@ -1,0 +1,36 @@
+#include "collectives/session/solo_backend.hpp"
+
+#include <cstring>
+
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+
+void SoloBackend::run(const Task& task) {
+    check(!is_point_to_point(task.call.operation), "a rank alone has no peer");
+    {
+        const std::lock_guard lock(mutex_);
+        Call call = task.call;
+        call.sequence = ++sequence_;
+        if (verdict_) throw error_of(*verdict_, call);
+    }
+    const std::size_t bytes = bytes_of(task);
+    if (bytes > 0 && task.out != task.in) std::memcpy(task.out, task.in, bytes);
+}
+
+std::vector<int> SoloBackend::leave(std::chrono::steady_clock::time_point) {
+    if (const auto ended = verdict()) throw error_of(*ended, "finalize");
+    return {};
+}
+
+void SoloBackend::abort(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (!verdict_) verdict_ = abort_verdict(0, reason);
+}
+
+std::optional<Verdict> SoloBackend::verdict() const {
+    const std::lock_guard lock(mutex_);
+    return verdict_;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,50 @@
+// Split: from one communicator to several smaller ones, without a store.
+//
+// Each rank opens a port of its own for the new communicator and tells the others, over the old one, its
+// colour, its key, where it listens, and a random number; so all know the same entries, and those of one
+// colour make the same table of members from them. The old communicator is not used again by the new one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/session/session.hpp"
+#include "collectives/wire/membership.hpp"
+
+namespace ddprun {
+
+// What a rank tells the others. Pure, as are the functions on it.
+struct SplitEntry {
+    std::int32_t color = -1;  // below 0: takes no part
+    std::int32_t key = 0;
+    Nonce nonce{};        // that of the group's first rank becomes the group's
+    Member member;        // where the rank listens; unused if it takes no part
+    std::string problem;  // why it cannot listen, else empty
+
+    bool operator==(const SplitEntry&) const = default;
+};
+
+// An entry on its way: i32 color, i32 key, 16 bytes nonce, then, filled up with zeros, the member as text, or
+// `!` and the problem, cut off if it is longer.
+inline constexpr std::size_t kSplitEntrySize = 512;
+using SplitBytes = std::array<std::byte, kSplitEntrySize>;
+
+SplitBytes encode(const SplitEntry& entry);
+// Nothing if the bytes are no entry.
+std::optional<SplitEntry> decode_split_entry(std::span<const std::byte, kSplitEntrySize> bytes);
+
+// The old ranks of `rank`'s colour, by key, then by old rank. `rank` takes part.
+std::vector<int> split_group(std::span<const SplitEntry> entries, int rank);
+
+// Makes this rank's new session; none for a negative colour. Called by all ranks of the old communicator.
+// Throws CollectiveError: operation `split` when the old communicator failed, `join` when only the new one
+// did, which leaves the old one alone.
+std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
+
+}  // namespace ddprun

@@ -1,0 +1,208 @@
+#include "collectives/shm/shm_backend.hpp"
+
+#include "collectives/shm/shm_direct.hpp"
+#include "collectives/shm/shm_probe.hpp"
+#include "collectives/shm/shm_reduce.hpp"
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+namespace {
+
+// A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
+// no more than this: reading them takes less than one more flight between cores.
+constexpr std::size_t kFlatTogether = std::size_t{8} << 10;
+
+}  // namespace
+
+ShmBackend::ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp,
+                       const PeerMesh::Operation& joining)
+    : segment_(std::move(segment)),
+      tcp_(std::move(tcp)),
+      channel_(segment_, tcp_->mesh()),
+      lifeline_(segment_, tcp_->mesh().rank(), {}, tcp_->mesh().lifeline(), &channel_.waiting()),
+      rank_(channel_.rank()),
+      world_size_(channel_.world_size()),
+      areas_(rank_) {
+    channel_.set_store_type(probe_store_type(channel_, joining));
+}
+
+void ShmBackend::offer(const void* in, std::size_t bytes) {
+    copy_bytes(place(rank_, bytes), in, bytes);
+    channel_.announce();
+}
+
+void ShmBackend::exchange(const void* in, std::size_t bytes) {
+    offer(in, bytes);
+    channel_.await_all();
+}
+
+std::size_t ShmBackend::largest_flat_reduction() const noexcept {
+    if (channel_.is_crowded()) return segment_.layout().slot_payload();
+    return kFlatTogether / static_cast<std::size_t>(world_size_);
+}
+
+void ShmBackend::all_reduce(const Task& task) {
+    const std::size_t bytes = bytes_of(task);
+    if (bytes > largest_flat_reduction()) return all_reduce_large(task);
+    exchange(task.in, bytes);
+    reduce_places(task, bytes, 0);
+}
+
+void ShmBackend::all_reduce_large(const Task& task) {
+    const Call& call = task.call;
+    const ShmAreas::Place in = areas_.find(task.in, bytes_of(task));
+    const ShmAreas::Place out = areas_.find(task.out, bytes_of(task));
+    const bool asks = in.area && out.area;
+    if (asks) {
+        ShmDirect direct(channel_, in, out);
+        if (direct.agree()) {
+            ++direct_reductions_;
+            return direct.all_reduce(call.count, call.type, call.reduce);
+        }
+    }
+    ShmPipeline(channel_, call.type, call.reduce, asks)
+        .all_reduce(input_of(task), output_of(task), call.count);
+}
+
+void ShmBackend::reduce(const Task& task) {
+    const std::size_t bytes = bytes_of(task);
+    if (bytes > largest_flat_reduction()) {
+        return pipeline(task).reduce(input_of(task), output_of(task), task.call.count, task.call.root);
+    }
+    offer(task.in, bytes);
+    if (rank_ != task.call.root) return;
+    channel_.await_all();
+    reduce_places(task, bytes, 0);
+}
+
+void ShmBackend::reduce_scatter(const Task& task) {
+    const std::size_t part = bytes_of(task);
+    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+    if (!is_small(whole)) {
+        return pipeline(task).reduce_scatter(input_of(task), output_of(task), task.call.count);
+    }
+    exchange(task.in, whole);
+    reduce_places(task, whole, static_cast<std::size_t>(rank_) * part);
+}
+
+void ShmBackend::reduce_places(const Task& task, std::size_t bytes, std::size_t first) {
+    if (bytes == 0) return;
+    reduce_in_order(task.call.type, task.call.reduce, world_size_, output_of(task), bytes_of(task),
+                    [&](int rank) { return place(rank, bytes) + first; });
+}
+
+void ShmBackend::broadcast(const Task& task) {
+    const int root = task.call.root;
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) return pipeline(task).broadcast(output_of(task), task.call.count, root);
+    if (rank_ == root) return offer(task.in, bytes);
+    channel_.announce();
+    channel_.await(root);
+    copy_bytes(task.out, place(root, bytes), bytes);
+}
+
+void ShmBackend::all_gather(const Task& task) {
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) {
+        return pipeline(task).all_gather(input_of(task), output_of(task), task.call.count);
+    }
+    exchange(task.in, bytes);
+    collect_places(task, bytes, 0);
+}
+
+void ShmBackend::gather(const Task& task) {
+    const std::size_t bytes = bytes_of(task);
+    if (!is_small(bytes)) {
+        return pipeline(task).gather(input_of(task), output_of(task), task.call.count, task.call.root);
+    }
+    offer(task.in, bytes);
+    if (rank_ != task.call.root) return;
+    channel_.await_all();
+    collect_places(task, bytes, 0);
+}
+
+void ShmBackend::scatter(const Task& task) {
+    const int root = task.call.root;
+    const std::size_t part = bytes_of(task);
+    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+    const std::size_t own = static_cast<std::size_t>(rank_) * part;
+    if (!is_small(whole)) {
+        return pipeline(task).scatter(input_of(task), output_of(task), task.call.count, root);
+    }
+    if (rank_ == root) {
+        offer(task.in, whole);
+        return copy_bytes(task.out, input_of(task) + own, part);
+    }
+    channel_.announce();
+    channel_.await(root);
+    copy_bytes(task.out, place(root, whole) + own, part);
+}
+
+void ShmBackend::all_to_all(const Task& task) {
+    const std::size_t part = bytes_of(task);
+    const std::size_t whole = part * static_cast<std::size_t>(world_size_);
+    if (!is_small(whole)) {
+        return pipeline(task).all_to_all(input_of(task), output_of(task), task.call.count);
+    }
+    exchange(task.in, whole);
+    collect_places(task, whole, static_cast<std::size_t>(rank_) * part);
+}
+
+void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t first) {
+    const std::size_t part = bytes_of(task);
+    for (int rank = 0; rank < world_size_; ++rank) {
+        copy_bytes(output_of(task) + static_cast<std::size_t>(rank) * part, place(rank, bytes) + first, part);
+    }
+}
+
+SharedMemory ShmBackend::allocate(std::size_t bytes) {
+    const Call call{Operation::allocate, DataType::u8, ReduceOp::sum, -1, bytes};
+    const std::size_t size = ShmArea::size_for(world_size_, bytes);
+    std::optional<ShmMapping> mapping;
+    if (rank_ == 0 && size > 0) mapping = ShmMapping::create(kShmName, size);
+    {
+        const ShmTurn turn(channel_, tcp_->begin(call));
+        const ShmOffer own = mapping ? mapping->offer() : ShmOffer{};
+        exchange(&own, sizeof(own));
+        ShmOffer offer;
+        std::memcpy(&offer, place(0, sizeof(offer)), sizeof(offer));
+        if (rank_ != 0) mapping = ShmMapping::open(offer, size);
+    }
+    const ShmTurn turn(channel_, tcp_->begin(call));
+    const auto has_it = static_cast<std::byte>(mapping.has_value());
+    exchange(&has_it, 1);
+    for (int rank = 0; rank < world_size_; ++rank) {
+        if (*place(rank, 1) != std::byte{0}) continue;
+        areas_.skip();
+        return private_memory(bytes);
+    }
+    mapping->close_offer();
+    const auto area = std::make_shared<const ShmArea>(std::move(*mapping), world_size_, bytes);
+    areas_.add(area);
+    return {std::shared_ptr<std::byte>(area, area->part(rank_)), bytes};
+}
+
+void ShmBackend::run(const Task& task) {
+    if (is_point_to_point(task.call.operation)) return tcp_->run(task);
+    const ShmTurn turn(channel_, tcp_->begin(task.call));
+    switch (task.call.operation) {
+        case Operation::all_reduce: return all_reduce(task);
+        case Operation::broadcast: return broadcast(task);
+        case Operation::split:
+        case Operation::all_gather: return all_gather(task);
+        case Operation::reduce_scatter: return reduce_scatter(task);
+        case Operation::reduce: return reduce(task);
+        case Operation::gather: return gather(task);
+        case Operation::scatter: return scatter(task);
+        case Operation::all_to_all: return all_to_all(task);
+        case Operation::barrier: return exchange(nullptr, 0);
+        case Operation::none:
+        case Operation::join:
+        case Operation::allocate:
+        case Operation::send:
+        case Operation::recv:
+        case Operation::group: check(false, "an operation of all ranks is one of the known ones here");
+    }
+}
+
+}  // namespace ddprun

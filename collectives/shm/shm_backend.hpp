@@ -1,0 +1,81 @@
+// ShmBackend: collectives of two or more ranks on one host through shared memory. The caller's thread does
+// all the work.
+//
+// By the size of what a rank puts in, in all:
+//   up to 56 B     inside the announcement itself: one cache line from every rank to every rank
+//   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
+//   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
+//                  already above 8 KiB of all ranks
+//   all_reduce of buffers that allocate() made goes without stages from there on, see shm_direct.hpp
+// Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
+// run, as long as the ranks share a host.
+//
+// A ring of robust futexes finds the dead at once (shm_lifeline.hpp).
+//
+// The TCP backend beneath stays: its lifeline carries verdicts, and finds the dead where futexes cannot;
+// send, recv and groups go over it.
+#pragma once
+
+#include <memory>
+
+#include "collectives/shm/shm_area.hpp"
+#include "collectives/shm/shm_lifeline.hpp"
+#include "collectives/shm/shm_pipeline.hpp"
+#include "collectives/tcp/tcp_backend.hpp"
+
+namespace ddprun {
+
+class ShmBackend final : public Backend {
+  public:
+    // The segment is the one its ranks agreed on (shm_handover.hpp).
+    // Takes part in the last of what the ranks do to join; throws as PeerMesh::wait does.
+    ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp, const PeerMesh::Operation& joining);
+
+    void run(const Task& task) override;
+    SharedMemory allocate(std::size_t bytes) override;
+    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return tcp_->leave(limit); }
+    void abort(const std::string& reason) override { tcp_->abort(reason); }
+    std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
+
+    // For tests: how many all_reduces went without stages; and other stores than the probe chose.
+    std::uint64_t direct_reductions() const noexcept { return direct_reductions_; }
+    void set_store_type(StoreType type) noexcept { channel_.set_store_type(type); }
+
+  private:
+    // The place of each rank's input in the announcement or the slots; which of them depends on `bytes`.
+    std::byte* place(int rank, std::size_t bytes) const {
+        return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
+    }
+    bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
+    // Up to so many bytes all ranks reduce everything, above each its slice.
+    std::size_t largest_flat_reduction() const noexcept;
+    ShmPipeline pipeline(const Task& task) { return {channel_, task.call.type, task.call.reduce}; }
+    void all_reduce(const Task& task);
+    void all_reduce_large(const Task& task);
+    void reduce(const Task& task);
+    void reduce_scatter(const Task& task);
+    void broadcast(const Task& task);
+    void all_gather(const Task& task);
+    void gather(const Task& task);
+    void scatter(const Task& task);
+    void all_to_all(const Task& task);
+    // Puts this rank's `bytes` into its place, for others to read.
+    void offer(const void* in, std::size_t bytes);
+    // The same, and waits until all others have done so too.
+    void exchange(const void* in, std::size_t bytes);
+    // From all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the other.
+    void reduce_places(const Task& task, std::size_t bytes, std::size_t first);
+    void collect_places(const Task& task, std::size_t bytes, std::size_t first);
+
+    // In the order in which they must not end: the lifeline rings bells in the segment.
+    ShmSegment segment_;
+    std::unique_ptr<TcpBackend> tcp_;
+    ShmChannel channel_;
+    ShmLifeline lifeline_;
+    int rank_;
+    int world_size_;
+    ShmAreas areas_;
+    std::uint64_t direct_reductions_ = 0;
+};
+
+}  // namespace ddprun

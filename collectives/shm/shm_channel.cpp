@@ -1,0 +1,100 @@
+#include "collectives/shm/shm_channel.hpp"
+
+#include "collectives/call/verdict.hpp"
+
+namespace ddprun {
+namespace {
+
+// The finaliser of MurmurHash3 (Austin Appleby, public domain): every bit of the input changes half of those
+// of the result.
+std::uint64_t mix(std::uint64_t x) {
+    x ^= x >> 33;
+    x *= 0xff51'afd7'ed55'8ccd;
+    x ^= x >> 33;
+    x *= 0xc4ce'b9fe'1a85'ec53;
+    return x ^ (x >> 33);
+}
+
+std::uint64_t kinds_of(const Call& call) {
+    return static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.type) << 8 |
+           static_cast<std::uint64_t>(call.reduce) << 16 |
+           static_cast<std::uint64_t>(call.compression) << 24 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+}
+
+std::uint32_t fingerprint_of(const Call& call) {
+    return static_cast<std::uint32_t>(mix(mix(kinds_of(call)) + call.count));
+}
+
+std::uint64_t stamp_of(std::uint64_t call, std::uint32_t fingerprint) { return call << 32 | fingerprint; }
+
+}  // namespace
+
+ShmChannel::ShmChannel(const ShmSegment& segment, PeerMesh& mesh)
+    : segment_(segment),
+      mesh_(mesh),
+      ranks_(ranks_of_host(mesh.membership())),
+      waiter_(segment, mesh, ranks_),
+      own_progress_(&segment.progress(ranks_.index)),
+      rank_(ranks_.index),
+      world_size_(ranks_.size()) {}
+
+void ShmChannel::open(const PeerMesh::Operation& operation) {
+    operation_ = operation;
+    last_fingerprint_ = fingerprint_;
+    if (!all_came_) {
+        for (int peer = 0; peer < world_size_; ++peer) await_stamp(peer, call_, last_fingerprint_);
+    }
+    ++call_;
+    fingerprint_ = fingerprint_of(operation.call);
+    all_came_ = false;
+}
+
+void ShmChannel::announce() {
+    ShmCallRecord& record = segment_.record(rank_, bank());
+    const Call& call = operation_.call;
+    record.kinds.store(kinds_of(call), std::memory_order_relaxed);
+    record.count.store(call.count, std::memory_order_relaxed);
+    record.sequence.store(call.sequence, std::memory_order_relaxed);
+    segment_.flag(rank_, bank()).stamp.store(stamp_of(call_, fingerprint_), std::memory_order_release);
+    waiter_.ring_soon();
+}
+
+void ShmChannel::await_all() {
+    for (int i = 1; i < world_size_; ++i) await((rank_ + i) % world_size_);
+    all_came_ = true;
+}
+
+void ShmChannel::await_stamp(int peer, std::uint64_t call, std::uint32_t fingerprint) {
+    const auto& stamp = segment_.flag(peer, static_cast<int>(call % 2)).stamp;
+    waiter_.wait(peer, {&stamp, call, true}, operation_);
+    if (stamp.load(std::memory_order_relaxed) != stamp_of(call, fingerprint)) fail_mismatch(peer, call);
+}
+
+void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
+    const auto read = [&](int rank) {
+        const ShmCallRecord& record = segment_.record(rank, static_cast<int>(call % 2));
+        const std::uint64_t kinds = record.kinds.load(std::memory_order_relaxed);
+        Call found;
+        found.operation = static_cast<Operation>(kinds & 0xff);
+        found.type = static_cast<DataType>(kinds >> 8 & 0xff);
+        found.reduce = static_cast<ReduceOp>(kinds >> 16 & 0xff);
+        found.compression = static_cast<Compression>(kinds >> 24 & 0xff);
+        found.root = static_cast<std::int32_t>(kinds >> 32);
+        found.count = record.count.load(std::memory_order_relaxed);
+        found.sequence = record.sequence.load(std::memory_order_relaxed);
+        return found;
+    };
+    mesh_.fail_mismatch(read(rank_), ranks_.at(peer), read(peer), operation_);
+}
+
+void ShmChannel::await_stage(std::uint64_t round) {
+    if (round < kShmStages) return;
+    const std::uint64_t released = round - kShmStages + 1;
+    for (int i = 1; i < world_size_; ++i) {
+        const int peer = (rank_ + i) % world_size_;
+        waiter_.wait(peer, {&segment_.progress(peer).released, released, false}, operation_);
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,202 @@
+#include "collectives/shm/shm_lifeline.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/system/robust_futex.hpp"
+#include "rendezvous/system/short_turns.hpp"
+
+namespace ddprun {
+namespace {
+
+using Word = std::atomic<std::uint32_t>;
+
+static_assert(kShmTestament == kMaxNoticePayload + 4, "a testament is an encoded notice");
+static_assert((kShmReleased & ~FUTEX_TID_MASK) == 0, "a released word looks like a held one to the kernel");
+
+// How long a thread that was told of the end may take to look.
+constexpr std::chrono::microseconds kHaste{100};
+constexpr int kHasteTries = 20;
+
+bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
+bool is_released(std::uint32_t value) { return (value & FUTEX_TID_MASK) == kShmReleased; }
+
+// Moves another thread of this process to the CPU of the calling one, without binding it there.
+void bring_here(int thread) {
+    const int here = ::sched_getcpu();
+    cpu_set_t all;
+    if (here < 0 || ::sched_getaffinity(thread, sizeof(all), &all) != 0 || !CPU_ISSET(here, &all)) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(here, &one);
+    if (::sched_setaffinity(thread, sizeof(one), &one) == 0)
+        static_cast<void>(::sched_setaffinity(thread, sizeof(all), &all));
+}
+
+Verdict exit_of(int rank) {
+    return {CollectiveErrorCode::peer_left,
+            {rank},
+            accuse(rank, Charge::left) + ": its process exited without destroying its communicator"};
+}
+
+}  // namespace
+
+ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
+                         const std::atomic<int>* waiting)
+    : segment_(segment),
+      place_(place),
+      ranks_(std::move(ranks)),
+      lifeline_(lifeline),
+      waiting_(waiting),
+      life_(segment.life(place)),
+      exit_mark_([this] { mark_exit(); }),
+      watched_(place) {
+    try {
+        thread_ = start_without_signals([this] { run(); });
+        come_.wait();
+    } catch (const std::system_error&) {
+        release();
+    }
+    lifeline_.set_witness(this);
+}
+
+ShmLifeline::~ShmLifeline() {
+    lifeline_.set_witness(nullptr);
+    stopping_.store(true);
+    rouse(watched_.load());
+    if (thread_.joinable()) thread_.join();
+}
+
+void ShmLifeline::run() {
+    ask_for_short_turns();
+    const RobustFutex futex(life_.word);
+    holds_.store(futex.set());
+    if (futex.set()) {
+        // A neighbour may be asleep on it already.
+        const auto own = static_cast<std::uint32_t>(::gettid());
+        std::uint32_t value = life_.word.load();
+        while (!life_.word.compare_exchange_weak(value, own | (value & FUTEX_WAITERS))) {
+        }
+    } else {
+        release();
+    }
+    come_.count_down();
+    watch();
+    release();
+}
+
+void ShmLifeline::watch() {
+    int place = next(place_);
+    bool hastened = false;
+    while (true) {
+        watched_.store(place);
+        if (place != place_) {
+            const std::uint32_t value = segment_.life(place).word.load();
+            if (is_dead(value)) {
+                const int rank = rank_of(place);
+                lifeline_.declare(cause_of_loss(rank).value_or(death_verdict(rank, kProcessEnded)));
+            }
+            if (is_dead(value) || is_released(value)) {
+                place = next(place);
+                continue;
+            }
+        }
+        if (stopping_.load()) return;
+        const auto end = word_of_end();
+        if (end && !lifeline_.verdict()) lifeline_.declare(*end);
+        if (!hastened && lifeline_.verdict()) {
+            hastened = true;
+            hasten();
+        }
+        sleep_on(place);
+    }
+}
+
+// Whoever rouses first says why and then takes the bit away: either this thread finds the reason, or the
+// kernel another value than the one this thread saw, and it does not fall asleep.
+void ShmLifeline::sleep_on(int place) {
+    Word& word = segment_.life(place).word;
+    const std::uint32_t value = word.fetch_or(FUTEX_WAITERS) | FUTEX_WAITERS;
+    if (place != place_ && (is_dead(value) || is_released(value))) return;
+    if (stopping_.load()) return;
+    if (segment_.end().first.load() != 0 && !lifeline_.verdict()) return;
+    futex_wait(word, value);
+}
+
+void ShmLifeline::hasten() const {
+    for (int i = 0; waiting_ != nullptr && i < kHasteTries; ++i) {
+        if (waiting_->load() == 0 || stopping_.load()) return;
+        // No event tells that a thread waits for a CPU. The system wakes this one where there is a free one.
+        std::this_thread::sleep_for(kHaste);
+        if (const int thread = waiting_->load(); thread != 0) bring_here(thread);
+    }
+}
+
+void ShmLifeline::rouse(int place) {
+    Word& word = segment_.life(place).word;
+    word.fetch_and(~static_cast<std::uint32_t>(FUTEX_WAITERS));
+    futex_wake_all(word);
+}
+
+void ShmLifeline::release() {
+    life_.word.store(kShmReleased);
+    futex_wake_all(life_.word);
+}
+
+void ShmLifeline::mark_exit() {
+    life_.exited.store(1);
+    // It would say that the process died; those of this host know better, and tell.
+    lifeline_.withdraw_word();
+}
+
+void ShmLifeline::ended(const Verdict& verdict) {
+    const std::string bytes = encode(Notice(verdict));
+    std::memcpy(life_.testament.data(), bytes.data(), bytes.size());
+    life_.testament_size.store(static_cast<std::uint32_t>(bytes.size()));
+    std::uint32_t nobody = 0;
+    segment_.end().first.compare_exchange_strong(nobody, static_cast<std::uint32_t>(place_) + 1);
+    for (int place = 0; place < segment_.world_size(); ++place) rouse(place);
+}
+
+std::optional<Verdict> ShmLifeline::word_of_end() const {
+    const std::uint32_t first = segment_.end().first.load();
+    if (first == 0) return std::nullopt;
+    return testament_of(static_cast<int>(first) - 1);
+}
+
+std::optional<Verdict> ShmLifeline::testament_of(int place) const {
+    const ShmLife& life = segment_.life(place);
+    const std::size_t size = life.testament_size.load();
+    NoticeReader reader;
+    reader.add(std::span(life.testament).first(std::min(size, life.testament.size())));
+    const auto notice = reader.next();
+    if (!notice || !std::holds_alternative<Verdict>(*notice)) return std::nullopt;
+    return std::get<Verdict>(*notice);
+}
+
+std::optional<Verdict> ShmLifeline::cause_of_loss(int peer) const {
+    if (auto end = word_of_end()) return end;
+    for (int place = 0; place < segment_.world_size(); ++place) {
+        if (rank_of(place) != peer) continue;
+        // It had given up, and ended before it could name itself.
+        if (auto testament = testament_of(place)) return testament;
+        if (segment_.life(place).exited.load() != 0) return exit_of(peer);
+    }
+    return std::nullopt;
+}
+
+int ShmLifeline::rank_of(int place) const {
+    return ranks_.empty() ? place : ranks_[static_cast<std::size_t>(place)];
+}
+
+}  // namespace ddprun

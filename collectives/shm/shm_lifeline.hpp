@@ -1,0 +1,85 @@
+// ShmLifeline: how the ranks of one host learn at once of a death among them, and of the communicator's end.
+//
+// The ranks form a ring. Each has a word in the shared memory, a robust futex which a thread of this object
+// holds for as long as the rank is in the communicator, while it sleeps on the word of its right neighbour.
+// When a process ends in any way (a signal, exit, _exit, exec), the kernel marks the word and wakes that
+// sleeper before it frees the process's memory, which takes 60 ms a GiB, and only then closes its
+// connections: so a death is seen this much earlier than by TCP. A neighbour that leaves in order releases
+// its word, and its left neighbour goes on to the next round the ring; a new death behind it is seen as well.
+//
+// Verdicts, also those that came by other ways, go through shared memory, too: a rank writes its testament,
+// names itself in the word of the end if nobody has yet, and wakes all these threads. A rank that gives up
+// because of another has done so before its call can fail, so whoever sees it end knows already why.
+//
+// The word holds a thread's number in its own PID namespace; nobody else ever looks at that. The kernel wakes
+// one waiter for a death, and each word has one: the nearest rank to the left that has not left.
+//
+// Each communicator has a thread of its own, since a thread can wait on one futex only (futex_waitv needs
+// Linux 5.16) and has one list of robust ones. It sleeps until somebody leaves or dies.
+//
+// Robust futexes: docs.kernel.org/locking/robust-futex-ABI.html. Where the system refuses them, the word is
+// released from the start, and TCP finds a death of this rank.
+#pragma once
+
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "collectives/liveness/exit_mark.hpp"
+#include "collectives/liveness/lifeline.hpp"
+#include "collectives/shm/shm_segment.hpp"
+
+namespace ddprun {
+
+class ShmLifeline final : private Witness {
+  public:
+    // Of the rank with number `place` in the segment. `ranks` are the ranks of all places; empty where they
+    // are the same. Borrows all, and is the lifeline's witness until its end. `waiting` may be null; else it
+    // is the thread that waits in a call (0: none), which is helped to a CPU when the communicator has ended.
+    ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
+                const std::atomic<int>* waiting = nullptr);
+    // Leaves the ring in order.
+    ~ShmLifeline();
+
+    // False where the system has no robust futexes for this rank.
+    bool holds() const { return holds_.load(); }
+
+  private:
+    void ended(const Verdict& verdict) override;
+    std::optional<Verdict> cause_of_loss(int peer) const override;
+
+    // At the process's exit.
+    void mark_exit();
+    void run();
+    // Sleeps round the ring until this rank leaves.
+    void watch();
+    void sleep_on(int place);
+    // Ends the sleep of whoever sleeps on that place's word.
+    void rouse(int place);
+    void release();
+    // Sees to it that the waiting thread of this rank gets to hear of the end: it may be queued for the CPU
+    // on which the kernel frees the dead one's memory, until the next tick of the clock (4 ms), while others
+    // idle.
+    void hasten() const;
+    // Why the communicator ended, if any rank of the host has said so.
+    std::optional<Verdict> word_of_end() const;
+    std::optional<Verdict> testament_of(int place) const;
+    int rank_of(int place) const;
+    int next(int place) const { return (place + 1) % segment_.world_size(); }
+
+    const ShmSegment& segment_;
+    int place_;
+    std::vector<int> ranks_;
+    Lifeline& lifeline_;
+    const std::atomic<int>* waiting_;
+    ShmLife& life_;
+    ExitMark exit_mark_;
+    std::latch come_{1};
+    std::atomic<bool> holds_{false};
+    std::atomic<bool> stopping_{false};
+    std::atomic<int> watched_;
+    std::thread thread_;
+};
+
+}  // namespace ddprun

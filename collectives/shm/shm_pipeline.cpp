@@ -1,0 +1,273 @@
+#include "collectives/shm/shm_pipeline.hpp"
+
+#include <algorithm>
+
+#include "collectives/shm/shm_reduce.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr int kEverybody = -1;
+
+}  // namespace
+
+ShmPipeline::ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced)
+    : channel_(channel), type_(type), op_(op), announced_(announced) {}
+
+ShmPiece ShmPipeline::Plan::round(std::uint64_t i) const {
+    const std::size_t begin = std::min(total, i * per_round);
+    return {begin, std::min(per_round, total - begin)};
+}
+
+ShmPipeline::Plan ShmPipeline::plan(std::size_t total, std::size_t most_per_round) {
+    // Rounds of equal size: a short last one would cost as many waits as a full one.
+    const std::size_t rounds = divided_up(total, most_per_round);
+    return {total, std::min(line_up(divided_up(total, rounds)), most_per_round), rounds};
+}
+
+std::size_t ShmPipeline::share() const {
+    return channel_.stage_size() / static_cast<std::size_t>(channel_.world_size()) / kSliceUnit * kSliceUnit;
+}
+
+template <class Stage>
+void ShmPipeline::stage_round(std::uint64_t i, Stage stage) {
+    channel_.await_stage(channel_.first_round() + i);
+    stage(i);
+    if (i > 0 || announced_) channel_.set_staged(channel_.first_round() + i);
+}
+
+void ShmPipeline::announce() {
+    channel_.write_note({});
+    channel_.announce();
+}
+
+template <class Stage>
+void ShmPipeline::begin(const Plan& plan, Stage stage) {
+    stage_round(0, stage);
+    if (!announced_) announce();
+    if (plan.rounds > 1) stage_round(1, stage);
+    if (!announced_) channel_.await_all();
+}
+
+template <class Stage, class Use>
+void ShmPipeline::run(const Plan& plan, Stage stage, Use use) {
+    begin(plan, stage);
+    for (std::uint64_t i = 0; i < plan.rounds; ++i) {
+        if (i + 2 < plan.rounds) stage_round(i + 2, stage);
+        use(i);
+        channel_.set_released(channel_.first_round() + i);
+    }
+    channel_.rounds_used(plan.rounds);
+}
+
+template <class Share>
+void ShmPipeline::reduce_slice(std::uint64_t round, const Slice& slice, Share share) {
+    alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
+    const int n = channel_.world_size();
+    const bool direct = slice.out != nullptr && may_reduce_in_place(type_, op_, n);
+    for (std::size_t done = 0; done < slice.size; done += kReduceBlock) {
+        const std::size_t bytes = std::min(kReduceBlock, slice.size - done);
+        std::byte* result = direct ? slice.out + done : block.data();
+        reduce_in_order(type_, op_, n, result, bytes, [&](int peer) {
+            return peer == channel_.rank() ? slice.own + done
+                                           : channel_.stage(peer, round) + slice.place + done;
+        });
+        if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
+        share(result, slice.place + done, bytes);
+    }
+}
+
+void ShmPipeline::all_reduce(const std::byte* in, std::byte* out, std::size_t count) {
+    reduce_in_stages(in, out, count, kEverybody);
+}
+
+void ShmPipeline::reduce(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    reduce_in_stages(in, out, count, root);
+}
+
+void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
+    const std::uint64_t first = channel_.first_round();
+    const int n = channel_.world_size();
+    const int rank = channel_.rank();
+    const bool has_out = root == kEverybody || root == rank;
+    const auto stage = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; j < n; ++j) {
+            const ShmPiece theirs = shm_slice(piece.size, other(j), n);
+            copy_shared(channel_.store_type(), own_stage(first + i) + theirs.begin,
+                        in + piece.begin + theirs.begin, theirs.size);
+        }
+    };
+    const auto reduce = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        const ShmPiece mine = shm_slice(piece.size, rank, n);
+        const std::size_t place = piece.begin + mine.begin;
+        for (int j = 1; j < n; ++j) await_staged(other(j), i);
+        reduce_slice(first + i, {mine.begin, mine.size, in + place, has_out ? out + place : nullptr},
+                     [&](const std::byte* result, std::size_t at, std::size_t bytes) {
+                         for (int j = 1; j < n; ++j) {
+                             if (root != kEverybody && root != other(j)) continue;
+                             copy_shared(channel_.store_type(), channel_.stage(other(j), first + i) + at,
+                                         result, bytes);
+                         }
+                     });
+        channel_.set_reduced_and_released(first + i);
+    };
+    const auto collect = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; has_out && j < n; ++j) {
+            const ShmPiece theirs = shm_slice(piece.size, other(j), n);
+            channel_.await_reduced(other(j), first + i);
+            copy_bytes(out + piece.begin + theirs.begin, own_stage(first + i) + theirs.begin, theirs.size);
+        }
+    };
+    begin(rounds, stage);
+    reduce(0);
+    for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
+        if (i + 2 < rounds.rounds) stage_round(i + 2, stage);
+        if (i + 1 < rounds.rounds) reduce(i + 1);
+        collect(i);
+    }
+    channel_.rounds_used(rounds.rounds);
+}
+
+void ShmPipeline::stage_parts(std::uint64_t round, const std::byte* in, std::size_t part,
+                              const ShmPiece& piece) {
+    for (int j = 1; j < channel_.world_size(); ++j) {
+        const auto peer = static_cast<std::size_t>(other(j));
+        copy_shared(channel_.store_type(), own_stage(round) + peer * share(), in + peer * part + piece.begin,
+                    piece.size);
+    }
+}
+
+void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_t count) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const int n = channel_.world_size();
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const Plan rounds = plan(part, share());
+    const auto stage = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        stage_parts(first + i, in, part, piece);
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; j < n; ++j) await_staged(other(j), i);
+        reduce_slice(first + i, {own * share(), piece.size, in + own * part + piece.begin, out + piece.begin},
+                     [](const std::byte*, std::size_t, std::size_t) {});
+    });
+}
+
+void ShmPipeline::all_gather(const std::byte* in, std::byte* out, std::size_t count) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const Plan rounds = plan(part, channel_.stage_size());
+    const auto stage = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
+        copy_bytes(out + static_cast<std::size_t>(channel_.rank()) * part + piece.begin, in + piece.begin,
+                   piece.size);
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; j < channel_.world_size(); ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i), piece.size);
+        }
+    });
+}
+
+void ShmPipeline::gather(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const bool is_root = channel_.rank() == root;
+    const Plan rounds = plan(part, channel_.stage_size());
+    const auto stage = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        if (is_root) {
+            copy_bytes(out + static_cast<std::size_t>(root) * part + piece.begin, in + piece.begin,
+                       piece.size);
+        } else {
+            copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
+        }
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; is_root && j < channel_.world_size(); ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i), piece.size);
+        }
+    });
+}
+
+void ShmPipeline::scatter(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const bool is_root = channel_.rank() == root;
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const Plan rounds = plan(part, share());
+    const auto stage = [&](std::uint64_t i) {
+        if (!is_root) return;
+        const ShmPiece piece = rounds.round(i);
+        stage_parts(first + i, in, part, piece);
+        copy_bytes(out + piece.begin, in + own * part + piece.begin, piece.size);
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        if (is_root) return;
+        const ShmPiece piece = rounds.round(i);
+        await_staged(root, i);
+        copy_bytes(out + piece.begin, channel_.stage(root, first + i) + own * share(), piece.size);
+    });
+}
+
+void ShmPipeline::all_to_all(const std::byte* in, std::byte* out, std::size_t count) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const int n = channel_.world_size();
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const Plan rounds = plan(part, share());
+    const auto stage = [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        stage_parts(first + i, in, part, piece);
+        copy_bytes(out + own * part + piece.begin, in + own * part + piece.begin, piece.size);
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; j < n; ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i) + own * share(), piece.size);
+        }
+    });
+}
+
+void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
+    const Plan rounds = plan(count * size_of(type_), channel_.stage_size());
+    const std::uint64_t first = channel_.first_round();
+    const bool is_root = channel_.rank() == root;
+    if (!is_root) {
+        announce();
+        channel_.await(root);
+    }
+    for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
+        const ShmPiece piece = rounds.round(i);
+        if (is_root) {
+            // From here on it waits for the others, who must therefore be in the same call.
+            if (i == kShmStages) channel_.await_all();
+            stage_round(i, [&](std::uint64_t) {
+                copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);
+            });
+            if (i == 0) announce();
+        } else {
+            await_staged(root, i);
+            copy_bytes(data + piece.begin, channel_.stage(root, first + i), piece.size);
+        }
+        channel_.set_released(first + i);
+    }
+    channel_.rounds_used(rounds.rounds);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,35 @@
+// n-way reduction in rank order. Pure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "collectives/arithmetic/reduce.hpp"
+#include "collectives/shm/shm_layout.hpp"
+
+namespace ddprun {
+
+// What a caller with more bytes should hand over at a time, so that the intermediate result stays in the
+// first-level cache. A multiple of every element's size.
+inline constexpr std::size_t kReduceBlock = std::size_t{8} << 10;
+
+inline bool may_reduce_in_place(DataType type, ReduceOp op, int n) { return n == 2 || carries_f32(op, type); }
+
+// out = part_of(0) op part_of(1) op … op part_of(n - 1), from left to right; `bytes` of each. avg divides at
+// the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may
+// be one of them where may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
+template <class PartOf>
+void reduce_in_order(DataType type, ReduceOp op, int n, std::byte* out, std::size_t bytes, PartOf part_of) {
+    const std::size_t count = bytes / size_of(type);
+    if (carries_f32(op, type)) {
+        std::array<const void*, kShmMaxRanks> parts;
+        for (int rank = 0; rank < n; ++rank) parts[static_cast<std::size_t>(rank)] = part_of(rank);
+        return combine_all(op, type, out, std::span(parts).first(static_cast<std::size_t>(n)), count);
+    }
+    combine(op, type, out, part_of(1), part_of(0), count);
+    for (int rank = 2; rank < n; ++rank) combine(op, type, out, part_of(rank), out, count);
+    if (op == ReduceOp::avg) finish_average(type, out, count, n);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,312 @@
+#include "collectives/tcp/peer_mesh.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "collectives/wire/cpus.hpp"
+#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+namespace {
+
+std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
+
+// Polls once; interruptions by signals look like nothing having happened.
+void poll_once(std::span<pollfd> polled, PeerMesh::Clock::time_point limit) {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit - PeerMesh::Clock::now());
+    // Far limits are waited for in pieces, because poll takes an int.
+    const auto bounded = std::clamp<std::int64_t>(rest.count(), 0, 60'000);
+    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(bounded));
+    check(ready >= 0 || errno == EINTR, "a rank can poll its own descriptors");
+}
+
+bool is_writable(const TcpLink& link) {
+    pollfd polled{link.descriptor(), POLLOUT, 0};
+    return ::poll(&polled, 1, 0) == 1;
+}
+
+int blamed(const Awaited& awaited) {
+    if (awaited.in != nullptr) return awaited.in->peer();
+    return awaited.peer >= 0 ? awaited.peer : awaited.out->peer();
+}
+
+// Those that say they are on another host, but listen on the same address, share the machine, too.
+int ranks_of_this_machine(const Membership& membership) {
+    const Member& self = membership.member(membership.rank);
+    return static_cast<int>(
+        std::count_if(membership.members.begin(), membership.members.end(), [&](const Member& other) {
+            return other.host == self.host || other.endpoint.host == self.endpoint.host;
+        }));
+}
+
+}  // namespace
+
+PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+                   const Descent& descent)
+    : membership_(std::move(membership)),
+      lifeline_(membership_, std::move(listener), descent),
+      lanes_(membership_.lanes()),
+      spins_(ranks_of_this_machine(membership_) <= cpus_of_this_machine()) {
+    try {
+        try {
+            connect_ring(joining);
+        } catch (const LinkLost& lost) {
+            fail_lost(lost, joining);
+        }
+    } catch (const CollectiveError&) {
+        await_left_neighbour();
+        throw;
+    }
+}
+
+void PeerMesh::connect_ring(const Operation& joining) {
+    TcpLink right = dial(membership_.right(), Channel::lifeline, 0, joining);
+    try {
+        read_answer(right, joining);
+    } catch (const CollectiveError&) {
+        // The neighbour may have let this rank in already, and must hear why it gives up before the
+        // connection closes: else it takes this rank for the dead one.
+        lifeline_.add_neighbour(std::move(right));
+        throw;
+    }
+    lifeline_.add_neighbour(std::move(right));
+    const Awaited left{nullptr, nullptr, membership_.left()};
+    while (!lifeline_.has_left_neighbour()) wait({&left, 1}, joining);
+}
+
+// It can hear of the end by this rank only; one that finds it gone takes it for the dead. What comes of a
+// communicator that is split off, it learns from the elder.
+void PeerMesh::await_left_neighbour() {
+    const auto verdict = lifeline_.verdict();
+    const bool is_culprit = verdict && std::find(verdict->culprits.begin(), verdict->culprits.end(),
+                                                 membership_.left()) != verdict->culprits.end();
+    if (is_culprit) return;
+    const auto limit = Clock::now() + kRingPatience;
+    while (!lifeline_.has_left_neighbour() && !lifeline_.verdict_of_elder() && wait_for_news(limit)) {
+    }
+}
+
+void PeerMesh::enter(const Operation& operation) {
+    patience_.reset();
+    if (lifeline_.enter_if_quiet(operation.call)) return;
+    // Before it fails, since others may ask which call it was.
+    lifeline_.enter(operation.call);
+    throw_if_ended(operation);
+}
+
+TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
+    auto found = outgoing_.find({peer, lane});
+    if (found == outgoing_.end()) {
+        TcpLink link = dial(peer, Channel::data, lane, operation);
+        read_answer(link, operation);
+        found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(link)).first;
+    }
+    return found->second;
+}
+
+TcpLink* PeerMesh::incoming(int peer, int lane, const Operation& operation) {
+    const auto found = incoming_.find({peer, lane});
+    if (found != incoming_.end()) return &found->second;
+    // Asked before taking: a peer that has left dialled before it said goodbye.
+    const bool left = lifeline_.left_after(peer).has_value();
+    if (auto link = lifeline_.take_data(peer, lane)) {
+        return &incoming_.emplace(LaneOfPeer{peer, lane}, std::move(*link)).first->second;
+    }
+    if (left) fail_left(peer, operation);
+    return nullptr;
+}
+
+void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation) {
+    polled_.assign(1, {lifeline_.news_descriptor(), POLLIN, 0});
+    awaited_ranks_.clear();
+    for (const Awaited& one : awaited) {
+        if (one.in != nullptr) polled_.push_back({one.in->descriptor(), POLLIN, 0});
+        if (one.out != nullptr) polled_.push_back({one.out->descriptor(), POLLOUT, 0});
+        awaited_ranks_.push_back(blamed(one));
+    }
+    while (true) {
+        poll_once(polled_, std::min(operation.deadline, linger(awaited_ranks_, operation)));
+        if (polled_[0].revents != 0) {
+            lifeline_.take_news();
+            throw_if_ended(operation);
+            return;
+        }
+        const auto is_ready = [](const pollfd& one) { return one.revents != 0; };
+        if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
+        if (Clock::now() >= operation.deadline) fail_late(awaited_ranks_, operation);
+    }
+}
+
+void PeerMesh::throw_if_ended(const Operation& operation) {
+    if (const auto verdict = lifeline_.verdict()) throw error_of(*verdict, operation.call);
+    if (is_point_to_point(operation.call.operation)) return;
+    if (const int peer = lifeline_.left_before(operation.call.sequence); peer >= 0)
+        fail_left(peer, operation);
+}
+
+PeerMesh::Clock::time_point PeerMesh::linger(const std::vector<int>& awaited, const Operation& operation) {
+    const Call& call = operation.call;
+    // While ranks join, there are no calls to compare; and who is late then, the store knows.
+    if (call.operation == ddprun::Operation::join) return Clock::time_point::max();
+    if (!patience_) patience_.emplace(operation.deadline - operation.limit.length, notice_after_);
+    const auto now = Clock::now();
+    if (now < patience_->next()) return patience_->next();
+    if (patience_->takes_question(now) && !is_point_to_point(call.operation))
+        lifeline_.ask(patience_->round());
+    if (patience_->takes_inquiry(now)) lifeline_.inquire();
+    if (patience_->takes_notice(now)) {
+        const auto notice = notice_of_lateness(lifeline_.progress(), call, rank(), awaited,
+                                               {notice_after_, "CommunicatorOptions::notice_after"});
+        if (notice) std::fprintf(stderr, "%s\n", notice->c_str());
+    }
+    return patience_->next();
+}
+
+TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
+    TcpLink link;
+    try {
+        link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));
+    } catch (const boost::system::system_error& error) {
+        fail({CollectiveErrorCode::system, {peer}, rank_text(peer) + " cannot be reached: " + error.what()},
+             operation);
+    }
+    const Awaited connected{nullptr, &link, peer};
+    while (!is_writable(link)) wait({&connected, 1}, operation);
+    if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
+    auto hello = encode(Hello{channel, membership_.generation, membership_.communicator, rank(), peer,
+                              membership_.nonce, static_cast<std::uint8_t>(lane)});
+    iovec part{hello.data(), hello.size()};
+    // The first bytes on a fresh connection always fit into its buffer.
+    if (link.write_some({&part, 1}) != hello.size()) throw LinkLost{peer, EMSGSIZE};
+    return link;
+}
+
+void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
+    std::array<std::byte, kHelloAnswerSize> bytes{};
+    std::size_t held = 0;
+    while (held < bytes.size()) {
+        iovec rest{bytes.data() + held, bytes.size() - held};
+        const std::size_t count = link.read_some({&rest, 1});
+        const Awaited answer{&link, nullptr, link.peer()};
+        if (count == 0) wait({&answer, 1}, operation);
+        held += count;
+    }
+    const auto answer = decode_hello_answer(bytes);
+    if (answer == HelloAnswer::welcome) return;
+    // Each communicator of a rank has a port of its own, so the rank's is closed, and somebody else got it.
+    const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
+                          answer == HelloAnswer::other_job;
+    if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
+    const std::string at = to_string(membership_.member(link.peer()).endpoint);
+    if (!answer) {
+        fail({CollectiveErrorCode::system,
+              {link.peer()},
+              "what listens at " + at + " is not " + rank_text(link.peer())},
+             operation);
+    }
+    fail({CollectiveErrorCode::system,
+          {link.peer()},
+          rank_text(link.peer()) + " at " + at + " refused the connection of " + rank_text(rank()) + ": " +
+              std::string(reason_of(*answer))},
+         operation);
+}
+
+bool PeerMesh::wait_for_news(Clock::time_point limit) {
+    Lifeline* elder = lifeline_.elder();
+    std::array<pollfd, 2> polled{{{lifeline_.news_descriptor(), POLLIN, 0}, {}}};
+    if (elder != nullptr) polled[1] = {elder->news_descriptor(), POLLIN, 0};
+    poll_once(std::span(polled).first(elder != nullptr ? 2 : 1), limit);
+    lifeline_.take_news();
+    if (elder != nullptr) elder->take_news();
+    return Clock::now() < limit;
+}
+
+void PeerMesh::fail(Verdict verdict, const Operation& operation) {
+    throw error_of(lifeline_.declare(verdict), operation.call);
+}
+
+void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
+    const auto limit = Clock::now() + kVerdictPatience;
+    do {
+        throw_if_ended(operation);
+        if (auto elders = lifeline_.verdict_of_elder()) fail(std::move(*elders), operation);
+        if (lifeline_.left_after(lost.peer)) fail_left(lost.peer, operation);
+    } while (wait_for_news(limit));
+    throw_if_ended(operation);
+    const std::string how =
+        lost.error_number == 0 ? "closed without a goodbye" : std::strerror(lost.error_number);
+    fail({CollectiveErrorCode::peer_died,
+          {lost.peer},
+          accuse(lost.peer, Charge::died) + ": its connection: " + how},
+         operation);
+}
+
+void PeerMesh::fail_left(int peer, const Operation& operation) {
+    const auto sequence = lifeline_.left_after(peer).value_or(0);
+    const Verdict verdict{
+        CollectiveErrorCode::peer_left, {peer}, rank_text(peer) + ' ' + deed_of_leaving(sequence)};
+    const bool concerns_all = operation.call.sequence > 0 && !is_point_to_point(operation.call.operation);
+    if (concerns_all) fail_disagreement(operation.call.sequence, verdict, operation);
+    fail(verdict, operation);
+}
+
+void PeerMesh::fail_mismatch(const Call& call, int peer, const Call& theirs, const Operation& operation) {
+    const Verdict verdict = mismatch_verdict(rank(), call, peer, theirs);
+    const bool concerns_all = !is_point_to_point(call.operation) && !is_point_to_point(theirs.operation);
+    if (concerns_all && call.sequence == theirs.sequence)
+        fail_disagreement(call.sequence, verdict, operation);
+    fail(verdict, operation);
+}
+
+void PeerMesh::fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
+                                 const Operation& operation) {
+    const auto limit = Clock::now() + kJudgementPatience;
+    lifeline_.suspect(sequence);
+    while (!lifeline_.verdict() && lifeline_.hears_others() && wait_for_news(limit)) {
+    }
+    throw error_of(lifeline_.conclude(sequence, otherwise), operation.call);
+}
+
+void PeerMesh::inquire(const Operation& operation) {
+    lifeline_.inquire();
+    const auto limit = Clock::now() + kInquiryPatience;
+    while (!lifeline_.all_answered() && wait_for_news(limit)) throw_if_ended(operation);
+    throw_if_ended(operation);
+}
+
+void PeerMesh::throw_if_left(int peer, const Operation& operation) {
+    if (lifeline_.left_after(peer)) fail_left(peer, operation);
+}
+
+void PeerMesh::throw_if_mismatched(const Operation& operation) {
+    inquire(operation);
+    Verdict verdict = judge_lateness(lifeline_.progress(), operation.call, rank(), {}, operation.limit);
+    if (verdict.code == CollectiveErrorCode::mismatch) fail(std::move(verdict), operation);
+}
+
+void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {
+    inquire(operation);
+    fail(judge_lateness(lifeline_.progress(), operation.call, rank(), awaited, operation.limit), operation);
+}
+
+std::vector<int> PeerMesh::leave_together(Clock::time_point limit) {
+    lifeline_.leave();
+    while (true) {
+        const bool in_time = Clock::now() < limit;
+        if (const auto verdict = lifeline_.verdict()) throw error_of(*verdict, "finalize");
+        std::vector<int> missing;
+        for (int peer = 0; peer < world_size(); ++peer) {
+            if (peer != rank() && !lifeline_.left_after(peer)) missing.push_back(peer);
+        }
+        if (missing.empty() || !in_time) return missing;
+        wait_for_news(limit);
+    }
+}
+
+void PeerMesh::abort(const std::string& reason) { lifeline_.declare(abort_verdict(rank(), reason)); }
+
+}  // namespace ddprun

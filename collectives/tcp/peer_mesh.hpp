@@ -1,0 +1,155 @@
+// PeerMesh: the connections of one rank to the others, and the verdict when one of them fails.
+//
+// At the start only the lifeline ring is connected (two connections a rank). A data connection carries one
+// direction; it is dialled by the rank that sends, when it first does, so ranks that never talk are never
+// connected. The receiver's gate welcomes it even while that rank is busy.
+//
+// Used by the thread that runs the operations; only abort() may be called from any thread. Every wait ends by
+// the operation's deadline, with a verdict, or with a peer's goodbye; all of these throw CollectiveError.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/call/call.hpp"
+#include "collectives/call/verdict.hpp"
+#include "collectives/liveness/lateness.hpp"
+#include "collectives/liveness/lifeline.hpp"
+#include "collectives/liveness/patience.hpp"
+#include "collectives/wire/membership.hpp"
+#include "collectives/wire/tcp_link.hpp"
+
+namespace ddprun {
+
+// How long a rank whose peer's connection broke waits to hear why, before it calls the peer dead itself.
+inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
+// How long a rank that fails while ranks join waits for its left neighbour to come and hear why.
+inline constexpr std::chrono::milliseconds kRingPatience{2000};
+// How long a rank whose deadline passed waits for the others to say where they are.
+inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
+// How long a rank that found the ranks disagree waits until it is known what most of them do.
+inline constexpr std::chrono::milliseconds kJudgementPatience{5000};
+
+// What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
+// link: that this rank dials.
+struct Awaited {
+    const TcpLink* in = nullptr;
+    const TcpLink* out = nullptr;
+    int peer = -1;
+};
+
+class PeerMesh {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // One call in progress.
+    struct Operation {
+        Call call;
+        Clock::time_point deadline;
+        TimeLimit limit;  // from which the deadline was made; for the message
+    };
+
+    // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
+    // fails may take kRingPatience more, so that its left neighbour hears why.
+    PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
+             const Descent& descent = {});
+
+    const Membership& membership() const noexcept { return membership_; }
+    int rank() const noexcept { return membership_.rank; }
+    int world_size() const noexcept { return membership_.world_size(); }
+
+    // To be called first in each operation. Throws if the communicator has ended.
+    void enter(const Operation& operation);
+
+    // How many connections carry each direction between two ranks.
+    int lanes() const noexcept { return lanes_; }
+    // Whether a rank may look for data again and again before it sleeps: not when the ranks of this machine
+    // share its CPUs.
+    bool spins() const noexcept { return spins_; }
+
+    // A connection for data to a peer, dialled when used first.
+    TcpLink& outgoing(int peer, int lane, const Operation& operation);
+    // One from a peer; null while it has not dialled. Throws if it never will.
+    TcpLink* incoming(int peer, int lane, const Operation& operation);
+
+    // Waits until one of these can move, or news came that do not end the operation; a connection that was
+    // awaited is such news.
+    void wait(std::span<const Awaited> awaited, const Operation& operation);
+
+    // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
+    // left that the operation needs; to be called after news.
+    void throw_if_ended(const Operation& operation);
+    // The same if `peer` has left, whose part in the operation cannot come any more.
+    void throw_if_left(int peer, const Operation& operation);
+    // Asks the others which call they are in; the same if one is in another with the same number. Takes
+    // kInquiryPatience at most.
+    void throw_if_mismatched(const Operation& operation);
+    void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
+    // For whoever waits in the operation, whose deadline is set, for `awaited`: does what is due (see
+    // Patience), and returns when it wants to be called again.
+    Clock::time_point linger(const std::vector<int>& awaited, const Operation& operation);
+    // Writes a line to the standard error for each operation that has waited that long; 0: never.
+    void give_notice_after(std::chrono::milliseconds limit) { notice_after_ = limit; }
+    // The operation's deadline has passed while this rank waited for `awaited`, or for nobody in particular.
+    [[noreturn]] void fail_late(const std::vector<int>& awaited, const Operation& operation);
+
+    // Ends the communicator for all. Returns the verdict that holds. From any thread.
+    Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
+    // The same, and the call with that verdict.
+    [[noreturn]] void fail(Verdict verdict, const Operation& operation);
+    // The same where `peer` has made another call than `call`, which is this rank's operation, a part of it,
+    // or the call before. Takes kJudgementPatience at most.
+    [[noreturn]] void fail_mismatch(const Call& call, int peer, const Call& theirs,
+                                    const Operation& operation);
+    // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
+    // another.
+    [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
+
+    void abort(const std::string& reason);
+    // From any thread.
+    std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
+    Lifeline& lifeline() noexcept { return lifeline_; }
+    // Says goodbye. Nothing may be called afterwards.
+    void leave() { lifeline_.leave(); }
+    // The same, and waits until all others have said goodbye, `limit` at most. Returns the ranks that have
+    // not, ascending. Throws if the communicator has ended, or does meanwhile.
+    std::vector<int> leave_together(Clock::time_point limit);
+
+  private:
+    void connect_ring(const Operation& joining);
+    // Before this rank gives up.
+    void await_left_neighbour();
+    TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
+    void read_answer(TcpLink& link, const Operation& operation);
+    // Asks all ranks where they are; returns when all have answered, or kInquiryPatience is over.
+    void inquire(const Operation& operation);
+    // Waits for news until `limit`. False when the limit has passed.
+    bool wait_for_news(Clock::time_point limit);
+    [[noreturn]] void fail_left(int peer, const Operation& operation);
+    // Not all ranks make the same collective of that number: blames those that do something else than most,
+    // or says `otherwise` where that cannot be found out.
+    [[noreturn]] void fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
+                                        const Operation& operation);
+
+    Membership membership_;
+    Lifeline lifeline_;
+    std::chrono::milliseconds notice_after_{0};
+    std::optional<Patience> patience_;  // with the operation; none before it has to wait
+    const int lanes_;
+    const bool spins_;
+    using LaneOfPeer = std::pair<int, int>;
+    std::map<LaneOfPeer, TcpLink> outgoing_;
+    std::map<LaneOfPeer, TcpLink> incoming_;
+    // Of wait(), kept so that it allocates nothing.
+    std::vector<pollfd> polled_;
+    std::vector<int> awaited_ranks_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,163 @@
+#include "collectives/tcp/ring_run.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/arithmetic/reduce.hpp"
+
+namespace ddprun {
+
+RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation& operation)
+    : mesh_(mesh),
+      operation_(operation),
+      plan_(plan),
+      writer_(mesh.outgoing(plan.right, plan.lane, operation), operation.call) {
+    skip_finished();
+}
+
+bool RingRun::move() {
+    // Sent before the left neighbour's connection is there, which may depend on what this rank sends.
+    const bool moved = push();
+    return pull() || moved;
+}
+
+Awaited RingRun::awaited() const {
+    const bool receives = reader_ && can_receive();
+    return {receives ? &reader_->link() : nullptr, can_send() ? &writer_.link() : nullptr, plan_.left};
+}
+
+RingChunk RingRun::chunk(int number) const {
+    const RingChunk& whole = plan_.chunks[static_cast<std::size_t>(number)];
+    const std::size_t first = std::min(whole.count, static_cast<std::size_t>(plan_.lane) * plan_.stride);
+    const std::size_t count = std::min(plan_.stride, whole.count - first);
+    if (count == 0) return {};
+    const std::size_t offset = first * size_of(plan_.kind.type);
+    std::byte* kept = whole.kept + first * size_of(plan_.kind.wire);
+    return {whole.own + offset, kept, count, plan_.kind.compressed() ? whole.out + offset : nullptr};
+}
+
+bool RingRun::received() const {
+    return reader_ && reader_->header_done() && in_.step == plan_.schedule.steps();
+}
+
+bool RingRun::sent() const { return writer_.header_done() && out_.step == plan_.schedule.steps(); }
+
+bool RingRun::can_receive() const {
+    if (!reader_->header_done()) return true;
+    if (in_.step == plan_.schedule.steps()) return false;
+    return receivable(bytes_of(chunk(plan_.schedule.receives(in_.step)))) > in_.done;
+}
+
+bool RingRun::can_send() const {
+    if (!writer_.header_done()) return true;
+    if (out_.step == plan_.schedule.steps()) return false;
+    return sendable(bytes_of(chunk(plan_.schedule.sends(out_.step)))) > out_.done;
+}
+
+std::size_t RingRun::receivable(std::size_t size) const {
+    // What step s receives replaces in the shared place what step s-1 received, which is sent in step s.
+    const bool replaces = plan_.shared_keep && in_.step > 0 && in_.step + 1 < plan_.schedule.steps();
+    if (!replaces || out_.step > in_.step) return size;
+    return out_.step == in_.step ? std::min(size, out_.done) : 0;
+}
+
+std::size_t RingRun::sendable(std::size_t size) const {
+    // What step s sends is what step s-1 received; the first is this rank's own.
+    if (out_.step == 0 || in_.step >= out_.step) return size;
+    return in_.step + 1 == out_.step ? reduced_ : 0;
+}
+
+bool RingRun::pull() {
+    if (!reader_) {
+        TcpLink* link = mesh_.incoming(plan_.left, plan_.lane, operation_);
+        if (link == nullptr) return false;
+        reader_.emplace(*link);
+    }
+    if (!can_receive()) return false;
+    const bool had_header = reader_->header_done();
+    bool moved = false;
+    if (in_.step == plan_.schedule.steps()) {
+        reader_->read(nullptr, 0);
+        moved = reader_->moved();
+    } else {
+        const RingChunk current = chunk(plan_.schedule.receives(in_.step));
+        in_.done += receive(current, receivable(bytes_of(current)));
+        moved = reader_->moved();
+    }
+    if (!had_header && reader_->header_done())
+        require_same_call(mesh_, *reader_, operation_.call, operation_);
+    if (in_.step < plan_.schedule.steps()) use_arrived(chunk(plan_.schedule.receives(in_.step)));
+    skip_finished();
+    return moved;
+}
+
+std::size_t RingRun::receive(const RingChunk& current, std::size_t limit) {
+    const std::size_t open = limit - std::min(limit, in_.done);
+    if (!plan_.schedule.reduces(in_.step)) {
+        return reader_->read(current.kept + in_.done, std::min(open, kMaxMove));
+    }
+    const std::size_t offset = in_.done % kRingSegment;
+    return reader_->read(plan_.segment.data() + offset, std::min(open, kRingSegment - offset));
+}
+
+void RingRun::use_arrived(const RingChunk& current) {
+    const bool reduces = plan_.schedule.reduces(in_.step);
+    if (!reduces && !plan_.kind.compressed()) {
+        reduced_ = in_.done;
+        return;
+    }
+    const std::size_t element = size_of(plan_.kind.wire);
+    const std::size_t whole = in_.done / element * element;
+    if (whole == reduced_) return;
+    const std::size_t count = (whole - reduced_) / element;
+    if (reduces) reduce(current, count);
+    if (plan_.kind.compressed() && (!reduces || plan_.schedule.completes(in_.step))) expand(current, count);
+    reduced_ = whole;
+}
+
+void RingRun::reduce(const RingChunk& current, std::size_t count) {
+    const WireKind& kind = plan_.kind;
+    std::byte* kept = current.kept + reduced_;
+    const std::byte* received = plan_.segment.data() + reduced_ % kRingSegment;
+    const std::byte* own = current.own + reduced_ / size_of(kind.wire) * size_of(kind.type);
+    if (kind.compressed()) return combine_compressed(kind, kept, received, own, count);
+    combine(kind.op, kind.type, kept, received, own, count);
+    if (kind.op == ReduceOp::avg && plan_.schedule.completes(in_.step)) {
+        finish_average(kind.type, kept, count, plan_.averaged);
+    }
+}
+
+void RingRun::expand(const RingChunk& current, std::size_t count) {
+    const std::array<const void*, 1> kept{current.kept + reduced_};
+    std::byte* out = current.out + reduced_ / size_of(plan_.kind.wire) * size_of(plan_.kind.type);
+    combine_expanded(plan_.kind, out, kept, count);
+}
+
+bool RingRun::push() {
+    if (!can_send()) return false;
+    if (out_.step == plan_.schedule.steps()) {
+        writer_.write(nullptr, 0);
+        return writer_.moved();
+    }
+    const RingChunk current = chunk(plan_.schedule.sends(out_.step));
+    const bool is_own = out_.step == 0 && !plan_.kind.compressed();
+    const std::byte* source = is_own ? current.own : current.kept;
+    const std::size_t open = sendable(bytes_of(current)) - out_.done;
+    out_.done += writer_.write(source + out_.done, std::min(open, kMaxMove));
+    const bool moved = writer_.moved();
+    skip_finished();
+    return moved;
+}
+
+void RingRun::skip_finished() {
+    const int steps = plan_.schedule.steps();
+    while (in_.step < steps && in_.done == bytes_of(chunk(plan_.schedule.receives(in_.step)))) {
+        in_ = {in_.step + 1, 0};
+        reduced_ = 0;
+    }
+    while (out_.step < steps && out_.done == bytes_of(chunk(plan_.schedule.sends(out_.step)))) {
+        out_ = {out_.step + 1, 0};
+    }
+}
+
+}  // namespace ddprun

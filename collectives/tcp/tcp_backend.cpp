@@ -1,0 +1,202 @@
+#include "collectives/tcp/tcp_backend.hpp"
+
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "collectives/arithmetic/exchange_schedule.hpp"
+#include "collectives/arithmetic/partial.hpp"
+#include "collectives/arithmetic/reduce.hpp"
+#include "collectives/arithmetic/tree_schedule.hpp"
+#include "collectives/tcp/transfer.hpp"
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+namespace {
+
+std::byte* bytes_at(void* data, std::size_t offset = 0) { return static_cast<std::byte*>(data) + offset; }
+
+const std::byte* bytes_at(const void* data, std::size_t offset = 0) {
+    return static_cast<const std::byte*>(data) + offset;
+}
+
+// The part that belongs to a rank, of a buffer with `bytes` for each.
+template <class Pointer>
+auto part_at(Pointer data, int rank, std::size_t bytes) {
+    return bytes_at(data, static_cast<std::size_t>(rank) * bytes);
+}
+
+}  // namespace
+
+TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
+                       std::chrono::milliseconds operation_timeout, const Descent& descent)
+    : mesh_(std::move(membership), std::move(listener), joining, descent),
+      operation_timeout_(operation_timeout),
+      group_(mesh_, all_ranks(mesh_.membership())) {}
+
+TcpBackend::~TcpBackend() { mesh_.leave(); }
+
+PeerMesh::Operation TcpBackend::begin(Call call) {
+    if (!is_point_to_point(call.operation)) ++sequence_;
+    call.sequence = sequence_;
+    const PeerMesh::Operation operation{
+        call, PeerMesh::Clock::time_point::max(), {operation_timeout_, "operation_timeout"}};
+    mesh_.enter(operation);
+    return operation;
+}
+
+PeerMesh::Operation TcpBackend::prepare(Call call) {
+    PeerMesh::Operation operation = begin(call);
+    --sequence_;
+    return operation;
+}
+
+void TcpBackend::run(const Task& task) {
+    PeerMesh::Operation operation = begin(task.call);
+    operation.deadline = PeerMesh::Clock::now() + operation_timeout_;
+    try {
+        dispatch(task, operation);
+    } catch (const LinkLost& lost) {
+        mesh_.fail_lost(lost, operation);
+    } catch (const std::bad_alloc&) {
+        mesh_.fail(
+            {CollectiveErrorCode::system, {rank()}, "rank " + std::to_string(rank()) + " is out of memory"},
+            operation);
+    }
+}
+
+void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const PartialKind kind = partial_kind(call, world_size());
+    if (!kind.across.compressed()) {
+        return group_.all_reduce(input_of(task), output_of(task), call.count,
+                                 as_it_is(call.type, call.reduce), operation);
+    }
+    if (kind.carried == kind.type) {
+        return group_.all_reduce(input_of(task), output_of(task), call.count, kind.across, operation);
+    }
+    make_room(partial_, call.count * sizeof(float), mesh_, operation);
+    widen(call.type, reinterpret_cast<float*>(partial_.data()), task.in, call.count);
+    group_.all_reduce(partial_.data(), partial_.data(), call.count, kind.across, operation);
+    finish_partial(kind, output_of(task), partial_.data(), call.count);
+}
+
+void TcpBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    group_.reduce_scatter(input_of(task), output_of(task), group_.equal_ranges(call.count), call.type,
+                          call.reduce, operation);
+}
+
+void TcpBackend::reduce(const Task& task, const PeerMesh::Operation& operation) {
+    const bool small = bytes_of(task) <= kSmallReduce;
+    small ? reduce_in_tree(task.in, task.out, operation) : reduce_in_ring(task.in, task.out, operation);
+}
+
+void TcpBackend::gather(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (rank() != call.root) return transfer(mesh_, {}, {call.root, input_of(task), bytes}, operation);
+    copy_unless_in_place(part_at(task.out, rank(), bytes), input_of(task), bytes);
+    for (int i = 1; i < world_size(); ++i) {
+        const int from = (rank() + i) % world_size();
+        transfer(mesh_, {from, part_at(task.out, from, bytes), bytes}, {}, operation);
+    }
+}
+
+void TcpBackend::scatter(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
+    const std::size_t bytes = bytes_of(task);
+    if (rank() != call.root) return transfer(mesh_, {call.root, output_of(task), bytes}, {}, operation);
+    for (int i = 1; i < world_size(); ++i) {
+        const int to = (rank() + i) % world_size();
+        transfer(mesh_, {}, {to, part_at(task.in, to, bytes), bytes}, operation);
+    }
+    copy_unless_in_place(output_of(task), part_at(task.in, rank(), bytes), bytes);
+}
+
+void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
+    const std::size_t bytes = bytes_of(task);
+    const bool in_place = task.in == task.out;
+    make_room(partial_, in_place ? bytes : 0, mesh_, operation);
+    for (int step = 0; step < exchange_steps(world_size()); ++step) {
+        const int partner = exchange_partner(rank(), world_size(), step);
+        std::byte* place = part_at(task.out, partner, bytes);
+        if (partner == rank()) {
+            copy_unless_in_place(place, part_at(task.in, partner, bytes), bytes);
+            continue;
+        }
+        std::byte* received = in_place ? partial_.data() : place;
+        transfer(mesh_, {partner, received, bytes}, {partner, part_at(task.in, partner, bytes), bytes},
+                 operation);
+        copy_unless_in_place(place, received, bytes);
+    }
+}
+
+void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation) {
+    const int peer = task.call.root;
+    switch (task.call.operation) {
+        case Operation::all_reduce: return all_reduce(task, operation);
+        case Operation::broadcast:
+            return group_.broadcast(output_of(task), bytes_of(task), task.call.root, operation);
+        case Operation::all_gather:
+        case Operation::split:
+            return group_.all_gather(input_of(task), output_of(task), bytes_of(task), operation);
+        case Operation::reduce_scatter: return reduce_scatter(task, operation);
+        case Operation::reduce: return reduce(task, operation);
+        case Operation::gather: return gather(task, operation);
+        case Operation::scatter: return scatter(task, operation);
+        case Operation::all_to_all: return all_to_all(task, operation);
+        case Operation::barrier: return group_.barrier(operation);
+        case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);
+        case Operation::recv: return transfer(mesh_, {peer, output_of(task), bytes_of(task)}, {}, operation);
+        case Operation::group: return transfer_group(mesh_, *task.members, operation);
+        case Operation::none:
+        case Operation::join:
+        case Operation::allocate: break;
+    }
+    check(false, "a backend is given operations only");
+}
+
+void TcpBackend::reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation) {
+    const Call& call = operation.call;
+    const bool wide = carries_f32(call.reduce, call.type);
+    const DataType carried = wide ? DataType::f32 : call.type;
+    const std::size_t bytes = call.count * size_of(carried);
+    const TreePlace place = binomial_tree(rank(), world_size(), call.root);
+    make_room(blocks_, bytes, mesh_, operation);
+    make_room(partial_, bytes, mesh_, operation);
+    const std::byte* own = bytes_at(in);
+    std::byte* sum = place.parent < 0 && !wide ? bytes_at(out) : partial_.data();
+    if (wide) {
+        widen(call.type, reinterpret_cast<float*>(sum), in, call.count);
+        own = sum;
+    }
+    // The smallest subtree is ready first.
+    for (auto child = place.children.rbegin(); child != place.children.rend(); ++child) {
+        transfer(mesh_, {*child, blocks_.data(), bytes}, {}, operation);
+        combine(call.reduce, carried, sum, blocks_.data(), own, call.count);
+        own = sum;
+    }
+    if (place.parent >= 0) return transfer(mesh_, {}, {place.parent, own, bytes}, operation);
+    if (call.reduce == ReduceOp::avg) finish_average(carried, sum, call.count, world_size());
+    if (wide) narrow(call.type, out, reinterpret_cast<const float*>(sum), call.count);
+}
+
+void TcpBackend::reduce_in_ring(const void* in, void* out, const PeerMesh::Operation& operation) {
+    const Call& call = operation.call;
+    const std::size_t element = size_of(call.type);
+    const std::vector<Range> ranges = group_.even_ranges(call.count);
+    const Range own = ranges[static_cast<std::size_t>(rank())];
+    const bool is_root = rank() == call.root;
+    make_room(blocks_, is_root ? 0 : own.size * element, mesh_, operation);
+    std::byte* result = is_root ? bytes_at(out, own.begin * element) : blocks_.data();
+    group_.reduce_scatter(bytes_at(in), result, ranges, call.type, call.reduce, operation);
+    if (!is_root) return transfer(mesh_, {}, {call.root, result, own.size * element}, operation);
+    for (int i = 1; i < world_size(); ++i) {
+        const int from = (rank() + i) % world_size();
+        const Range range = ranges[static_cast<std::size_t>(from)];
+        transfer(mesh_, {from, bytes_at(out, range.begin * element), range.size * element}, {}, operation);
+    }
+}
+
+}  // namespace ddprun

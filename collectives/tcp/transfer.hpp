@@ -1,0 +1,40 @@
+// Transfers: messages in and out at the same time, over a PeerMesh: one each way, or a group.
+//
+// All move as far as they can and wait for none in particular; so two ranks may send to each other any amount
+// without ever filling the sockets' buffers into a standstill. Large messages go by all lanes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/call/task.hpp"
+#include "collectives/tcp/peer_mesh.hpp"
+#include "collectives/wire/message.hpp"
+
+namespace ddprun {
+
+// A rank to send to or receive from, and the payload's place. Rank -1: that direction is not used.
+struct Incoming {
+    int from = -1;
+    std::byte* data = nullptr;
+    std::size_t size = 0;
+};
+struct Outgoing {
+    int to = -1;
+    const std::byte* data = nullptr;
+    std::size_t size = 0;
+};
+
+// Returns when both messages are through.
+void transfer(PeerMesh& mesh, const Incoming& in, const Outgoing& out, const PeerMesh::Operation& operation);
+
+// Receives `size` bytes at `data` and hands them on as they come. from = -1: they are there already; to = -1:
+// this rank is the last.
+void relay(PeerMesh& mesh, int from, int to, std::byte* data, std::size_t size,
+           const PeerMesh::Operation& operation);
+
+// Carries out all `members`, sends and receives. Between two ranks messages keep their order in each
+// direction; otherwise all go on at the same time.
+void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMesh::Operation& operation);
+
+}  // namespace ddprun

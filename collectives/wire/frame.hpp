@@ -1,0 +1,71 @@
+// Frames: the bytes that collectives put on TCP connections. Pure.
+//
+// All integers little-endian, as the elements themselves are.
+//   Hello    40 bytes, the first of every connection, from the rank that dials:
+//              u32 magic, u16 version, u8 channel, u8 lane, u32 generation, u32 communicator, i32 from, i32
+//              to, 16 bytes nonce (made by rank 0, known through the store only: proves that the caller
+//              belongs to this job)
+//   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
+//   Header   32 bytes, then the payload, on data connections, which carry one direction, dialer to listener:
+//              u32 magic, u8 operation, u8 type, u8 reduce, u8 compression, u64 count, u64 sequence, i32
+//              root, u32 0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "collectives/call/call.hpp"
+#include "collectives/wire/nonce.hpp"
+
+namespace ddprun {
+
+inline constexpr std::size_t kHelloSize = 40;
+inline constexpr std::size_t kHelloAnswerSize = 8;
+inline constexpr std::size_t kHeaderSize = 32;
+
+enum class Channel : std::uint8_t { lifeline = 0, data = 1 };
+
+// Data connections of one direction between two ranks share large messages; each is a lane.
+inline constexpr int kMaxLanes = 4;
+
+struct Hello {
+    Channel channel = Channel::data;
+    std::uint32_t generation = 0;    // restart count of the job
+    std::uint32_t communicator = 0;  // number of the communicator within the generation
+    std::int32_t from = 0;
+    std::int32_t to = 0;
+    Nonce nonce{};
+    std::uint8_t lane = 0;  // of data connections, below what the ranks agreed on
+
+    bool operator==(const Hello&) const = default;
+};
+
+enum class HelloAnswer : std::uint32_t {
+    welcome = 0,
+    other_job = 1,           // the nonce is not ours
+    other_generation = 2,    // a worker from before a restart, or after one
+    other_communicator = 3,  // another communicator of this job
+    other_rank = 4,          // not addressed to this rank, or from no rank of this communicator
+    repeated = 5,            // this rank has this connection already
+    other_lane = 6,          // more connections than the ranks agreed on
+};
+
+// Why a rank was not let in, as the rest of "refused the connection: …".
+std::string_view reason_of(HelloAnswer answer) noexcept;
+
+std::array<std::byte, kHelloSize> encode(const Hello& hello);
+// Nothing if the bytes are no Hello of this version.
+std::optional<Hello> decode_hello(std::span<const std::byte, kHelloSize> bytes);
+
+std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer);
+std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHelloAnswerSize> bytes);
+
+// The header for on_wire(call), and back. Nothing if the bytes are no header or name unknown enumerators.
+std::array<std::byte, kHeaderSize> encode_header(const Call& call);
+std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes);
+
+}  // namespace ddprun

@@ -1,0 +1,140 @@
+#include "collectives/wire/host_settings.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "collectives/error.hpp"
+#include "collectives/wire/frame.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr char kHostId[] = "DDPRUN_HOSTID";
+constexpr char kInterfaces[] = "DDPRUN_SOCKET_IFNAME";
+constexpr char kNetworks[] = "DDPRUN_NET";
+constexpr char kSockets[] = "DDPRUN_SOCKETS_PER_PEER";
+constexpr std::size_t kMaxAddressesInText = 16;
+
+[[noreturn]] void refuse(const std::string& what) {
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
+}
+
+std::string setting(const std::string& name, const std::string& value) { return name + "='" + value + "'"; }
+
+bool is_printable(char c) { return c > ' ' && c < '\x7f'; }
+
+std::string read_host_id(const std::string& value) {
+    if (value.empty() || value.size() > kMaxHostId ||
+        !std::all_of(value.begin(), value.end(), is_printable)) {
+        refuse(setting(kHostId, value) + " is not 1 to " + std::to_string(kMaxHostId) +
+               " printable ASCII characters without blanks");
+    }
+    return value;
+}
+
+InterfaceFilter read_interfaces(const std::string& value) {
+    InterfaceFilter filter;
+    std::string_view rest = value;
+    const auto take = [&](char mark) {
+        const bool found = rest.starts_with(mark);
+        if (found) rest.remove_prefix(1);
+        return found;
+    };
+    filter.excludes = take('^');
+    filter.exact = take('=');
+    while (true) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        filter.names.emplace_back(rest.substr(0, comma));
+        const std::string& name = filter.names.back();
+        if (name.empty() || !std::all_of(name.begin(), name.end(), is_printable)) {
+            refuse(setting(kInterfaces, value) +
+                   " is not a list of interface names, with ^ or = before it at most");
+        }
+        if (comma == rest.size()) return filter;
+        rest.remove_prefix(comma + 1);
+    }
+}
+
+int read_sockets(const std::string& value) {
+    if (value.size() != 1 || value[0] < '1' || value[0] > '0' + kMaxLanes) {
+        refuse(setting(kSockets, value) + " is not a number from 1 to " + std::to_string(kMaxLanes));
+    }
+    return value[0] - '0';
+}
+
+// The place among the networks; nothing if it is in none of those given.
+std::optional<std::size_t> place_of(const std::vector<Network>& networks, const std::string& address) {
+    if (networks.empty()) return 0;
+    const auto found = std::find_if(networks.begin(), networks.end(),
+                                    [&](const Network& network) { return network.contains(address); });
+    if (found == networks.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - networks.begin());
+}
+
+bool is_v6(const std::string& address) { return address.find(':') != std::string::npos; }
+
+[[noreturn]] void refuse_none(const HostSettings& settings, std::span<const LocalAddress> addresses) {
+    std::string text;
+    if (settings.interfaces) text = setting(kInterfaces, settings.interfaces_text);
+    if (settings.interfaces && !settings.networks.empty()) text += " and ";
+    if (!settings.networks.empty()) text += setting(kNetworks, settings.networks_text);
+    text += ": no address of this machine satisfies it; there are";
+    for (std::size_t i = 0; i < addresses.size() && i < kMaxAddressesInText; ++i) {
+        text += (i == 0 ? " " : ", ") + addresses[i].address + " (" + addresses[i].interface + ')';
+    }
+    if (addresses.empty()) text += " none at all";
+    refuse(text);
+}
+
+}  // namespace
+
+std::optional<std::size_t> InterfaceFilter::place_of(const std::string& interface) const {
+    const auto fits = [&](const std::string& name) {
+        return exact ? interface == name : interface.starts_with(name);
+    };
+    const auto found = std::find_if(names.begin(), names.end(), fits);
+    if (excludes) return found == names.end() ? std::optional<std::size_t>(0) : std::nullopt;
+    if (found == names.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - names.begin());
+}
+
+HostSettings read_host_settings(const Environment& environment) {
+    HostSettings settings;
+    const auto read = [&](const char* name, auto use) {
+        const auto found = environment.find(name);
+        if (found != environment.end()) use(found->second);
+    };
+    read(kHostId, [&](const std::string& value) { settings.host_id = read_host_id(value); });
+    read(kInterfaces, [&](const std::string& value) {
+        settings.interfaces = read_interfaces(value);
+        settings.interfaces_text = value;
+    });
+    read(kNetworks, [&](const std::string& value) {
+        auto networks = parse_networks(value);
+        if (!networks) refuse(setting(kNetworks, value) + " is not a list of networks like 10.0.0.0/8");
+        settings.networks = std::move(*networks);
+        settings.networks_text = value;
+    });
+    read(kSockets, [&](const std::string& value) { settings.sockets_per_peer = read_sockets(value); });
+    return settings;
+}
+
+std::string choose_address(const HostSettings& settings, std::span<const LocalAddress> addresses,
+                           const std::string& usual) {
+    using Preference = std::tuple<std::size_t, std::size_t, bool, bool>;
+    const LocalAddress* best = nullptr;
+    Preference best_preference;
+    for (const LocalAddress& local : addresses) {
+        const auto name = settings.interfaces ? settings.interfaces->place_of(local.interface) : 0;
+        const auto network = place_of(settings.networks, local.address);
+        if (!name || !network) continue;
+        const Preference preference{*name, *network, local.is_loopback, is_v6(local.address) != is_v6(usual)};
+        if (best != nullptr && preference >= best_preference) continue;
+        best = &local;
+        best_preference = preference;
+    }
+    if (best == nullptr) refuse_none(settings, addresses);
+    return best->address;
+}
+
+}  // namespace ddprun

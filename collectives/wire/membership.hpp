@@ -1,0 +1,56 @@
+// Membership: who the ranks of one communicator are and where they listen; the same table on every rank.
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/wire/frame.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
+namespace ddprun {
+
+struct Member {
+    Endpoint endpoint;  // numeric address
+    std::string host;   // identity of the machine or container: equal for ranks on one host
+    int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
+    std::uint64_t life = 0;  // by which its agent tells of its death (agent_word.hpp); 0: by none
+
+    bool operator==(const Member&) const = default;
+};
+
+// As the store carries it: `address:port host sockets life`, without blanks in the host; the life is 16
+// hexadecimal digits.
+std::string to_string(const Member& member);
+std::optional<Member> parse_member(std::string_view text);
+
+struct Membership {
+    int rank = 0;
+    std::uint32_t generation = 0;
+    std::uint32_t communicator = 0;
+    Nonce nonce{};
+    std::vector<Member> members;  // by rank
+    bool own_numbers = false;     // a launcher has given the ranks others, see kOwnNumbers
+
+    int world_size() const noexcept { return static_cast<int>(members.size()); }
+    int right() const noexcept { return (rank + 1) % world_size(); }
+    int left() const noexcept { return (rank + world_size() - 1) % world_size(); }
+    // This rank's number among the ranks of its host, and how many they are.
+    int local_rank() const;
+    int local_world_size() const;
+    // Data connections for each direction between two ranks: the fewest that any rank wishes for.
+    int lanes() const;
+    const Member& member(int peer) const { return members[static_cast<std::size_t>(peer)]; }
+};
+
+std::string hex_of(const Nonce& nonce);
+
+// What rank 0 puts into the store for everybody: the nonce in hex, then one member a line, by rank.
+std::string table_text(const Nonce& nonce, const std::vector<Member>& members);
+// Nothing unless the text is a table of `world_size` members; rank, generation and communicator stay 0.
+std::optional<Membership> parse_table(std::string_view text, int world_size);
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+// TcpLink: one non-blocking TCP connection to another rank; and how such connections are listened for and
+// dialled.
+//
+// Thin: no buffers, no threads, no waiting. Whoever uses a link polls its descriptor. A link belongs to one
+// thread at a time. Every descriptor is close-on-exec from birth, is none of a forked child's, never delays
+// small writes, and notices a vanished machine by itself (kSilenceLimit).
+#pragma once
+
+#include <sys/uio.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/own_process.hpp"
+
+namespace ddprun {
+
+// How long sent data may stay unacknowledged, or an idle connection silent, before the kernel gives the peer
+// up.
+inline constexpr std::chrono::milliseconds kSilenceLimit{5000};
+
+// Thrown by a link whose connection is over: the peer's end was closed (error 0) or broke (an errno). Says
+// nothing yet about why; see PeerMesh. Never leaves the library.
+struct LinkLost {
+    int peer = -1;
+    int error_number = 0;
+};
+
+class TcpLink {
+  public:
+    TcpLink() = default;
+    TcpLink(int peer, ProcessDescriptor fd) : peer_(peer), fd_(std::move(fd)) {}
+
+    int peer() const noexcept { return peer_; }
+    int descriptor() const noexcept { return fd_.get(); }
+    explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+
+    // Ends the connection in both directions; the next read throws LinkLost.
+    void shut_down() noexcept;
+    // Gives the descriptor away.
+    ProcessDescriptor release() noexcept { return std::move(fd_); }
+
+    // Moves what can be moved now and returns the bytes moved; 0 means that nothing can be. Throws LinkLost.
+    std::size_t read_some(std::span<iovec> parts);
+    std::size_t write_some(std::span<iovec> parts);
+
+  private:
+    int peer_ = -1;
+    ProcessDescriptor fd_;
+};
+
+// A listening socket on one numeric address, with a port of the kernel's choice.
+class TcpListener {
+  public:
+    // Throws system_error when the address is not this machine's, or sockets have run out.
+    explicit TcpListener(const std::string& address);
+
+    const Endpoint& endpoint() const noexcept { return endpoint_; }
+    int descriptor() const noexcept { return fd_.get(); }
+    // The next connection, ready for a TcpLink, or none at the moment (also when descriptors have run out).
+    ProcessDescriptor accept();
+
+  private:
+    ProcessDescriptor fd_;
+    Endpoint endpoint_;
+};
+
+// Begins to connect to a numeric address: the descriptor becomes writable when that has succeeded or failed
+// (see connect_error). Throws system_error when not even a beginning is possible.
+ProcessDescriptor begin_connect(const Endpoint& endpoint);
+
+// The errno of a connection that was begun; 0 when it stands.
+int connect_error(int fd);
+
+// The address of this machine from which packets to `host` (a name or an address) leave: loopback for a
+// loopback host. Nothing is sent. Throws system_error when the name cannot be resolved or there is no route.
+std::string source_address(const std::string& host);
+
+// The address from which this machine reaches others in general, or loopback if it has no route to anywhere.
+std::string default_source_address();
+
+}  // namespace ddprun

@@ -1,0 +1,202 @@
+#include "collectives/session/join.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+#include "collectives/session/bootstrap.hpp"
+#include "rendezvous/store/store_host.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/memory_store.hpp"
+#include "tests/support/thread_ranks.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+Member member(int rank) { return {{"127.0.0.1", static_cast<std::uint16_t>(5000 + rank)}, "host"}; }
+
+Join::Clock::time_point in(Milliseconds length) { return Join::Clock::now() + length; }
+
+void all_reduce_ones(Communicator& comm) {
+    std::vector<int> ones(3, 1);
+    comm.all_reduce(std::span(ones), ReduceOp::sum);
+    expect(ones == std::vector<int>(3, comm.world_size()), "all ranks took part");
+}
+
+// A port that is free now, below the range from which the kernel gives other programs theirs at any moment.
+std::uint16_t free_port() {
+    std::random_device random;
+    while (true) {
+        const auto port = static_cast<std::uint16_t>(10'000 + random() % 20'000);
+        try {
+            return StoreHost(ListenScope::loopback, port).port();
+        } catch (const boost::system::system_error&) {
+            // Taken: the next one.
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the ranks of a communicator get one table", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    std::vector<Membership> memberships(4);
+    run_ranks(4, [&](int rank) {
+        MemoryStore store(data);
+        Join join(store, rank, 4, 2, "this process");
+        memberships[static_cast<std::size_t>(rank)] = join.run(member(rank), in(Milliseconds(20'000)));
+    });
+    for (int rank = 0; rank < 4; ++rank) {
+        const Membership& mine = memberships[static_cast<std::size_t>(rank)];
+        REQUIRE(mine.rank == rank);
+        REQUIRE(mine.generation == 2);
+        REQUIRE(mine.communicator == 1);
+        REQUIRE(mine.nonce == memberships[0].nonce);
+        for (int other = 0; other < 4; ++other) REQUIRE(mine.member(other) == member(other));
+    }
+    REQUIRE(memberships[0].nonce != Nonce{});
+}
+
+TEST_CASE("ranks that do not come are named by all that did", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(5, [&](int rank) {
+        if (rank == 2 || rank == 4) return;
+        MemoryStore store(data);
+        Join join(store, rank, 5, 0, "this process");
+        const auto error = expect_error(CollectiveErrorCode::timed_out, {2, 4}, [&] {
+            join.run(member(rank), in(Milliseconds(rank == 0 ? 200 : 20'000)));
+        });
+        expect(std::string(error.what()).find(": 2, 4") != std::string::npos, error.what());
+        expect(error.operation() == "join", "the operation is named");
+    });
+}
+
+TEST_CASE("without rank 0 the others give up by themselves", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(3, [&](int rank) {
+        if (rank == 0) return;
+        MemoryStore store(data);
+        Join join(store, rank, 3, 0, "this process");
+        const auto error = expect_error([&] { join.run(member(rank), in(Milliseconds(300))); });
+        expect(error.code() == CollectiveErrorCode::timed_out && error.culprits().front() == 0, error.what());
+    });
+}
+
+TEST_CASE("a second process that claims a rank is refused", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    MemoryStore store(data);
+    store.set("ddprun/communicators/0/owner/1", "pid 7 on other/host");
+    Join join(store, 1, 2, 0, "pid 8 on this/host");
+    const auto error =
+        expect_error(CollectiveErrorCode::system, {1}, [&] { join.run(member(1), in(Milliseconds(100))); });
+    REQUIRE(std::string(error.what()).find("pid 7 on other/host") != std::string::npos);
+}
+
+TEST_CASE("ranks that disagree about their number are told", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(2, [&](int rank) {
+        MemoryStore store(data);
+        Join join(store, rank, rank == 0 ? 2 : 3, 0, "this process");
+        if (rank == 0) {
+            join.run(member(0), in(Milliseconds(20'000)));
+        } else {
+            expect_error(CollectiveErrorCode::mismatch, {0, 1},
+                         [&] { join.run(member(1), in(Milliseconds(20'000))); });
+        }
+    });
+}
+
+TEST_CASE("the next communicator and the next generation start afresh in the same store", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    for (const std::uint32_t generation : {0U, 0U, 1U}) {
+        run_ranks(3, [&](int rank) {
+            const Place place{rank, 3, -1, -1, generation};
+            Communicator comm(open_session(std::make_shared<MemoryStore>(data), "127.0.0.1", place, {}));
+            all_reduce_ones(comm);
+        });
+    }
+}
+
+TEST_CASE("two communicators of the same ranks live side by side", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(3, [&](int rank) {
+        const Place place{rank, 3, -1, -1, 0};
+        const auto open = [&] {
+            return Communicator(open_session(std::make_shared<MemoryStore>(data), "127.0.0.1", place, {}));
+        };
+        Communicator first = open();
+        Communicator second = open();
+        all_reduce_ones(second);
+        all_reduce_ones(first);
+        expect(first.local_rank() == rank && first.local_world_size() == 3, "ranks of one host are counted");
+    });
+}
+
+TEST_CASE("tcp:// meets at a store that rank 0 hosts, time after time", "[bootstrap]") {
+    const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
+    run_ranks(3, [&](int rank) {
+        for (int round = 0; round < 4; ++round) {
+            Communicator comm = Communicator::connect(url, rank, 3);
+            all_reduce_ones(comm);
+        }
+    });
+}
+
+TEST_CASE("file:// meets in a file", "[bootstrap]") {
+    const auto path =
+        std::filesystem::temp_directory_path() / ("ddprun_join_test." + std::to_string(::getpid()));
+    std::filesystem::remove(path);
+    run_ranks(3, [&](int rank) {
+        Communicator comm = Communicator::connect("file://" + path.string(), rank, 3);
+        all_reduce_ones(comm);
+    });
+    std::filesystem::remove(path);
+}
+
+TEST_CASE("an environment that is incomplete is an invalid_argument that names the variable", "[bootstrap]") {
+    const auto error = expect_error(CollectiveErrorCode::invalid_argument, {}, [] {
+        open_session_from({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}, {});
+    });
+    REQUIRE(std::string(error.what()).find("MASTER_ADDR") != std::string::npos);
+}
+
+TEST_CASE("the environment gives the place; local ranks it does not give are counted", "[bootstrap]") {
+    const std::string port = std::to_string(free_port());
+    run_ranks(2, [&](int rank) {
+        Environment environment{{"RANK", std::to_string(rank)},
+                                {"WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", port}};
+        {
+            Communicator comm(open_session_from(environment, {}));
+            all_reduce_ones(comm);
+            expect(comm.local_rank() == rank && comm.local_world_size() == 2, "counted");
+        }
+        environment["LOCAL_RANK"] = "0";
+        environment["LOCAL_WORLD_SIZE"] = "1";
+        Communicator comm(open_session_from(environment, {}));
+        expect(comm.local_rank() == 0 && comm.local_world_size() == 1, "as told");
+    });
+}
+
+TEST_CASE("without any launcher there is one rank, alone", "[bootstrap]") {
+    Communicator comm(open_session_from({}, {}));
+    REQUIRE(comm.rank() == 0);
+    REQUIRE(comm.world_size() == 1);
+    all_reduce_ones(comm);
+}
+
+TEST_CASE("a store that cannot be reached is an error with its cause", "[bootstrap]") {
+    CommunicatorOptions options;
+    options.join_timeout = Milliseconds(300);
+    const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
+    const auto error = expect_error([&] { Communicator::connect(url, 1, 2, options); });
+    const bool expected_code =
+        error.code() == CollectiveErrorCode::timed_out || error.code() == CollectiveErrorCode::system;
+    REQUIRE(expected_code);
+    REQUIRE(error.operation() == "join");
+}

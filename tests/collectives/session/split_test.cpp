@@ -1,0 +1,178 @@
+#include "collectives/session/split.hpp"
+
+#include <latch>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "collectives/communicator.hpp"
+#include "rendezvous/worker/accusation.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/thread_ranks.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+using Code = CollectiveErrorCode;
+
+// The ranks of `whole` that are in `part`, in its order.
+std::vector<int> members_of(Communicator& part, int rank_in_whole) {
+    std::vector<int> members(static_cast<std::size_t>(part.world_size()));
+    part.all_gather(std::vector<int>{rank_in_whole}, std::span(members));
+    return members;
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+    std::string text;
+    for (const int rank : ranks) text += std::to_string(rank) + ' ';
+    return text;
+}
+
+SplitEntry entry_of(int color, int key) {
+    SplitEntry entry;
+    entry.color = color;
+    entry.key = key;
+    return entry;
+}
+
+}  // namespace
+
+TEST_CASE("an entry survives its encoding, and a long problem is cut off", "[split]") {
+    SplitEntry entry = entry_of(3, -7);
+    entry.nonce[15] = 9;
+    REQUIRE(decode_split_entry(encode(entry)) == entry);
+    entry.member = {{"192.168.1.9", 4711}, "host/boot"};
+    REQUIRE(decode_split_entry(encode(entry)) == entry);
+    entry.member = {};
+    entry.problem = "no descriptors";
+    REQUIRE(decode_split_entry(encode(entry)) == entry);
+    entry.problem.assign(2000, 'x');
+    const auto cut = decode_split_entry(encode(entry));
+    REQUIRE(cut);
+    REQUIRE(cut->problem == std::string(487, 'x'));
+    SplitBytes wrong = encode(entry_of(0, 0));
+    wrong[24] = std::byte{'?'};
+    REQUIRE_FALSE(decode_split_entry(wrong));
+}
+
+TEST_CASE("groups are those of one colour, by key, then by rank", "[split]") {
+    const std::vector<SplitEntry> entries{entry_of(0, 5), entry_of(1, 0), entry_of(0, -1),
+                                          entry_of(0, 5), entry_of(1, 0), entry_of(-1, 0)};
+    REQUIRE(split_group(entries, 0) == std::vector<int>{2, 0, 3});
+    REQUIRE(split_group(entries, 3) == std::vector<int>{2, 0, 3});
+    REQUIRE(split_group(entries, 4) == std::vector<int>{1, 4});
+}
+
+TEST_CASE("split makes the groups that colours and keys say, for any of them", "[split]") {
+    const unsigned seed = std::random_device{}();
+    INFO("seed " << seed);
+    for (const int n : {1, 2, 3, 4, 7}) {
+        run_communicators(n, [&](Communicator& comm) {
+            std::mt19937 random(seed);  // the same on all ranks
+            for (int round = 0; round < 6; ++round) {
+                std::vector<SplitEntry> entries;
+                for (int rank = 0; rank < n; ++rank) {
+                    entries.push_back(
+                        entry_of(static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3)));
+                }
+                const SplitEntry& mine = entries[static_cast<std::size_t>(comm.rank())];
+                std::optional<Communicator> part = comm.split(mine.color, mine.key);
+                expect(part.has_value() == (mine.color >= 0), "a communicator for colours from 0");
+                if (!part) continue;
+                const auto group = split_group(entries, comm.rank());
+                expect(part->world_size() == static_cast<int>(group.size()),
+                       "as many ranks as gave the colour");
+                const auto members = members_of(*part, comm.rank());
+                expect(members == group, "members " + text_of(members) + "instead of " + text_of(group));
+                expect(part->local_world_size() == part->world_size(), "all on one host");
+                expect(part->local_rank() == part->rank(), "numbered on the host as in the communicator");
+            }
+            comm.barrier();
+        });
+    }
+}
+
+TEST_CASE("a part can be split again, used beside the whole, and outlive it", "[split]") {
+    run_communicators(4, [](Communicator& whole) {
+        auto left = std::make_unique<Communicator>(*whole.split(0, -whole.rank()));
+        expect(left->rank() == 3 - whole.rank(), "all, in the other order");
+        Communicator half = *left->split(left->rank() / 2);
+        std::vector<int> ones(100'000, 1);
+        half.all_reduce(std::span(ones), ReduceOp::sum);
+        left->all_reduce(std::span(ones), ReduceOp::sum);
+        whole.all_reduce(std::span(ones), ReduceOp::sum);
+        left.reset();
+        half.all_reduce(std::span(ones), ReduceOp::sum);
+        expect(ones[7] == 2 * 4 * 4 * 2, "each sum over its own ranks");
+        whole.barrier();
+    });
+}
+
+TEST_CASE("the failure of a part leaves the whole and the other parts alone, and the reverse", "[split]") {
+    std::latch through(4);
+    run_communicators(4, [&](Communicator& whole) {
+        CountDown at_end(through);
+        const int color = whole.rank() / 2;
+        Communicator first = *whole.split(color);
+        Communicator second = *whole.split(color);
+        // Colour 0 disagrees within its first communicator, colour 1 aborts it.
+        if (color == 0) {
+            std::vector<int> data(10 + static_cast<std::size_t>(first.rank()));
+            expect_error(Code::mismatch, {0, 1}, [&] { first.all_reduce(std::span(data), ReduceOp::sum); });
+        } else {
+            if (first.rank() == 1) first.abort("enough");
+            expect_error(Code::aborted, {1}, [&] { first.recv(std::span<int>(), 1 - first.rank()); });
+        }
+        second.barrier();
+        whole.barrier();
+        at_end.now();
+        through.wait();
+        if (whole.rank() == 2) whole.abort("enough");
+        expect_error(Code::aborted, {2}, [&] {
+            while (true) whole.barrier();
+        });
+        expect_error(Code::aborted, {2}, [&] { static_cast<void>(whole.split(0)); });
+        second.barrier();
+    });
+}
+
+TEST_CASE("the errors of a part say if its ranks have other numbers than in the whole", "[split]") {
+    for (const bool reversed : {false, true}) {
+        run_communicators(3, [&](Communicator& whole) {
+            Communicator part = *whole.split(0, reversed ? -whole.rank() : whole.rank());
+            whole.barrier();  // of the whole, since the abort may overtake one of the part
+            if (part.rank() == 0) part.abort("enough");
+            const auto error = expect_error(Code::aborted, {0}, [&] {
+                while (true) part.barrier();
+            });
+            const std::string text = error.what();
+            expect(text.find("rank 0 aborted: enough") != std::string::npos, text);
+            expect(find_accusation(text).has_value() != reversed, text);
+        });
+    }
+}
+
+TEST_CASE("a rank that calls something else than split is told who called what", "[split]") {
+    run_communicators(2, [](Communicator& comm) {
+        const auto error = expect_error(Code::mismatch, {0, 1}, [&] {
+            if (comm.rank() == 0) static_cast<void>(comm.split(0));
+            if (comm.rank() == 1) comm.barrier();
+        });
+        expect(std::string(error.what()).find("split() as call 1") != std::string::npos, error.what());
+        expect(std::string(error.what()).find("barrier() as call 1") != std::string::npos, error.what());
+    });
+}
+
+TEST_CASE("a rank alone splits alone", "[split]") {
+    run_communicators(1, [](Communicator& comm) {
+        expect(!comm.split(-3).has_value(), "no colour, no communicator");
+        auto part = comm.split(5, 9);
+        expect(part && part->world_size() == 1 && part->rank() == 0, "one rank");
+        comm.abort("enough");
+        part->barrier();
+        expect_error(Code::aborted, {0}, [&] { static_cast<void>(comm.split(0)); });
+    });
+}
