@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from tidy_cpp import code_only, functions, includes, namespace_variables, static_locals
+from tidy_wings import folder_size, no_circles, wing_direction
 
 ROOMS = ("apps", "launcher", "rendezvous", "collectives")
 CPP = (".cpp", ".hpp", ".h", ".cu", ".cuh")
@@ -253,7 +254,7 @@ def strict_shell(tree):
 
 
 RULES = (
-    file_length, function_length, include_direction, library_home, public_headers, pragma_once, using_in_header,
+    file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
     left_over_marks, machine_names, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
     pure_cores, listed_sources, strict_shell,
 )

@@ -2,6 +2,7 @@
 
 import tidy
 from tidy_cpp import code_only, functions, namespace_variables
+from tidy_wings import WINGS
 
 LONG_BODY = "    work();\n" * 70
 IN_NAMESPACE = "namespace ddprun {\n%s\n}  // namespace ddprun\n"
@@ -19,6 +20,18 @@ CASES = (
     (tidy.include_direction, {"rendezvous/a.cpp": '#include "apps/b.hpp"\n', "apps/b.hpp": ""}, "rendezvous/ must not include"),
     (tidy.include_direction, {"rendezvous/a.cpp": '#include "b.hpp"\n', "rendezvous/b.hpp": ""}, "from the repo root"),
     (tidy.include_direction, {"launcher/a.cpp": '#include "rendezvous/b.hpp"\n', "rendezvous/b.hpp": ""}, None),
+    (tidy.wing_direction, {"launcher/output/a.cpp": '#include "launcher/agent/b.hpp"\n', "launcher/agent/b.hpp": ""}, "launcher/output must not include launcher/agent"),
+    (tidy.wing_direction, {"collectives/tcp/a.cpp": '#include "collectives/communicator.hpp"\n', "collectives/communicator.hpp": ""}, "must not include collectives"),
+    (tidy.wing_direction, {"launcher/attic/a.cpp": ""}, "is no wing"),
+    (tidy.wing_direction, {"launcher/guardian/a.cpp": ""}, "may include launcher/process, and does not"),
+    (tidy.wing_direction, {"launcher/guardian/a.cpp": '#include "launcher/process/b.hpp"\n#include "rendezvous/net/c.hpp"\n',
+                           "launcher/process/b.hpp": '#include "launcher/d.hpp"\n', "launcher/d.hpp": "", "rendezvous/net/c.hpp": '#include "rendezvous/system/e.hpp"\n', "rendezvous/system/e.hpp": ""}, None),
+    (tidy.no_circles, {"launcher/a.hpp": "", "launcher/a.cpp": '#include "launcher/b.hpp"\n', "launcher/b.hpp": "", "launcher/b.cpp": '#include "launcher/a.hpp"\n'}, "in a circle: launcher/a, launcher/b"),
+    (tidy.no_circles, {"launcher/jobs/a.hpp": '#include "launcher/agent/b.hpp"\n', "launcher/agent/b.hpp": "",
+                       "launcher/agent/c.hpp": '#include "launcher/jobs/d.hpp"\n', "launcher/jobs/d.hpp": ""}, "in a circle: launcher/agent, launcher/jobs"),
+    (tidy.no_circles, {"launcher/a.hpp": "", "launcher/a.cpp": '#include "launcher/a.hpp"\n#include "launcher/b.hpp"\n', "launcher/b.hpp": ""}, None),
+    (tidy.folder_size, {f"launcher/agent/a{i}.hpp": "" for i in range(41)}, "41 files"),
+    (tidy.folder_size, {f"launcher/agent/a{i}.hpp": "" for i in range(40)}, None),
     (tidy.library_home, {"launcher/a.cpp": "#include <CLI/CLI.hpp>\n"}, "<CLI/CLI.hpp> may only"),
     (tidy.library_home, {"launcher/a.hpp": "#include <spdlog/spdlog.h>\n"}, "<spdlog/spdlog.h> may only"),
     (tidy.library_home, {"rendezvous/a.cpp": "#include <boost/process/v2.hpp>\n"}, "may only"),
@@ -110,8 +123,16 @@ def scanner_problems():
         yield f"variables: {variables}"
 
 
+def wing_problems():
+    """A row names wings that have their rows before it, so the rows themselves go in no circle."""
+    before = set()
+    for wing, row in WINGS.items():
+        yield from (f"tidy_wings: {wing} names {other}, whose row is not before it" for other in row if other not in before)
+        before.add(wing)
+
+
 def run():
-    problems = list(scanner_problems())
+    problems = [*scanner_problems(), *wing_problems()]
     for rule, tree, words in CASES:
         found = [text for _, _, text in rule(tree)]
         if words is None and found:

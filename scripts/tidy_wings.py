@@ -1,0 +1,128 @@
+"""The wings of the rooms: which folder may include which, and that nothing goes in circles.
+
+A wing is a folder inside a room. It includes itself and the wings in its row, which stand before it: so a wing never
+includes one above it. A row that nothing uses is a complaint, too.
+"""
+
+import os
+import re
+
+from tidy_cpp import includes
+
+# Wing -> wings of the same room that it may include. Files directly in launcher/ are what its wings share.
+WINGS = {
+    "rendezvous/system": (),
+    "rendezvous/net": ("rendezvous/system",),
+    "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
+    "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
+    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/net", "rendezvous/worker", "rendezvous/store"),
+
+    "launcher": (),
+    "launcher/plan": ("launcher",),
+    "launcher/process": ("launcher",),
+    "launcher/guardian": ("launcher/process",),
+    "launcher/output": ("launcher", "launcher/process"),
+    "launcher/report": ("launcher",),
+    "launcher/agent": ("launcher", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/output",
+                       "launcher/report"),
+    "launcher/jobs": ("launcher", "launcher/process", "launcher/agent"),
+
+    "collectives/values": (),
+    "collectives/call": ("collectives/values",),
+    "collectives/arithmetic": ("collectives/values", "collectives/call"),
+    "collectives/wire": ("collectives/values", "collectives/call"),
+    "collectives/liveness": ("collectives/call", "collectives/wire"),
+    "collectives/tcp": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness"),
+    "collectives/shm": ("collectives/call", "collectives/arithmetic", "collectives/wire", "collectives/liveness",
+                        "collectives/tcp"),
+    "collectives/hosts": ("collectives/arithmetic", "collectives/tcp", "collectives/shm"),
+    "collectives/nccl": ("collectives/values", "collectives/call", "collectives/wire", "collectives/tcp",
+                         "collectives/shm"),
+    "collectives/session": ("collectives/values", "collectives/call", "collectives/arithmetic", "collectives/wire",
+                            "collectives/liveness", "collectives/tcp", "collectives/shm", "collectives/hosts",
+                            "collectives/nccl"),
+    # The face: what users include, and the sources behind it.
+    "collectives": ("collectives/values", "collectives/call", "collectives/session"),
+}
+
+# Public headers that the wings below the face are made of.
+VALUES = {f"collectives/{name}.hpp" for name in (
+    "error", "float16", "operation_request", "options", "shared_buffer", "status", "types", "work")}
+
+MAX_FOLDER_FILES = 40
+
+
+def wing_of(path):
+    return "collectives/values" if path in VALUES else os.path.dirname(path)
+
+
+def wing_direction(tree):
+    used = set()
+    for path, text in tree.items():
+        room = path.split("/", 1)[0]
+        if not path.endswith((".hpp", ".cpp", ".h")) or room not in ("launcher", "rendezvous", "collectives"):
+            continue
+        wing = wing_of(path)
+        if wing not in WINGS:
+            yield path, 1, f"{wing}/ is no wing of tidy_wings.py"
+            continue
+        for line, _, name in includes(text):
+            other = wing_of(name)
+            if name not in tree or other == wing or other.split("/", 1)[0] != room:
+                continue
+            used.add((wing, other))
+            if other not in WINGS[wing]:
+                yield path, line, f'{wing} must not include {other} ("{name}")'
+    present = {wing_of(path) for path in tree}
+    for wing, row in WINGS.items():
+        for other in row:
+            if wing in present and (wing, other) not in used:
+                yield "scripts/tidy_wings.py", 1, f"{wing} may include {other}, and does not"
+
+
+def circles(graph):
+    """Groups of nodes that reach each other, as sorted lists."""
+    reach = {}
+
+    def reached_from(start):
+        if start not in reach:
+            seen, ahead = set(), [start]
+            while ahead:
+                for other in graph.get(ahead.pop(), ()):
+                    if other not in seen:
+                        seen.add(other)
+                        ahead.append(other)
+            reach[start] = seen
+        return reach[start]
+
+    found = set()
+    for node in graph:
+        if node in reached_from(node):
+            found.add(tuple(sorted(other for other in reached_from(node) if node in reached_from(other))))
+    return sorted(found)
+
+
+def no_circles(tree):
+    """Units (a header and the source of its name) and wings include each other in one direction only."""
+    units, folders = {}, {}
+    for path, text in tree.items():
+        if not re.match(r"(launcher|rendezvous|collectives)/.*\.(hpp|cpp|h)$", path):
+            continue
+        unit = os.path.splitext(path)[0]
+        for _, _, name in includes(text):
+            if name in tree and os.path.splitext(name)[0] != unit:
+                units.setdefault(unit, set()).add(os.path.splitext(name)[0])
+            if name in tree and wing_of(name) != wing_of(path):
+                folders.setdefault(wing_of(path), set()).add(wing_of(name))
+    for graph in (units, folders):
+        for circle in circles(graph):
+            yield circle[0], 1, "includes go in a circle: " + ", ".join(circle)
+
+
+def folder_size(tree):
+    counts = {}
+    for path in tree:
+        counts[os.path.dirname(path)] = counts.get(os.path.dirname(path), 0) + 1
+    for folder, count in counts.items():
+        if folder and count > MAX_FOLDER_FILES:
+            yield folder, 1, f"{count} files, the stop is {MAX_FOLDER_FILES}: sort them into folders"
