@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "launcher/exit_status.hpp"
+#include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 
 namespace ddprun {
@@ -55,7 +56,6 @@ int parse_nnodes(const std::string& text) {
 
 std::string parse_nproc(const std::string& text) {
     if (text == "auto" || text == "gpu" || text == "cpu") return text;
-    constexpr int kMaxWorkersPerNode = 4096;  // the coordinator's limit, see Coordinator::kMaxWorkersPerNode
     if (!whole_number(text))
         throw UsageError("--nproc-per-node " + text + ": must be a number, auto, gpu or cpu");
     bounded("--nproc-per-node", text, 1, kMaxWorkersPerNode);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/shm/shm_reduce.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {
@@ -69,12 +70,25 @@ void HostsBackend::run_over_tcp(const Task& task) {
 }
 
 void HostsBackend::dispatch(const Task& task, const PeerMesh::Operation& operation) {
-    const Operation kind = task.call.operation;
-    if (kind == Operation::all_reduce) return all_reduce(task, operation);
-    if (kind == Operation::reduce_scatter) return reduce_scatter(task, operation);
-    if (kind == Operation::all_gather) return all_gather(task, operation);
-    if (kind == Operation::broadcast) return broadcast(task, operation);
-    barrier(operation);
+    switch (task.call.operation) {
+        case Operation::all_reduce: return all_reduce(task, operation);
+        case Operation::reduce_scatter: return reduce_scatter(task, operation);
+        case Operation::all_gather: return all_gather(task, operation);
+        case Operation::broadcast: return broadcast(task, operation);
+        case Operation::barrier: return barrier(operation);
+        case Operation::none:
+        case Operation::send:
+        case Operation::recv:
+        case Operation::join:
+        case Operation::reduce:
+        case Operation::gather:
+        case Operation::scatter:
+        case Operation::all_to_all:
+        case Operation::split:
+        case Operation::allocate:
+        case Operation::group: break;
+    }
+    check(false, "an operation that goes by hosts has no way here");
 }
 
 void HostsBackend::barrier(const PeerMesh::Operation& operation) {

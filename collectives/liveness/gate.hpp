@@ -24,10 +24,10 @@ class Gate {
   public:
     using Clock = std::chrono::steady_clock;
     // Decides about a Hello; called once for each.
-    using Judge = std::function<HelloAnswer(const Hello&)>;
+    using Judge = std::function<HelloAnswer(const LinkHello&)>;
 
     struct Visitor {
-        Hello hello;
+        LinkHello hello;
         TcpLink link;
     };
 

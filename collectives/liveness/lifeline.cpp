@@ -28,7 +28,7 @@ Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Des
       ranks_in_elder_(descent.ranks),
       elder_(descent.elder),
       mutex_(kin_->mutex),
-      gate_(std::move(listener), [this](const Hello& hello) { return judge(hello); }),
+      gate_(std::move(listener), [this](const LinkHello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size(), membership.own_numbers),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {
@@ -239,7 +239,7 @@ void Lifeline::serve_gate() {
     for (Gate::Visitor& visitor : gate_.turn(Gate::Clock::now())) admit(std::move(visitor));
 }
 
-HelloAnswer Lifeline::judge(const Hello& hello) {
+HelloAnswer Lifeline::judge(const LinkHello& hello) {
     const std::lock_guard lock(mutex_);
     if (hello.generation != membership_.generation) return HelloAnswer::other_generation;
     if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
@@ -255,7 +255,7 @@ HelloAnswer Lifeline::judge(const Hello& hello) {
     return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
 }
 
-std::size_t Lifeline::data_index(const Hello& hello) const {
+std::size_t Lifeline::data_index(const LinkHello& hello) const {
     return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
 }
 

@@ -138,9 +138,9 @@ class Lifeline : private AgentWord::Listener {
     bool read_from(Neighbour& neighbour);
     void admit(Gate::Visitor visitor);
     void greet(TcpLink link);
-    HelloAnswer judge(const Hello& hello);
+    HelloAnswer judge(const LinkHello& hello);
     // Where data_came_ counts the connection that says this.
-    std::size_t data_index(const Hello& hello) const;
+    std::size_t data_index(const LinkHello& hello) const;
     void tell_news() const;
     void tell_witness();
     // Lets the kin know of deaths.

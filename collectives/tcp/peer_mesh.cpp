@@ -177,8 +177,8 @@ TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& ope
     const Awaited connected{nullptr, &link, peer};
     while (!is_writable(link)) wait({&connected, 1}, operation);
     if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
-    auto hello = encode(Hello{channel, membership_.generation, membership_.communicator, rank(), peer,
-                              membership_.nonce, static_cast<std::uint8_t>(lane)});
+    auto hello = encode(LinkHello{channel, membership_.generation, membership_.communicator, rank(), peer,
+                                  membership_.nonce, static_cast<std::uint8_t>(lane)});
     iovec part{hello.data(), hello.size()};
     // The first bytes on a fresh connection always fit into its buffer.
     if (link.write_some({&part, 1}) != hello.size()) throw LinkLost{peer, EMSGSIZE};

@@ -41,7 +41,7 @@ std::string_view reason_of(HelloAnswer answer) noexcept {
     return "an unknown reason";
 }
 
-std::array<std::byte, kHelloSize> encode(const Hello& hello) {
+std::array<std::byte, kHelloSize> encode(const LinkHello& hello) {
     std::array<std::byte, kHelloSize> bytes{};
     put(bytes, 0, kHelloMagic);
     put(bytes, 4, kVersion);
@@ -55,15 +55,16 @@ std::array<std::byte, kHelloSize> encode(const Hello& hello) {
     return bytes;
 }
 
-std::optional<Hello> decode_hello(std::span<const std::byte, kHelloSize> bytes) {
+std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> bytes) {
     const auto channel = take<std::uint8_t>(bytes, 6);
     if (take<std::uint32_t>(bytes, 0) != kHelloMagic || take<std::uint16_t>(bytes, 4) != kVersion ||
         channel > static_cast<std::uint8_t>(Channel::data)) {
         return std::nullopt;
     }
-    return Hello{static_cast<Channel>(channel), take<std::uint32_t>(bytes, 8), take<std::uint32_t>(bytes, 12),
-                 take<std::int32_t>(bytes, 16), take<std::int32_t>(bytes, 20), take<Nonce>(bytes, 24),
-                 take<std::uint8_t>(bytes, 7)};
+    return LinkHello{static_cast<Channel>(channel),  take<std::uint32_t>(bytes, 8),
+                     take<std::uint32_t>(bytes, 12), take<std::int32_t>(bytes, 16),
+                     take<std::int32_t>(bytes, 20),  take<Nonce>(bytes, 24),
+                     take<std::uint8_t>(bytes, 7)};
 }
 
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {

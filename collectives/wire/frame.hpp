@@ -32,7 +32,7 @@ enum class Channel : std::uint8_t { lifeline = 0, data = 1 };
 // Data connections of one direction between two ranks share large messages; each is a lane.
 inline constexpr int kMaxLanes = 4;
 
-struct Hello {
+struct LinkHello {
     Channel channel = Channel::data;
     std::uint32_t generation = 0;    // restart count of the job
     std::uint32_t communicator = 0;  // number of the communicator within the generation
@@ -41,7 +41,7 @@ struct Hello {
     Nonce nonce{};
     std::uint8_t lane = 0;  // of data connections, below what the ranks agreed on
 
-    bool operator==(const Hello&) const = default;
+    bool operator==(const LinkHello&) const = default;
 };
 
 enum class HelloAnswer : std::uint32_t {
@@ -57,9 +57,9 @@ enum class HelloAnswer : std::uint32_t {
 // Why a rank was not let in, as the rest of "refused the connection: …".
 std::string_view reason_of(HelloAnswer answer) noexcept;
 
-std::array<std::byte, kHelloSize> encode(const Hello& hello);
+std::array<std::byte, kHelloSize> encode(const LinkHello& hello);
 // Nothing if the bytes are no Hello of this version.
-std::optional<Hello> decode_hello(std::span<const std::byte, kHelloSize> bytes);
+std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> bytes);
 
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer);
 std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHelloAnswerSize> bytes);

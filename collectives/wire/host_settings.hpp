@@ -4,13 +4,11 @@
 //   DDPRUN_HOSTID            what this host is called: ranks with the same text share memory. By default the
 //                            machine's name and boot. Lets one machine act as several.
 //   DDPRUN_SOCKET_IFNAME     interfaces to use, as NCCL_SOCKET_IFNAME: `eth,ib` those whose names begin so,
-//   `=eth0`
-//                            exactly that one, `^docker` and `^=docker0` all but those
+//                            `=eth0` exactly that one, `^docker` and `^=docker0` all but those
 //   DDPRUN_NET               networks to use, `10.0.0.0/8,fd00::/8`; what ddprun's --net sets
 //   DDPRUN_SOCKETS_PER_PEER  connections for each direction and neighbour, 1 to 4, for large messages; the
-//   ranks
-//                            take the smallest of their wishes. More than one help where a network limits
-//                            each flow; within a machine they do not
+//                            ranks take the smallest of their wishes. More than one help where a network
+//                            limits each flow; within a machine they do not
 // Without the second and third the address is the one that carried the rendezvous. With both, an address must
 // satisfy both.
 #pragma once

@@ -2,7 +2,7 @@
 //
 // Both are the same program on the same machine, so numbers are written as they lie in memory:
 //
-//     message = u8 kind (place in the variant) + the fields of the struct in order
+//     message = i64 kind (place in the variant) + the fields of the struct in order
 //     number  = i64          text = u64 length + bytes          list = u64 count + items
 //
 // A stream that leads to a given descriptor is written as its kind only; the descriptors travel beside the
@@ -27,7 +27,6 @@ namespace ddprun {
 inline constexpr std::size_t kMaxGuardianMessage = 8 * 1024 * 1024;
 
 // --- from the agent
-// ---------------------------------------------------------------------------------------------------
 
 struct StartWorker {
     WorkerSpec spec;
@@ -46,7 +45,6 @@ struct SweepAll {
 using GuardianOrder = std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll>;
 
 // --- from the guardian
-// ------------------------------------------------------------------------------------------------
 
 // Started and StartFailure answer StartWorker, SweepResult answers SweepAll.
 struct WorkerExited {
@@ -59,7 +57,6 @@ struct GroupGone {
 using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult>;
 
 // --- both
-// -------------------------------------------------------------------------------------------------------------
 
 std::string encode_order(const GuardianOrder& order);
 std::string encode_event(const GuardianEvent& event);

@@ -254,10 +254,4 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
     return Process(executor, pid, pidfd.release());
 }
 
-bool hangup_is_ignored() {
-    struct sigaction action = {};
-    ::sigaction(SIGHUP, nullptr, &action);
-    return action.sa_handler == SIG_IGN;
-}
-
 }  // namespace ddprun

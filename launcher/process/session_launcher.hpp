@@ -48,7 +48,4 @@ class SessionLauncher {
     bool used_cgroup_ = false;
 };
 
-// True if SIGHUP is ignored now. Asked once, at the launcher's entry, for WorkerSpec::ignore_hangup.
-bool hangup_is_ignored();
-
 }  // namespace ddprun

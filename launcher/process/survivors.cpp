@@ -48,12 +48,4 @@ std::vector<Survivor> find_survivors(std::string_view job_id, const std::filesys
     return found;
 }
 
-std::string survivors_line(const std::vector<Survivor>& survivors) {
-    std::string line = "survivors: " + std::to_string(survivors.size());
-    const std::size_t named = std::min(survivors.size(), kMaxSurvivorsNamed);
-    for (std::size_t i = 0; i < named; ++i) line += (i == 0 ? ": " : ", ") + to_string(survivors[i]);
-    if (named < survivors.size()) line += " and " + std::to_string(survivors.size() - named) + " more";
-    return line;
-}
-
 }  // namespace ddprun

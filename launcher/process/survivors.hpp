@@ -15,13 +15,7 @@
 
 namespace ddprun {
 
-// How many of them survivors_line names.
-inline constexpr std::size_t kMaxSurvivorsNamed = 8;
-
 // Living processes with DDPRUN_RUN_ID=<job_id> in the environment they were started with.
 std::vector<Survivor> find_survivors(std::string_view job_id, const std::filesystem::path& proc = "/proc");
-
-// "survivors: 0", or "survivors: 2: pid 7 (python3, state D in nfs_wait), pid 8 (sh, state S)".
-std::string survivors_line(const std::vector<Survivor>& survivors);
 
 }  // namespace ddprun

@@ -33,10 +33,11 @@ struct ReportFacts {
 // order; what does not fit is counted, the evidence loses its middle:
 //
 //     train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7
-//       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code
-//       1 cannot start './a.out': no such file        (where a worker could not be started, or a node was
-//       lost) hint: ... its error file says:                        (message and traceback), or else: its
-//       last lines on stderr:
+//       at 2024-05-01 12:34:56.789 +0200; restarts so far: 1 of 3, the last one because of: rank 3: exit code 1
+//       cannot start './a.out': no such file     (where a worker could not be started, or a node was lost)
+//       hint: ...
+//       its error file says:                     (message and traceback), or else:
+//       its last lines on stderr:
 //         | ...
 //       rank 3 (local rank 3) on node 0 (gpu06), pid 17: failed too, exit code 1
 //       ranks 0-2,4: stopped by ddprun, signal 15 (SIGTERM)

@@ -1,9 +1,8 @@
 // Store: a shared key-value service, as one process sees it.
 //
-// Implementations: TcpStore (a StoreService, or PyTorch's own server), FileStore (a file on a shared disk),
-// PrefixStore (another Store under a prefix). All verbs block the caller, each for a stated time at most.
-// A Store is used by one thread at a time; the caller owns it. Keys and values are any bytes; a missing key
-// is never the same as an empty value.
+// Implementations: TcpStore (a StoreService, or PyTorch's own server), FileStore (a file on a shared disk).
+// All verbs block the caller, each for a stated time at most. A Store is used by one thread at a time; the
+// caller owns it. Keys and values are any bytes; a missing key is never the same as an empty value.
 //
 // Failures: boost::system::system_error with Errc::timed_out (the message names the keys waited for),
 // connection_lost, protocol_violation, limit_exceeded, or malformed (add on a value that is no number).

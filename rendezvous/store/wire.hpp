@@ -25,8 +25,7 @@
 //     16      -     queue_len    key                        i64
 //     17      -     list_keys    -                          keys
 //     18      -     barrier      key, i64 world size        u8 0, once that many have come
-//      -      7     watch_key    key                        u8 3; then events: u8 kind, key, old value, new
-//      value
+//      -      7     watch_key    key                        u8 3; then events: u8 kind, key, old, new value
 //
 // The dialect belongs to the connection: a modern client's first five bytes are validate's, and a legacy
 // client can never send those (they would announce a key of a gigabyte). Nothing here depends on how TCP cut

@@ -36,8 +36,7 @@
 //   orphans N           leaves N processes behind, one after the other, that end when their parent has ended;
 //                       goes on with the next mode when the last one was started
 //   fork MODE... end    forks a child into the same process group that carries out the modes and then exits
-//   0;
-//                       prints nothing itself, goes on with the mode behind `end`
+//                       with 0; prints nothing itself, goes on with the mode behind `end`
 //   save-on-term PATH   prints "ready"; on SIGTERM waits until PATH exists, prints "saved" and exits 0
 //   fail-when-file PATH prints "ready", waits until PATH exists (in a folder that is there) and exits with 7
 //   wait-for-file PATH  waits until PATH exists, then goes on with the next mode

@@ -110,7 +110,7 @@ TcpLink left_neighbour_of(LiveRank& rank) {
     TcpLink link(1, begin_connect(rank.membership.member(1).endpoint));
     pollfd polled{link.descriptor(), POLLOUT, 0};
     REQUIRE(::poll(&polled, 1, kGuardMilliseconds) == 1);
-    auto hello = encode(Hello{Channel::lifeline, 0, 0, 0, 1, rank.membership.nonce, 0});
+    auto hello = encode(LinkHello{Channel::lifeline, 0, 0, 0, 1, rank.membership.nonce, 0});
     iovec part{hello.data(), hello.size()};
     REQUIRE(link.write_some({&part, 1}) == hello.size());
     while (!rank.lifeline.has_left_neighbour()) {

@@ -58,7 +58,7 @@ std::vector<Gate::Visitor> turn_when_ready(Gate& gate) {
     return gate.turn(Clock::now());
 }
 
-HelloAnswer welcome_rank_1(const Hello& hello) {
+HelloAnswer welcome_rank_1(const LinkHello& hello) {
     return hello.from == 1 ? HelloAnswer::welcome : HelloAnswer::other_rank;
 }
 
@@ -73,7 +73,7 @@ struct OpenGate {
 TEST_CASE("the gate lets in whom the judge welcomes", "[gate]") {
     OpenGate open;
     Caller caller(open.endpoint);
-    caller.say(encode(Hello{Channel::data, 0, 0, 1, 0, {}}));
+    caller.say(encode(LinkHello{Channel::data, 0, 0, 1, 0, {}}));
     std::vector<Gate::Visitor> visitors;
     while (visitors.empty()) visitors = turn_when_ready(open.gate);
     REQUIRE(visitors.size() == 1);
@@ -86,7 +86,7 @@ TEST_CASE("the gate lets in whom the judge welcomes", "[gate]") {
 TEST_CASE("the gate tells a refused rank why, and closes", "[gate]") {
     OpenGate open;
     Caller caller(open.endpoint);
-    caller.say(encode(Hello{Channel::data, 0, 0, 2, 0, {}}));
+    caller.say(encode(LinkHello{Channel::data, 0, 0, 2, 0, {}}));
     REQUIRE(turn_when_ready(open.gate).empty());
     while (open.gate.next_limit()) REQUIRE(turn_when_ready(open.gate).empty());
     REQUIRE(caller.hear() == HelloAnswer::other_rank);
@@ -106,7 +106,7 @@ TEST_CASE("strangers are closed without a word", "[gate]") {
 TEST_CASE("a connection that stays silent is closed after its time", "[gate]") {
     OpenGate open;
     Caller caller(open.endpoint);
-    const auto hello = encode(Hello{});
+    const auto hello = encode(LinkHello{});
     caller.say(std::span(hello).first(10));
     while (!open.gate.next_limit()) REQUIRE(turn_when_ready(open.gate).empty());
     const auto limit = *open.gate.next_limit();
@@ -131,7 +131,7 @@ TEST_CASE("a crowd of silent strangers is bounded and keeps no rank out for ever
     // Full: the listener is not polled any more.
     REQUIRE(polled.size() == kMaxUnidentified);
     Caller rank(open.endpoint);
-    rank.say(encode(Hello{Channel::data, 0, 0, 1, 0, {}}));
+    rank.say(encode(LinkHello{Channel::data, 0, 0, 1, 0, {}}));
     auto now = *open.gate.next_limit() + kIdentifyLimit;
     std::size_t welcomed = open.gate.turn(now).size();
     for (int i = 0; i < 1000 && welcomed == 0; ++i) welcomed = turn_when_ready(open.gate).size();

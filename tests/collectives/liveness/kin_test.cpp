@@ -176,7 +176,7 @@ TEST_CASE("a rank that gives up while it joins stays until its left neighbour ha
     TcpLink left(1, begin_connect(own));
     wait(left.descriptor(), POLLOUT);
     CHECK(connect_error(left.descriptor()) == 0);
-    const auto hello = encode(Hello{Channel::lifeline, 0, 1, 0, 1, membership.nonce, 0});
+    const auto hello = encode(LinkHello{Channel::lifeline, 0, 1, 0, 1, membership.nonce, 0});
     write_all(left, hello.data(), hello.size());
     REQUIRE(read_once(left, std::span(bytes).first(kHelloAnswerSize)) == kHelloAnswerSize);
     NoticeReader reader;

@@ -25,7 +25,7 @@ struct LiveRank {
     Membership membership{kSelf, 5, 2, Nonce{7}, std::vector<Member>(4, {endpoint, "host", kLanes})};
     Lifeline lifeline{membership, std::move(listener)};
 
-    Hello hello(int from, Channel channel = Channel::data) const {
+    LinkHello hello(int from, Channel channel = Channel::data) const {
         return {channel, membership.generation, membership.communicator, from, kSelf, membership.nonce, 0};
     }
 };
@@ -42,7 +42,7 @@ void write_all(TcpLink& link, const void* data, std::size_t size) {
     REQUIRE(link.write_some({&part, 1}) == size);
 }
 
-HelloAnswer say(TcpLink& link, const Hello& hello) {
+HelloAnswer say(TcpLink& link, const LinkHello& hello) {
     const auto bytes = encode(hello);
     write_all(link, bytes.data(), bytes.size());
     std::array<std::byte, kHelloAnswerSize> answer{};
@@ -52,7 +52,7 @@ HelloAnswer say(TcpLink& link, const Hello& hello) {
     return *decode_hello_answer(answer);
 }
 
-HelloAnswer answer_to(const LiveRank& rank, const Hello& hello) {
+HelloAnswer answer_to(const LiveRank& rank, const LinkHello& hello) {
     TcpLink link = dial(rank);
     return say(link, hello);
 }
@@ -73,19 +73,19 @@ Verdict read_verdict(TcpLink& link) {
 TEST_CASE("stale workers, other jobs and wrong ranks are refused, each with its reason", "[lifeline]") {
     LiveRank rank;
     const auto with = [&](auto change) {
-        Hello hello = rank.hello(3);
+        LinkHello hello = rank.hello(3);
         change(hello);
         return answer_to(rank, hello);
     };
-    REQUIRE(with([](Hello& h) { h.generation = 4; }) == HelloAnswer::other_generation);
-    REQUIRE(with([](Hello& h) { h.communicator = 1; }) == HelloAnswer::other_communicator);
-    REQUIRE(with([](Hello& h) { h.nonce[15] = 1; }) == HelloAnswer::other_job);
-    REQUIRE(with([](Hello& h) { h.to = 2; }) == HelloAnswer::other_rank);
-    REQUIRE(with([](Hello& h) { h.from = 4; }) == HelloAnswer::other_rank);
-    REQUIRE(with([](Hello& h) { h.from = -1; }) == HelloAnswer::other_rank);
-    REQUIRE(with([](Hello& h) { h.from = kSelf; }) == HelloAnswer::other_rank);
-    REQUIRE(with([](Hello& h) { h.channel = Channel::lifeline; }) == HelloAnswer::other_rank);
-    REQUIRE(with([](Hello& h) { h.lane = kLanes; }) == HelloAnswer::other_lane);
+    REQUIRE(with([](LinkHello& h) { h.generation = 4; }) == HelloAnswer::other_generation);
+    REQUIRE(with([](LinkHello& h) { h.communicator = 1; }) == HelloAnswer::other_communicator);
+    REQUIRE(with([](LinkHello& h) { h.nonce[15] = 1; }) == HelloAnswer::other_job);
+    REQUIRE(with([](LinkHello& h) { h.to = 2; }) == HelloAnswer::other_rank);
+    REQUIRE(with([](LinkHello& h) { h.from = 4; }) == HelloAnswer::other_rank);
+    REQUIRE(with([](LinkHello& h) { h.from = -1; }) == HelloAnswer::other_rank);
+    REQUIRE(with([](LinkHello& h) { h.from = kSelf; }) == HelloAnswer::other_rank);
+    REQUIRE(with([](LinkHello& h) { h.channel = Channel::lifeline; }) == HelloAnswer::other_rank);
+    REQUIRE(with([](LinkHello& h) { h.lane = kLanes; }) == HelloAnswer::other_lane);
     REQUIRE_FALSE(rank.lifeline.take_data(3, 0).has_value());
     REQUIRE_FALSE(rank.lifeline.verdict().has_value());
 }
@@ -103,7 +103,7 @@ TEST_CASE("a data connection is handed over once, a second one refused", "[lifel
 
 TEST_CASE("each lane of a peer is a connection of its own", "[lifeline]") {
     LiveRank rank;
-    Hello hello = rank.hello(3);
+    LinkHello hello = rank.hello(3);
     hello.lane = 1;
     TcpLink second = dial(rank);
     REQUIRE(say(second, hello) == HelloAnswer::welcome);

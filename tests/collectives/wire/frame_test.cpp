@@ -27,20 +27,20 @@ std::vector<Notice> some_notices() {
 
 }  // namespace
 
-TEST_CASE("a Hello comes back as it went", "[frame]") {
-    const Hello hello{Channel::data, 3, 2, 5, 6, {1, 2, 3, 255}, 3};
+TEST_CASE("a LinkHello comes back as it went", "[frame]") {
+    const LinkHello hello{Channel::data, 3, 2, 5, 6, {1, 2, 3, 255}, 3};
     REQUIRE(decode_hello(encode(hello)) == hello);
 }
 
-TEST_CASE("bytes that are no Hello of this version are recognised", "[frame]") {
+TEST_CASE("bytes that are no LinkHello of this version are recognised", "[frame]") {
     for (const std::size_t at : {0, 3, 4, 6}) {
-        auto bytes = encode(Hello{});
+        auto bytes = encode(LinkHello{});
         bytes[at] ^= std::byte{0x40};
         REQUIRE_FALSE(decode_hello(bytes).has_value());
     }
 }
 
-TEST_CASE("answers to a Hello come back, unknown ones do not", "[frame]") {
+TEST_CASE("answers to a LinkHello come back, unknown ones do not", "[frame]") {
     for (const HelloAnswer answer :
          {HelloAnswer::welcome, HelloAnswer::other_generation, HelloAnswer::other_lane}) {
         REQUIRE(decode_hello_answer(encode(answer)) == answer);

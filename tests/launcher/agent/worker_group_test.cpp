@@ -12,7 +12,6 @@ namespace ddprun {
 using namespace std::chrono_literals;
 
 // --- with workers on paper: what the group tells its runner, and when
-// ------------------------------------------
 
 TEST_CASE("each end is reported once, with its rank, and all gone once at the end") {
     FakeRun run;
@@ -119,7 +118,6 @@ TEST_CASE("the group may be destroyed by its own callback") {
 }
 
 // --- with real processes
-// ------------------------------------------------------------------------------------------
 
 TEST_CASE("real workers end on their own") {
     RealRun run;

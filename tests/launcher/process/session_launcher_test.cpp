@@ -171,12 +171,6 @@ TEST_CASE("a SIGHUP that nohup ignored stays ignored") {
     run.wait();
 }
 
-TEST_CASE("whether SIGHUP is ignored can be asked") {
-    CHECK_FALSE(hangup_is_ignored());
-    Disposition hangup(SIGHUP, SIG_IGN);
-    CHECK(hangup_is_ignored());
-}
-
 TEST_CASE("a worker leads its own session and process group") {
     StubRun run({"session"});
     const std::string pid = std::to_string(run.pid());

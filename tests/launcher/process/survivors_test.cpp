@@ -77,16 +77,4 @@ TEST_CASE("a real process is found by the environment it was started with") {
     CHECK(find_survivors(spec.environment["DDPRUN_RUN_ID"]).empty());
 }
 
-TEST_CASE("the report's last line") {
-    CHECK(survivors_line({}) == "survivors: 0");
-    CHECK(survivors_line({{7, 'D', "nfs_wait", "python3"}}) ==
-          "survivors: 1: pid 7 (python3, state D in nfs_wait)");
-    std::vector<Survivor> many(kMaxSurvivorsNamed + 2, {7, 'S', "", "sh"});
-    const std::string line = survivors_line(many);
-    CHECK(line.rfind("survivors: 10: pid 7 (sh, state S), pid 7", 0) == 0);
-    CHECK(line.substr(line.size() - 11) == " and 2 more");
-    many.resize(kMaxSurvivorsNamed);
-    CHECK(survivors_line(many).find("more") == std::string::npos);
-}
-
 }  // namespace ddprun
