@@ -5,6 +5,7 @@
 
 #include "collectives/call/rank_list.hpp"
 #include "collectives/error.hpp"
+#include "collectives/session/store_wait.hpp"
 #include "collectives/wire/nonce.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -12,15 +13,6 @@ namespace ddprun {
 namespace {
 
 constexpr char kNoTable = '!';
-
-std::chrono::milliseconds rest_until(Join::Clock::time_point deadline) {
-    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Join::Clock::now());
-    return std::max(rest, std::chrono::milliseconds(0));
-}
-
-bool is_timeout(const boost::system::system_error& error) {
-    return error.code() == make_error_code(Errc::timed_out);
-}
 
 }  // namespace
 

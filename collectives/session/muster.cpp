@@ -5,6 +5,7 @@
 #include "collectives/call/rank_list.hpp"
 #include "collectives/error.hpp"
 #include "collectives/session/join.hpp"
+#include "collectives/session/store_wait.hpp"
 #include "collectives/wire/nonce.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -39,15 +40,6 @@ void throw_if_failure(const std::string& decision) {
 std::string choice_of(int rank, const std::vector<int>& excluded) {
     const std::string name = "rank " + std::to_string(rank);
     return name + " excludes " + (excluded.empty() ? "nobody" : list_of_ranks(excluded));
-}
-
-bool is_timeout(const boost::system::system_error& error) {
-    return error.code() == make_error_code(Errc::timed_out);
-}
-
-std::chrono::milliseconds rest_until(Muster::Clock::time_point deadline) {
-    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Muster::Clock::now());
-    return std::max(rest, std::chrono::milliseconds(0));
 }
 
 }  // namespace

@@ -22,13 +22,13 @@ void SoloBackend::run(const Task& task) {
         case Operation::reduce:
         case Operation::gather:
         case Operation::scatter:
-        case Operation::all_to_all: break;
+        case Operation::all_to_all:
+        case Operation::split:
+        case Operation::allocate: break;
         case Operation::none:
         case Operation::send:
         case Operation::recv:
         case Operation::join:
-        case Operation::split:
-        case Operation::allocate:
         case Operation::group: check(false, "no operation for a rank alone");
     }
     const std::size_t bytes = bytes_of(task);

@@ -4,18 +4,19 @@
 
 #include <limits>
 
+#include "collectives/shm/shm_layout.hpp"
+
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
 std::size_t ShmArea::size_for(int ranks, std::size_t bytes) {
     const auto count = static_cast<std::size_t>(ranks);
-    if (bytes > std::numeric_limits<std::size_t>::max() / count - kPage) return 0;
-    return (bytes + kPage - 1) / kPage * kPage * count;
+    if (bytes > std::numeric_limits<std::size_t>::max() / count - kShmPage) return 0;
+    return (bytes + kShmPage - 1) / kShmPage * kShmPage * count;
 }
 
 ShmArea::ShmArea(ShmMapping mapping, int ranks, std::size_t bytes)

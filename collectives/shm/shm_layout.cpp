@@ -5,19 +5,18 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLinesPerRank = 7;  // two flags, two records, progress, bell, CPUs
 
-std::size_t page_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::size_t page_up(std::size_t bytes) { return (bytes + kShmPage - 1) / kShmPage * kShmPage; }
 
 }  // namespace
 
 ShmLayout::ShmLayout(int world_size) {
     const auto ranks = static_cast<std::size_t>(world_size);
-    const std::size_t share = kShmMaxStages / (ranks * kShmStages) / kPage * kPage;
+    const std::size_t share = kShmMaxStages / (ranks * kShmStages) / kShmPage * kShmPage;
     slot_payload_ = std::min(kShmSlotsTogether / ranks, kShmLargestSlot);
     slot_size_ = page_up(slot_payload_);
-    stage_size_ = std::clamp(share, kPage, kShmLargestStage);
+    stage_size_ = std::clamp(share, kShmPage, kShmLargestStage);
     slots_ = page_up(kShmLine * (1 + ranks * kLinesPerRank));
     stages_ = page_up(slots_ + ranks * 2 * slot_size_);
     end_ = stages_ + ranks * kShmStages * stage_size_;

@@ -18,6 +18,8 @@
 
 namespace ddprun {
 
+inline constexpr std::size_t kShmPage = 4096;
+
 inline constexpr std::uint64_t kShmMagic = 0x314d'4853'5044'4400;  // "\0DDPSHM1"
 inline constexpr std::uint32_t kShmVersion = 2;
 inline constexpr char kShmName[] = "ddprun-collectives";  // as /proc/PID/maps shows it

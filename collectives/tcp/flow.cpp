@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 // Being woken takes 20 us and more on a virtual machine.
-constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::microseconds kFlowSpin{50};
 
 // Whether to look again at once, because what is awaited may come sooner than a sleeper would wake.
 class Impatience {
@@ -24,7 +24,7 @@ class Impatience {
         if (!idle_) since_ = now;
         idle_ = true;
         // The peer may have been put on this rank's CPU, where it runs only if given the chance.
-        if (now - since_ < kSpin) return ::sched_yield() == 0;
+        if (now - since_ < kFlowSpin) return ::sched_yield() == 0;
         idle_ = false;
         return false;
     }

@@ -24,7 +24,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kLauncherMark = "ddprun: ";
-constexpr std::size_t kReadSize = 16 * 1024;
+constexpr std::size_t kRelayedAtOnce = 16 * 1024;
 
 OwnedDescriptor need(int fd, const std::string& what) {
     if (fd < 0) fail_errno(errno, "cannot detach: " + what);
@@ -40,7 +40,7 @@ sigset_t watched_signals() {
 
 // Reads what there is, without waiting for more. False at the end of a pipe.
 bool read_available(int fd, std::string& text) {
-    std::array<char, kReadSize> buffer;
+    std::array<char, kRelayedAtOnce> buffer;
     for (;;) {
         const ssize_t count = ::read(fd, buffer.data(), buffer.size());
         if (count < 0 && errno == EINTR) continue;

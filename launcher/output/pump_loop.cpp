@@ -19,7 +19,7 @@ namespace ddprun {
 namespace {
 
 // What one read takes: few enough bytes to stay in a core's cache until they are written twice.
-constexpr std::size_t kReadSize = 128 * 1024;
+constexpr std::size_t kReadAtOnce = 128 * 1024;
 
 // The launcher's own stream in ConsoleText; the workers' are numbered from 0.
 constexpr int kLauncherStream = INT_MAX;
@@ -63,7 +63,7 @@ PumpLoop::PumpLoop(int out_fd, int err_fd, PumpTimes times, std::function<void(s
       out_fd_(out_fd),
       err_fd_(err_fd),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      buffer_(kReadSize) {
+      buffer_(kReadAtOnce) {
     check(static_cast<bool>(wake_), "no eventfd for the output pump");
     if (!same_thing(out_fd, err_fd)) own_err_ = std::make_unique<OutputConsole>(err_fd);
 }

@@ -13,7 +13,8 @@ namespace {
 using Manner = RankEnd::Manner;
 
 // In the order in which they matter to a reader.
-constexpr std::array<Manner, 4> kManners = {Manner::failed, Manner::lost, Manner::stopped, Manner::succeeded};
+constexpr std::array<Manner, 4> kWorstFirst = {Manner::failed, Manner::lost, Manner::stopped,
+                                               Manner::succeeded};
 
 int stated_count(const Finish& finish, Manner manner) {
     switch (manner) {
@@ -77,7 +78,7 @@ std::string group_line(const Alike& group) {
 std::string rest_line(const Finish& finish, const std::vector<const RankEnd*>& listed) {
     int total = 0;
     std::string parts;
-    for (const Manner manner : kManners) {
+    for (const Manner manner : kWorstFirst) {
         const auto shown = std::count_if(listed.begin(), listed.end(),
                                          [manner](const RankEnd* end) { return end->manner == manner; });
         const int rest = count_of(finish, manner) - static_cast<int>(shown);

@@ -1,4 +1,5 @@
 #include "launcher/output/output_pump.hpp"
+#include "launcher/output/pump_loop.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
