@@ -60,12 +60,15 @@
 #include "collectives/status.hpp"
 #include "collectives/work.hpp"
 
+namespace ddprun {
+struct Session;  // what a communicator owns, and nobody outside the library
+}
+
 #pragma GCC visibility push(default)
 namespace ddprun {
 
 class Communicator;
 class Group;
-struct [[gnu::visibility("hidden")]] Session;  // what a communicator owns
 
 // The operations of a communicator as ones that are started; see Communicator::async().
 class AsyncOperations final : public Operations<AsyncOperations, Work> {

@@ -7,6 +7,10 @@ target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshado
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ddprun_options INTERFACE -Wno-restrict)
 endif()
+# Sources that are compiled as one are no scopes of each other.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(ddprun_options INTERFACE -Wno-shadow)
+endif()
 if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)
 endif()
