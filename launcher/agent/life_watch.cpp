@@ -1,7 +1,6 @@
 #include "launcher/agent/life_watch.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/short_turns.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
@@ -106,16 +106,13 @@ void LifeWatch::start() {
     pthread_attr_t attributes;
     ::pthread_attr_init(&attributes);
     ::pthread_attr_setstacksize(&attributes, kStackBytes);
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    const SignalsBlocked blocked;
     for (int slot = 0; slot < state_->slots; ++slot) {
         Watcher& watcher = watchers_.emplace_back(Watcher{state_.get(), slot});
         if (::pthread_create(&watcher.thread, &attributes, Watcher::run, &watcher) == 0) continue;
         watchers_.pop_back();
         break;
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::pthread_attr_destroy(&attributes);
 }
 

@@ -1,7 +1,6 @@
 #include "launcher/output/pump_loop.hpp"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 
 #include "launcher/output/worker_channel.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 namespace {
@@ -33,21 +33,6 @@ bool same_thing(int a, int b) {
     return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
            first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
 }
-
-class SignalsBlocked {
-  public:
-    SignalsBlocked() {
-        sigset_t all;
-        sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  private:
-    sigset_t before_;
-};
 
 void drain_eventfd(int fd) {
     std::uint64_t count = 0;
@@ -75,8 +60,7 @@ OutputConsole& PumpLoop::console(OutputStream stream) {
 // Its thread is born with all signals blocked: none may find a handler of the agent's there, and SIGPIPE and
 // SIGXFSZ become errors of write.
 void PumpLoop::start() {
-    SignalsBlocked blocked;
-    std::thread([self = shared_from_this()] { self->run(); }).detach();
+    start_without_signals([self = shared_from_this()] { self->run(); }).detach();
 }
 
 void PumpLoop::post(std::function<void()> command) {

@@ -17,27 +17,12 @@
 #include "launcher/process/exec_search.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr char kShell[] = "/bin/sh";
-
-// No signal handler of ours may run in the child while it still has our memory.
-class SignalsBlocked {
-  public:
-    SignalsBlocked() {
-        sigset_t all;
-        sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  private:
-    sigset_t before_;
-};
 
 // Owns the strings and arrays that a ChildPlan points to.
 class PreparedExec {
@@ -232,7 +217,8 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
     pid_t pid = -1;
     int fork_error = 0;
     {
-        SignalsBlocked blocked;
+        // No signal handler of ours may run in the child while it still has our memory.
+        const SignalsBlocked blocked;
         pid = fork_for(plan);
         fork_error = errno;
     }

@@ -1,7 +1,5 @@
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 
-#include <signal.h>
-
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -14,26 +12,12 @@
 
 #include "rendezvous/coordinator/control_session.hpp"
 #include "rendezvous/store/store_service.hpp"
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
-
-namespace {
-
-// Starts a thread that no signal of the process is delivered to: the agent's thread handles them all.
-template <class Function>
-std::thread start_thread_without_signals(Function function) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread thread(std::move(function));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
-}
-
-}  // namespace
 
 class RendezvousServer::Impl {
   public:
@@ -51,7 +35,7 @@ class RendezvousServer::Impl {
             });
         }
         arm_deadline();
-        thread_ = start_thread_without_signals([this] { context_.run(); });
+        thread_ = start_without_signals([this] { context_.run(); });
     }
 
     ~Impl() {

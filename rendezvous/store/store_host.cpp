@@ -1,7 +1,5 @@
 #include "rendezvous/store/store_host.hpp"
 
-#include <signal.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/dispatch.hpp>
@@ -13,6 +11,8 @@
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 
@@ -27,7 +27,7 @@ class StoreHost::Impl {
         asio::co_spawn(context_, accept(), [](std::exception_ptr error) {
             if (error) std::rethrow_exception(error);
         });
-        start_thread();
+        thread_ = start_without_signals([this] { context_.run(); });
     }
 
     ~Impl() {
@@ -54,16 +54,6 @@ class StoreHost::Impl {
             asio::ip::tcp::socket socket = co_await accept_tcp(acceptor_);
             asio::co_spawn(context_, service_->serve(std::move(socket), {}), asio::detached);
         }
-    }
-
-    // Signals are the program's business, on its own threads.
-    void start_thread() {
-        sigset_t all;
-        sigset_t before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        thread_ = std::thread([this] { context_.run(); });
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
 
     asio::io_context context_{1};
