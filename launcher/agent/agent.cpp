@@ -24,6 +24,7 @@
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
+#include "rendezvous/coordinator/job_end.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/check.hpp"
@@ -165,23 +166,16 @@ class Agent::Impl {
     }
 
     void announce(const Restarting& restarting) {
-        const std::chrono::milliseconds delay(restarting.delay_ms);
-        std::string text = to_text(restarting.cause) + "; restart " + std::to_string(restarting.restart) +
-                           " of " + std::to_string(restarting.max_restarts);
-        if (delay.count() > 0) text += " in " + std::to_string(delay.count()) + " ms";
         // No report follows that would show the last words of a rank which is kept off the screen.
         if (own_failure_ && own_failure_->rank == witness_of(restarting.cause))
             pump_->replay_stderr(own_failure_->local_rank);
-        say(text);
-        limit_finish(delay);
+        say(to_text(restarting));
+        limit_finish(std::chrono::milliseconds(restarting.delay_ms));
     }
 
     void lose(const std::string& cause, bool gave_up) {
         if (gave_up) {
-            auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout).count();
-            refusal_ = {"node 0 was not reached within " + std::to_string(seconds) + " s: " + cause +
-                            "; --rdzv-conf join_timeout=SECONDS sets how long to wait",
-                        kExitUnavailable};
+            refusal_ = join_status_.given_up(cause);
             return handle(AgentEvent::refused);
         }
         if (machine_.state() == AgentState::joining) {
@@ -203,19 +197,10 @@ class Agent::Impl {
         for (const UnkillableWorker& worker : unkillable) {
             say(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
         }
-        tell_ends();
+        for (RankEnds& ends : as_messages(round_.round, workers_->ends())) client_->send(std::move(ends));
         const bool success =
             machine_.state() == AgentState::running && workers_->all_zero() && unkillable.empty();
         handle(success ? AgentEvent::workers_succeeded : AgentEvent::workers_gone);
-    }
-
-    void tell_ends() {
-        const auto& ends = workers_->ends();
-        for (std::size_t at = 0; at < ends.size(); at += kMaxEndsInMessage) {
-            const auto count = static_cast<std::ptrdiff_t>(std::min(kMaxEndsInMessage, ends.size() - at));
-            const auto first = ends.begin() + static_cast<std::ptrdiff_t>(at);
-            client_->send(RankEnds{round_.round, {first, first + count}});
-        }
     }
 
     // --- actions

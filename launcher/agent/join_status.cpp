@@ -43,4 +43,11 @@ std::string JoinStatus::remind(TimePoint now) {
            (advice_.empty() ? "" : "; " + advice_);
 }
 
+Refused JoinStatus::given_up(const std::string& cause) const {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit_).count();
+    return {"node 0 was not reached within " + std::to_string(seconds) + " s: " + cause +
+                "; --rdzv-conf join_timeout=SECONDS sets how long to wait",
+            kExitUnavailable};
+}
+
 }  // namespace ddprun

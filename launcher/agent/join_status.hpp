@@ -33,6 +33,9 @@ class JoinStatus {
     // The coordinator says who is there (it has waited before it said so).
     std::string waiting(const Waiting& status);
 
+    // The agent has given up, for this cause.
+    Refused given_up(const std::string& cause) const;
+
     // When the next reminder is due, and its line; without any news yet there is none.
     TimePoint reminder_due() const { return reminder_due_; }
     std::string remind(TimePoint now);

@@ -27,6 +27,13 @@ std::string to_text(const Failure& failure) {
     return worker + failure.accusation + ", says rank " + std::to_string(failure.witness) + " (" + end + ")";
 }
 
+std::string to_text(const Restarting& restarting) {
+    std::string text = to_text(restarting.cause) + "; restart " + std::to_string(restarting.restart) +
+                       " of " + std::to_string(restarting.max_restarts);
+    if (restarting.delay_ms > 0) text += " in " + std::to_string(restarting.delay_ms) + " ms";
+    return text;
+}
+
 std::string node_text(int node_rank, const std::string& host) {
     return "node " + std::to_string(node_rank) + " (" + host + ")";
 }

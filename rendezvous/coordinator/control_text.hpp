@@ -14,6 +14,9 @@ std::string to_text(const Waiting& waiting);
 // 1)`; the reason of a restart, as workers of the next round read it.
 std::string to_text(const Failure& failure);
 
+// `rank 3 on node 1 (gpu01): exit code 7; restart 1 of 3 in 500 ms`.
+std::string to_text(const Restarting& restarting);
+
 // `node 1 (gpu07)`.
 std::string node_text(int node_rank, const std::string& host);
 

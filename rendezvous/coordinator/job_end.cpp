@@ -24,4 +24,13 @@ void add_ends(Finish& finish, const std::vector<RankEnd>& ends, const std::optio
     finish.others = std::move(others);
 }
 
+std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends) {
+    std::vector<RankEnds> messages;
+    for (std::size_t at = 0; at < ends.size(); at += kMaxEndsInMessage) {
+        const auto some = ends.subspan(at, std::min(kMaxEndsInMessage, ends.size() - at));
+        messages.push_back({round, {some.begin(), some.end()}});
+    }
+    return messages;
+}
+
 }  // namespace ddprun
