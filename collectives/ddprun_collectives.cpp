@@ -6,12 +6,12 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "collectives/c_error.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/group.hpp"
@@ -41,63 +41,26 @@ static_assert(DDPRUN_ALL_TO_ALL == static_cast<int>(Operation::all_to_all) &&
 static_assert(DDPRUN_AS_BF16 == static_cast<int>(Compression::bf16) &&
               DDPRUN_AS_F16 == static_cast<int>(Compression::f16));
 
+static_assert(DDPRUN_OK == 0 && DDPRUN_SYSTEM == static_cast<int>(CollectiveErrorCode::system) + 1);
+
 // More than any version of a struct will have; such a size was never set.
 constexpr std::size_t kMaxStructSize = 4096;
 // What callers have that were compiled before these structs had their first additions.
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
-struct LastError {
-    std::string text;
-    std::vector<int> culprits;
-};
-
-LastError& last_error() {
-    thread_local LastError error;
-    return error;
-}
-
-int code_of(CollectiveErrorCode code) noexcept { return static_cast<int>(code) + 1; }
-
-int remember(int code, const char* text, const std::vector<int>& culprits) noexcept {
-    LastError& last = last_error();
-    try {
-        last.culprits = culprits;
-        last.text = text;
-    } catch (const std::bad_alloc&) {
-        // Fits without an allocation.
-        last.text = "out of memory";
-    }
-    return code;
-}
-
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_argument(const std::string& what) {
     throw CollectiveError(CollectiveErrorCode::invalid_argument, what);
 }
 
-// Runs body(); what it throws becomes a code and the thread's last error.
-template <class Body>
-int guarded(Body body) noexcept {
-    try {
-        body();
-        return DDPRUN_OK;
-    } catch (const CollectiveError& error) {
-        return remember(code_of(error.code()), error.what(), error.culprits());
-    } catch (const std::exception& error) {
-        return remember(DDPRUN_SYSTEM, error.what(), {});
-    } catch (...) {
-        return remember(DDPRUN_SYSTEM, "an unknown error", {});
-    }
-}
-
 Communicator& checked(ddprun_communicator* comm) {
-    if (comm == nullptr) refuse("the communicator is NULL");
+    if (comm == nullptr) refuse_argument("the communicator is NULL");
     return comm->communicator;
 }
 
 template <class T>
 T& checked_result(T* result) {
-    if (result == nullptr) refuse("the place for the result is NULL");
+    if (result == nullptr) refuse_argument("the place for the result is NULL");
     *result = nullptr;
     return *result;
 }
@@ -109,7 +72,7 @@ Enum enumerator(int number, const char* name) {
         const auto value = static_cast<Enum>(number);
         if (is_known(value)) return value;
     }
-    refuse(std::string("unknown ") + name + ' ' + std::to_string(number));
+    refuse_argument(std::string("unknown ") + name + ' ' + std::to_string(number));
 }
 
 DataType type_of(int type) { return enumerator<DataType>(type, "type"); }
@@ -127,13 +90,13 @@ Reduction reduction_of(int op, double scalar) {
 template <class Struct>
 Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
     if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize) {
-        refuse(name + "::size is " + std::to_string(given.size) + ", not sizeof(" + name + ')');
+        refuse_argument(name + "::size is " + std::to_string(given.size) + ", not sizeof(" + name + ')');
     }
     // From a newer header; members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
     const std::size_t known = std::min(given.size, sizeof(given));
     if (std::any_of(bytes + known, bytes + given.size, [](unsigned char byte) { return byte != 0; })) {
-        refuse(name + " has members set that this version of the library does not know");
+        refuse_argument(name + " has members set that this version of the library does not know");
     }
     Struct members{};
     std::memcpy(&members, &given, known);
@@ -158,15 +121,16 @@ OperationRequest request_of(const ddprun_request& given) {
 
 Group group_of(ddprun_communicator* comm, const ddprun_transfer* transfers, std::size_t count) {
     Group group(checked(comm));
-    if (transfers == nullptr && count > 0) refuse("the transfers are NULL");
+    if (transfers == nullptr && count > 0) refuse_argument("the transfers are NULL");
     for (const ddprun_transfer* next = transfers; next != transfers + count; ++next) {
         if (next->direction == DDPRUN_SEND) {
             group.send(next->data, next->count, type_of(next->type), next->peer);
         } else if (next->direction == DDPRUN_RECV) {
             group.recv(next->data, next->count, type_of(next->type), next->peer);
         } else {
-            refuse("transfer " + std::to_string(next - transfers) +
-                   " is neither DDPRUN_SEND nor DDPRUN_RECV, but " + std::to_string(next->direction));
+            refuse_argument("transfer " + std::to_string(next - transfers) +
+                            " is neither DDPRUN_SEND nor DDPRUN_RECV, but " +
+                            std::to_string(next->direction));
         }
     }
     return group;
@@ -177,7 +141,7 @@ BackendChoice backend_of(int backend) {
         case DDPRUN_BACKEND_AUTOMATIC: return BackendChoice::automatic;
         case DDPRUN_BACKEND_CPU: return BackendChoice::cpu;
         case DDPRUN_BACKEND_NCCL: return BackendChoice::nccl;
-        default: refuse("unknown backend " + std::to_string(backend));
+        default: refuse_argument("unknown backend " + std::to_string(backend));
     }
 }
 
@@ -195,9 +159,10 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     result.backend = backend_of(known.backend);
     result.device = known.device;
     if (known.reproducible != 0 && known.reproducible != 1)
-        refuse("ddprun_options::reproducible is " + std::to_string(known.reproducible) + ", neither 0 nor 1");
+        refuse_argument("ddprun_options::reproducible is " + std::to_string(known.reproducible) +
+                        ", neither 0 nor 1");
     result.reproducible = known.reproducible == 1;
-    if (known.reserved != 0) refuse("ddprun_options::reserved is not 0");
+    if (known.reserved != 0) refuse_argument("ddprun_options::reserved is not 0");
     return result;
 }
 
@@ -217,7 +182,7 @@ int ddprun_connect(const char* url, int rank, int world_size, const ddprun_optio
                    ddprun_communicator** comm) {
     return guarded([&] {
         auto*& result = checked_result(comm);
-        if (url == nullptr) refuse("the URL is NULL");
+        if (url == nullptr) refuse_argument("the URL is NULL");
         result = new ddprun_communicator{Communicator::connect(url, rank, world_size, options_of(options))};
     });
 }
@@ -234,9 +199,9 @@ int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, 
     return guarded([&] {
         auto*& result = checked_result(rest);
         Communicator& own = checked(comm);
-        if (excluded == nullptr && count > 0) refuse("the excluded ranks are NULL");
+        if (excluded == nullptr && count > 0) refuse_argument("the excluded ranks are NULL");
         if (count > static_cast<std::size_t>(own.world_size()))
-            refuse("more ranks are excluded than there are");
+            refuse_argument("more ranks are excluded than there are");
         const std::vector<int> ranks =
             count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>();
         result = new ddprun_communicator{own.shrink(ranks)};
@@ -252,7 +217,7 @@ int ddprun_finalize(ddprun_communicator* comm, int64_t timeout_ms) {
 
 int ddprun_status(const ddprun_communicator* comm) {
     return guarded([&] {
-        if (comm == nullptr) refuse("the communicator is NULL");
+        if (comm == nullptr) refuse_argument("the communicator is NULL");
         comm->communicator.status().throw_if_failed();
     });
 }
@@ -352,7 +317,7 @@ void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
     return guarded([&] {
         auto*& result = checked_result(work);
-        if (request == nullptr) refuse("the request is NULL");
+        if (request == nullptr) refuse_argument("the request is NULL");
         auto made = std::make_unique<ddprun_work>();
         made->work = checked(comm).async(request->stream).submit(request_of(*request));
         result = made.release();
@@ -371,7 +336,7 @@ int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfe
 
 int ddprun_work_wait(ddprun_work* work) {
     return guarded([&] {
-        if (work == nullptr) refuse("the work is NULL");
+        if (work == nullptr) refuse_argument("the work is NULL");
         work->work.wait();
     });
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "collectives/shm/shm_reduce.hpp"
-#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
 namespace {
@@ -12,28 +11,6 @@ namespace {
 std::size_t chunks_for(std::size_t bytes, int ranks) {
     const std::size_t most = kHostsSlice * static_cast<std::size_t>(ranks);
     return std::max<std::size_t>((bytes + most - 1) / most, 1);
-}
-
-bool is_by_hosts(Operation operation) {
-    switch (operation) {
-        case Operation::all_reduce:
-        case Operation::reduce_scatter:
-        case Operation::all_gather:
-        case Operation::broadcast:
-        case Operation::barrier: return true;
-        case Operation::none:
-        case Operation::send:
-        case Operation::recv:
-        case Operation::join:
-        case Operation::reduce:
-        case Operation::gather:
-        case Operation::scatter:
-        case Operation::all_to_all:
-        case Operation::split:
-        case Operation::allocate:
-        case Operation::group: return false;
-    }
-    return false;
 }
 
 }  // namespace
@@ -48,14 +25,37 @@ HostsBackend::HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
       ranks_by_host_(ranks_by_host(tcp_->membership())),
       slices_(static_cast<std::size_t>(channel_.world_size())) {}
 
+HostsBackend::Way HostsBackend::way_by_hosts(Operation operation) {
+    switch (operation) {
+        case Operation::all_reduce: return &HostsBackend::all_reduce;
+        case Operation::reduce_scatter: return &HostsBackend::reduce_scatter;
+        case Operation::all_gather: return &HostsBackend::all_gather;
+        case Operation::broadcast: return &HostsBackend::broadcast;
+        case Operation::barrier: return &HostsBackend::barrier;
+        case Operation::none:
+        case Operation::send:
+        case Operation::recv:
+        case Operation::join:
+        case Operation::reduce:
+        case Operation::gather:
+        case Operation::scatter:
+        case Operation::all_to_all:
+        case Operation::split:
+        case Operation::allocate:
+        case Operation::group: return nullptr;
+    }
+    return nullptr;
+}
+
 void HostsBackend::run(const Task& task) {
     if (is_point_to_point(task.call.operation)) return tcp_->run(task);
-    if (!is_by_hosts(task.call.operation)) return run_over_tcp(task);
+    const Way way = way_by_hosts(task.call.operation);
+    if (way == nullptr) return run_over_tcp(task);
     PeerMesh::Operation operation = tcp_->begin(task.call);
     operation.deadline = PeerMesh::Clock::now() + operation.limit.length;
     const ShmTurn turn(channel_, operation);
     try {
-        dispatch(task, operation);
+        (this->*way)(task, operation);
     } catch (const LinkLost& lost) {
         mesh().fail_lost(lost, operation);
     }
@@ -69,29 +69,7 @@ void HostsBackend::run_over_tcp(const Task& task) {
     tcp_->run(task);
 }
 
-void HostsBackend::dispatch(const Task& task, const PeerMesh::Operation& operation) {
-    switch (task.call.operation) {
-        case Operation::all_reduce: return all_reduce(task, operation);
-        case Operation::reduce_scatter: return reduce_scatter(task, operation);
-        case Operation::all_gather: return all_gather(task, operation);
-        case Operation::broadcast: return broadcast(task, operation);
-        case Operation::barrier: return barrier(operation);
-        case Operation::none:
-        case Operation::send:
-        case Operation::recv:
-        case Operation::join:
-        case Operation::reduce:
-        case Operation::gather:
-        case Operation::scatter:
-        case Operation::all_to_all:
-        case Operation::split:
-        case Operation::allocate:
-        case Operation::group: break;
-    }
-    check(false, "an operation that goes by hosts has no way here");
-}
-
-void HostsBackend::barrier(const PeerMesh::Operation& operation) {
+void HostsBackend::barrier(const Task&, const PeerMesh::Operation& operation) {
     channel_.announce();
     channel_.await_all();
     // Whoever gets through this knows of one rank on each host that all of that host have come.

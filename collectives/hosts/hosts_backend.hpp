@@ -49,13 +49,15 @@ class HostsBackend final : public Backend {
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
   private:
-    void dispatch(const Task& task, const PeerMesh::Operation& operation);
+    using Way = void (HostsBackend::*)(const Task& task, const PeerMesh::Operation& operation);
+    // Null for what goes between all ranks over TCP, wherever they are.
+    static Way way_by_hosts(Operation operation);
     void all_reduce(const Task& task, const PeerMesh::Operation& operation);
     void all_reduce_whole(const Task& task, const PeerMesh::Operation& operation);
     void reduce_scatter(const Task& task, const PeerMesh::Operation& operation);
     void all_gather(const Task& task, const PeerMesh::Operation& operation);
     void broadcast(const Task& task, const PeerMesh::Operation& operation);
-    void barrier(const PeerMesh::Operation& operation);
+    void barrier(const Task& task, const PeerMesh::Operation& operation);
     void run_over_tcp(const Task& task);
 
     // The slices of a range of elements, by place, in bytes.
