@@ -8,11 +8,7 @@ import tempfile
 import threading
 
 import support
-from support import EndToEndTest, free_port, program
-
-
-def worker(*modes):
-    return [program("worker_stub"), *modes]
+from support import EndToEndTest, free_port, program, worker
 
 
 class AgentsTest(EndToEndTest):

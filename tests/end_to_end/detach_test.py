@@ -13,13 +13,9 @@ import tempfile
 import time
 
 import support
-from support import EndToEndTest, free_port, program
+from support import EndToEndTest, free_port, program, worker
 
 NOBODY = 65534
-
-
-def worker(*modes):
-    return [program("worker_stub"), *modes]
 
 
 def is_alive(pid):

@@ -13,11 +13,7 @@ import tempfile
 import unittest
 
 import support
-from support import EndToEndTest, free_port, program
-
-
-def worker(*modes):
-    return [program("worker_stub"), *modes]
+from support import EndToEndTest, free_port, program, worker
 
 
 class Workers(EndToEndTest):

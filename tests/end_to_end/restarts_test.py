@@ -6,11 +6,7 @@ import signal
 import tempfile
 
 import support
-from support import EndToEndTest, free_port, program
-
-
-def worker(*modes):
-    return [program("worker_stub"), *modes]
+from support import EndToEndTest, free_port, program, worker
 
 
 def shell(script):

@@ -10,13 +10,9 @@ import tempfile
 import time
 
 import support
-from support import EndToEndTest, Screen, free_port, main, program
+from support import EndToEndTest, Screen, free_port, main, program, worker
 
 PREEMPTED = 75
-
-
-def worker(*modes):
-    return (program("worker_stub"), *modes)
 
 
 class Scope(EndToEndTest):

@@ -24,6 +24,11 @@ def program(name):
     return os.path.join(BIN, name)
 
 
+def worker(*modes):
+    """The words of a worker that does one thing after the other; see worker_stub.cpp."""
+    return [program("worker_stub"), *modes]
+
+
 def free_port():
     """A port nobody had a moment ago. Good enough where a job must be told one."""
     with socket.socket() as probe:

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import support
+from process_tree import below, kill_if_there, process_table
 from support import EndToEndTest, free_port, processes_of_job, program
 
 REPEATS = int(os.environ.get("DDPRUN_MATRIX_REPEATS", "2"))
@@ -41,43 +42,6 @@ CRASHING = {
     "stopped": ("fork", "stop-itself", "end"),
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
-
-def process_table():
-    """pid -> (parent, name, state) of every process."""
-    table = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
-                    head, _, tail = stat.read().rpartition(")")
-            except OSError:
-                continue
-            state, parent = tail.split()[:2]
-            table[int(entry)] = (int(parent), head.partition("(")[2], state)
-    return table
-
-
-def below(root, name):
-    """The one process called `name` below `root`."""
-    table = process_table()
-    found = []
-    for pid, (parent, command, _) in table.items():
-        if command == name:
-            while parent in table and parent != root:
-                parent = table[parent][0]
-            if parent == root:
-                found.append(pid)
-    if len(found) != 1:
-        raise AssertionError(f"{len(found)} processes called {name}")
-    return found[0]
-
-
-def kill_if_there(pid):
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 class SurvivorsTest(EndToEndTest):

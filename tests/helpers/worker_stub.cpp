@@ -45,7 +45,6 @@
 //   wait-for-death      takes the slot that DDPRUN_LIFE names, as `live RANK+1000` does; waits until a lost
 //                       life is announced, then goes on with the next mode
 //   hold MIB            uses that much memory, which the kernel has to free when the process ends
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -59,7 +58,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <future>
 #include <string>
 #include <thread>
@@ -67,39 +65,14 @@
 
 #include "rendezvous/system/robust_futex.hpp"
 #include "rendezvous/worker/life_table.hpp"
+#include "tests/helpers/worker_stub_prints.hpp"
 
 namespace {
 
-constexpr int kUsage = 64;
 constexpr int kFailWhenFileCode = 7;
-
-using Arguments = std::vector<std::string>;
-
-[[noreturn]] void refuse(const std::string& why) {
-    std::fprintf(stderr, "worker_stub: %s\n", why.c_str());
-    std::exit(kUsage);
-}
-
-void say(const std::string& line) {
-    std::fwrite(line.data(), 1, line.size(), stdout);
-    std::fputc('\n', stdout);
-    std::fflush(stdout);
-}
 
 [[noreturn]] void wait_for_ever() {
     for (;;) ::pause();
-}
-
-std::string name_of(int signal) {
-    if (const char* name = ::sigabbrev_np(signal)) return std::string("SIG") + name;
-    return "signal " + std::to_string(signal);
-}
-
-int to_number(const std::string& text) {
-    char* end = nullptr;
-    const long number = std::strtol(text.c_str(), &end, 10);
-    if (text.empty() || *end != '\0') refuse("'" + text + "' is no number");
-    return static_cast<int>(number);
 }
 
 [[noreturn]] void kill_itself(int signal) {
@@ -138,57 +111,6 @@ void await_term() {
         int received = 0;
         if (::sigwait(&all, &received) == 0) say(name_of(received));
     }
-}
-
-void print_environment() {
-    Arguments lines;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-        std::string line;
-        for (const char* c = *entry; *c != '\0'; ++c) line += *c == '\n' ? "\\n" : std::string(1, *c);
-        lines.push_back(line);
-    }
-    std::sort(lines.begin(), lines.end());
-    for (const std::string& line : lines) say(line);
-}
-
-void print_stdin() {
-    char buffer[4096];
-    ssize_t count = 0;
-    while ((count = ::read(STDIN_FILENO, buffer, sizeof buffer)) > 0) {
-        say(std::string(buffer, static_cast<std::size_t>(count)));
-    }
-    say(count == 0 ? "eof" : std::string("error ") + std::strerror(errno));
-}
-
-void print_descriptors() {
-    std::vector<int> open;
-    DIR* directory = ::opendir("/proc/self/fd");
-    if (directory == nullptr) refuse("cannot list /proc/self/fd");
-    while (const dirent* entry = ::readdir(directory)) {
-        if (entry->d_name[0] == '.') continue;
-        const int fd = to_number(entry->d_name);
-        if (fd != ::dirfd(directory)) open.push_back(fd);
-    }
-    ::closedir(directory);
-    std::sort(open.begin(), open.end());
-    for (int fd : open) say(std::to_string(fd));
-}
-
-void print_dispositions() {
-    sigset_t blocked;
-    ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
-    for (int signal = 1; signal < NSIG; ++signal) {
-        struct sigaction action = {};
-        if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
-            say("ignored " + name_of(signal));
-        if (sigismember(&blocked, signal) == 1) say("blocked " + name_of(signal));
-    }
-    say("end");
-}
-
-void print_session() {
-    say("pid " + std::to_string(::getpid()) + " ppid " + std::to_string(::getppid()) + " pgid " +
-        std::to_string(::getpgrp()) + " sid " + std::to_string(::getsid(0)));
 }
 
 // Waits until every copy of the other end is closed; returns what was written to it before.

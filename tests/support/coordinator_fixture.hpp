@@ -20,6 +20,16 @@ inline Coordinator make(int nnodes, std::chrono::milliseconds join_timeout = std
         kStart);
 }
 
+// Node 0's own agent is this one.
+inline Coordinator make_with_own_agent(const Hello& own) {
+    CoordinatorOptions options;
+    options.version = own.version;
+    options.job_id = "job";
+    options.nnodes = own.nnodes;
+    options.own_agent = own;
+    return Coordinator(std::move(options), kStart);
+}
+
 inline Hello hello(int node_rank, int nnodes, int workers = 1) {
     return {.version = "1",
             .run_id = "none",

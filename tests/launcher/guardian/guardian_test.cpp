@@ -12,85 +12,14 @@
 
 #include "launcher/guardian/guardian_main.hpp"
 #include "launcher/process/sweeper.hpp"
+#include "tests/launcher/guardian/guardian_fixture.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
-namespace {
 
-using Lines = std::vector<std::string>;
 using namespace std::chrono_literals;
-
-const std::optional<std::filesystem::path> kNoCgroup;
-
-// More than any kernel takes, and more than the guardian is sent.
-constexpr std::size_t kHuge = 9 * 1024 * 1024;
-
-// The processes below this one that have this name.
-std::vector<pid_t> below_us(const std::string& name) {
-    std::vector<pid_t> found;
-    for (const ProcessStat& process : descendants(read_process_table().value(), ::getpid())) {
-        if (process.command == name && !process.ended()) found.push_back(process.pid);
-    }
-    return found;
-}
-
-pid_t number_in(const std::optional<std::string>& line) {
-    REQUIRE(line.has_value());
-    REQUIRE(line->rfind("pid ", 0) == 0);
-    return std::stoi(line->substr(4));
-}
-
-// A guardian, what it reported, and what its workers print.
-class GuardedRun {
-  public:
-    explicit GuardedRun(const std::optional<std::filesystem::path>& cgroup_parent = kNoCgroup) {
-        runner.emplace(
-            context.get_executor(), [this](const std::string& reason) { events.push_back(reason); },
-            cgroup_parent);
-    }
-
-    std::variant<Started, StartFailure> start(const WorkerSpec& spec) {
-        StdoutToPipe pipe;
-        auto result =
-            runner->start(spec, {[this](const ExitStatus& status) { events.push_back(to_string(status)); },
-                                 [this] { events.push_back("gone"); }});
-        out.emplace(pipe.take_reader());
-        return result;
-    }
-    pid_t start(Lines modes) {
-        auto result = start(stub_spec(std::move(modes)));
-        REQUIRE(std::holds_alternative<Started>(result));
-        return std::get<Started>(result).pid;
-    }
-    Lines take_events(std::size_t count) {
-        run_until(context, [&] { return events.size() >= count; });
-        return std::exchange(events, {});
-    }
-    SweepResult sweep() {
-        std::optional<SweepResult> result;
-        runner->sweep(60s, [&](const SweepResult& found) { result = found; });
-        CHECK_FALSE(result.has_value());
-        run_until(context, [&] { return result.has_value(); });
-        return *result;
-    }
-
-    boost::asio::io_context context{1};
-    Lines events;
-    std::optional<LineReader> out;
-    std::optional<GuardianRunner> runner;
-};
-
-std::set<std::string> open_files(pid_t pid) {
-    std::set<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
-        found.insert(entry.path().filename().string() + " " + std::filesystem::read_symlink(entry).string());
-    }
-    return found;
-}
-
-}  // namespace
 
 TEST_CASE("through a guardian the ends of workers arrive as they were") {
     GuardedRun run;
@@ -243,49 +172,6 @@ TEST_CASE("the guardian holds nothing of the agent's but its stderr") {
     CHECK(run.take_events(2).front() == "exit code 4");
 }
 
-TEST_CASE("a killed guardian takes everything with it, and the agent is told") {
-    GuardedRun run;
-    run.start(Lines{"setsid-grandchild", "daemon", "ignore-term"});
-    number_in(run.out->line());
-    number_in(run.out->line());
-    CHECK(run.out->line() == "ready");
-    ::kill(below_us(kGuardianName).at(0), SIGKILL);
-    CHECK(run.take_events(3) == Lines{"the guardian, which runs the workers of this node, was killed",
-                                      "signal 9 (SIGKILL)", "gone"});
-    CHECK(run.out->rest().empty());
-    CHECK(has_no_children());
-    CHECK(run.sweep().killed == 0);
-    auto result = run.start(stub_spec({"exit", "0"}));
-    REQUIRE(std::holds_alternative<StartFailure>(result));
-    CHECK(std::get<StartFailure>(result).exit_code == kExitSystemRefused);
-    CHECK(std::get<StartFailure>(result).text.find("was killed") != std::string::npos);
-}
-
-TEST_CASE("a guardian that is killed between two starts is noticed by the second") {
-    GuardedRun run;
-    run.start(Lines{"ready-then-wait"});
-    ::kill(below_us(kGuardianName).at(0), SIGKILL);
-    CHECK(run.out->rest().size() < 2);  // it died with its parent
-    CHECK(std::holds_alternative<StartFailure>(run.start(stub_spec({"ready-then-wait"}))));
-    CHECK(run.events.empty());
-    CHECK(run.take_events(3).size() == 3);
-    CHECK(has_no_children());
-}
-
-TEST_CASE("with guardian and keeper killed in the same instant the agent cleans up alone") {
-    GuardedRun run;
-    run.start(Lines{"setsid-grandchild", "daemon", "ignore-term"});
-    number_in(run.out->line());
-    number_in(run.out->line());
-    CHECK(run.out->line() == "ready");
-    const pid_t guardian = below_us(kGuardianName).at(0);
-    ::kill(below_us(kKeeperName).at(0), SIGKILL);
-    ::kill(guardian, SIGKILL);
-    CHECK(run.take_events(3).size() == 3);
-    CHECK(run.out->rest().empty());
-    CHECK(has_no_children());
-}
-
 TEST_CASE("a sweep ends a child that sweeps itself last of all") {
     become_subreaper();
     int come[2];
@@ -331,28 +217,6 @@ TEST_CASE("a sweep ends a child that sweeps itself last of all") {
     CHECK(has_no_children());
 }
 
-TEST_CASE("without its keeper the guardian works on") {
-    GuardedRun run;
-    run.start(Lines{"daemon", "ready-then-wait"});
-    number_in(run.out->line());
-    CHECK(run.out->line() == "ready");
-    ::kill(below_us(kKeeperName).at(0), SIGKILL);
-    run.runner.reset();
-    CHECK(run.out->rest().empty());
-    CHECK(has_no_children());
-}
-
-TEST_CASE("the runner's end leaves nothing, without a word") {
-    GuardedRun run;
-    run.start(Lines{"setsid-grandchild", "fork", "ignore-term", "end", "daemon", "ignore-term"});
-    number_in(run.out->line());
-    run.runner.reset();
-    run.out->rest();  // Ends when nobody has the pipe any more.
-    run.context.run();
-    CHECK(run.events.empty());
-    CHECK(has_no_children());
-}
-
 TEST_CASE("children from before are spared") {
     const pid_t stranger = ::fork();
     if (stranger == 0) {
@@ -371,39 +235,6 @@ TEST_CASE("children from before are spared") {
     CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
     ::kill(stranger, SIGKILL);
     CHECK(::waitpid(stranger, nullptr, 0) == stranger);
-}
-
-TEST_CASE("nothing is left when the agent is killed, nor when it is killed with either of its two") {
-    for (const char* companion : {"", kGuardianName, kKeeperName}) {
-        INFO("killed with the agent: " << companion);
-        std::optional<LineReader> out;
-        pid_t agent = -1;
-        {
-            StdoutToPipe pipe;
-            agent = ::fork();
-            if (agent == 0) {
-                boost::asio::io_context context;
-                GuardianRunner runner(context.get_executor(), {}, kNoCgroup);
-                runner.start(stub_spec({"setsid-grandchild", "daemon", "ignore-term"}), {});
-                context.run();
-                ::_exit(1);
-            }
-            out.emplace(pipe.take_reader());
-        }
-        number_in(out->line());
-        number_in(out->line());
-        CHECK(out->line() == "ready");
-        const auto companions = below_us(companion);
-        CHECK(companions.size() == (*companion == '\0' ? 0 : 1));
-        ::kill(agent, SIGKILL);
-        for (pid_t pid : companions) ::kill(pid, SIGKILL);
-        CHECK(::waitpid(agent, nullptr, 0) == agent);
-        // The end comes when the last process that could write has ended.
-        CHECK(out->rest().empty());
-        // This process is a sub-reaper too, by what other tests did; so its new children end by themselves.
-        while (::waitpid(-1, nullptr, 0) > 0) {
-        }
-    }
 }
 
 TEST_CASE("workers have a cgroup each where one can be made, and none is left") {

@@ -7,9 +7,12 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +21,7 @@
 #include "launcher/process/local_runner.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "tests/launcher/worker_fixture.hpp"
+#include "tests/support/catch.hpp"
 
 namespace ddprun {
 
@@ -108,5 +112,31 @@ class PumpRun {
     std::optional<OutputPump> pump_;
     int unfinished_ = 0;
 };
+
+inline std::string text_of(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    REQUIRE(file);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+inline std::filesystem::path folder_of(const std::string& error_file) {
+    return std::filesystem::path(error_file).parent_path();
+}
+
+// What of the text begins with `prefix`, without it.
+inline std::string lines_with(const std::string& text, const std::string& prefix) {
+    std::string found;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.rfind(prefix, 0) == 0) found += line.substr(prefix.size()) + "\n";
+    }
+    return found;
+}
+
+inline OutputOptions teed() {
+    OutputOptions options;
+    options.tee = "3";
+    return options;
+}
 
 }  // namespace ddprun

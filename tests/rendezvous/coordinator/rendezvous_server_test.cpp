@@ -12,6 +12,7 @@
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/coordinator_fixture.hpp"
 #include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
@@ -20,10 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 RendezvousServerOptions options(int nnodes) {
     return {.coordinator = {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes}};
-}
-
-Hello hello(int node_rank, int nnodes) {
-    return {.version = "1", .run_id = "none", .node_rank = node_rank, .nnodes = nnodes, .host = "here"};
 }
 
 // A connection that says any bytes, for what no client of ours would say.

@@ -1,0 +1,193 @@
+// Who takes part in a job, who is refused, and what those who wait hear.
+#include "rendezvous/coordinator/admission.hpp"
+#include "rendezvous/coordinator/control_text.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/coordinator_fixture.hpp"
+
+namespace ddprun {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("the round begins when the last node joins, in whatever order") {
+    Coordinator coordinator = make(3);
+    CHECK(coordinator.receive(7, hello(2, 3, 5), kStart).empty());
+    CHECK(coordinator.receive(8, hello(0, 3, 2), kStart).empty());
+    auto out = coordinator.receive(9, hello(1, 3, 1), kStart);
+    REQUIRE(out.size() == 3);
+    std::map<std::uint64_t, RoundReady> ready;
+    for (const auto& outgoing : out) ready[outgoing.to] = std::get<RoundReady>(outgoing.message);
+    CHECK(ready.at(8).base_rank == 0);
+    CHECK(ready.at(9).base_rank == 2);
+    CHECK(ready.at(7).base_rank == 3);
+    for (const auto& [connection, round] : ready) {
+        CHECK(round.world_size == 8);
+        CHECK(round.group_world_size == 3);
+        CHECK(round.job_id == "job");
+    }
+    CHECK(ready.at(7).group_rank == 2);
+}
+
+TEST_CASE("an agent that does not fit is refused with both values, and nothing else changes") {
+    Coordinator coordinator = make(2);
+    coordinator.receive(1, hello(0, 2), kStart);
+
+    struct Case {
+        Hello hello;
+        std::vector<std::string> words;
+    };
+    auto with = [](auto change) {
+        Hello changed = hello(1, 2);
+        change(changed);
+        return changed;
+    };
+    const std::vector<Case> cases = {
+        {with([](Hello& h) { h.version = "2"; }), {"ddprun 2", "ddprun 1"}},
+        {with([](Hello& h) { h.run_id = "other"; }), {"--rdzv-id", "other", "none"}},
+        {with([](Hello& h) { h.nnodes = 3; }), {"--nnodes is 3", "--nnodes 2"}},
+        {with([](Hello& h) { h.node_rank = 2; }), {"--node-rank 2", "out of range"}},
+        {with([](Hello& h) { h.node_rank = -1; }), {"--node-rank -1", "out of range"}},
+        {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
+        {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
+        {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }), {"--nproc-per-node 4097"}},
+    };
+    std::uint64_t connection = 10;
+    for (const Case& refused : cases) {
+        auto out = coordinator.receive(++connection, refused.hello, kStart);
+        REQUIRE(out.size() == 2);
+        CHECK(out[0].to == connection);
+        CHECK(out[0].close_after);
+        const auto& message = std::get<Refused>(out[0].message);
+        CHECK(message.exit_code == kExitNotAdmitted);
+        // Node 0's user reads the same.
+        CHECK(out[1].to == 1);
+        CHECK(std::get<PeerRefused>(out[1].message).reason == message.reason);
+        for (const std::string& word : refused.words) CHECK_THAT(message.reason, Catch::Contains(word));
+        CHECK(coordinator.closed(connection, kStart).empty());
+    }
+    CHECK(of_type<RoundReady>(coordinator.receive(2, hello(1, 2), kStart)).size() == 2);
+    CHECK(of_type<Refused>(coordinator.receive(30, hello(1, 2), kStart)).size() == 1);
+}
+
+TEST_CASE("node 0's agent hears once of each refusal, also of those before it came") {
+    Coordinator coordinator = make(2);
+    Hello stranger = hello(1, 2);
+    stranger.run_id = "other";
+    for (std::uint64_t connection = 10; connection < 20; ++connection)
+        CHECK(coordinator.receive(connection, stranger, kStart).size() == 1);
+    auto told = of_type<PeerRefused>(coordinator.receive(1, hello(0, 2), kStart));
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].host == "gpu1");
+    CHECK(told[0].pid == 101);
+    CHECK(of_type<PeerRefused>(coordinator.receive(20, stranger, kStart)).empty());
+    std::size_t heard = 0;
+    for (std::uint64_t connection = 100; connection < 300; ++connection) {
+        stranger.run_id = "other" + std::to_string(connection);
+        heard += of_type<PeerRefused>(coordinator.receive(connection, stranger, kStart)).size();
+    }
+    CHECK(heard == Coordinator::kMaxRefusalsTold - 1);
+}
+
+TEST_CASE("agents with different commands do not join one job, those of different roles may") {
+    Coordinator coordinator = make(3);
+    const auto runs = [](int node_rank, const std::string& role, const std::string& program) {
+        Hello agent = hello(node_rank, 3);
+        agent.role = role;
+        agent.command = describe_command({program});
+        return agent;
+    };
+    coordinator.receive(1, runs(0, "trainer", "train"), kStart);
+    CHECK(of_type<Refused>(coordinator.receive(2, runs(1, "trainer", "evaluate"), kStart)).size() == 1);
+    CHECK(of_type<Refused>(coordinator.receive(3, runs(1, "evaluator", "evaluate"), kStart)).empty());
+    CHECK(of_type<Refused>(coordinator.receive(4, runs(2, "evaluator", "train"), kStart)).size() == 1);
+    CHECK(of_type<RoundReady>(coordinator.receive(5, runs(2, "trainer", "train"), kStart)).size() == 3);
+}
+
+TEST_CASE("who comes before node 0's own agent neither takes its place nor decides what the job runs") {
+    const auto runs = [](Hello agent, const std::string& program) {
+        agent.command = describe_command({program});
+        return agent;
+    };
+    const Hello own = runs(hello(0, 2), "train");
+    Coordinator coordinator = make_with_own_agent(own);
+    Hello impostor = own;
+    impostor.host = "gpu7";
+    auto refused = of_type<Refused>(coordinator.receive(1, impostor, kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason,
+               Catch::Contains("--node-rank 0 has already joined from gpu0 (agent pid 100)"));
+    refused = of_type<Refused>(coordinator.receive(2, runs(hello(1, 2), "evaluate"), kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason, Catch::Contains("node 0 (gpu0) runs \"train\""));
+    CHECK(of_type<Refused>(coordinator.receive(3, runs(hello(1, 2), "train"), kStart)).empty());
+    const auto out = coordinator.receive(4, own, kStart);
+    CHECK(of_type<RoundReady>(out).size() == 2);
+    CHECK(of_type<Refused>(out).empty());
+}
+
+TEST_CASE("node 0 is told by which of its addresses it was reached") {
+    Coordinator coordinator = make(2);
+    Hello other = hello(1, 2);
+    other.reached_at = "10.78.0.1";
+    coordinator.receive(1, other, kStart);
+    const auto out = coordinator.receive(2, hello(0, 2), kStart);
+    for (const auto& outgoing : out) {
+        const auto* ready = std::get_if<RoundReady>(&outgoing.message);
+        if (ready != nullptr) CHECK(ready->reached_at == (ready->group_rank == 0 ? "10.78.0.1" : ""));
+    }
+    CHECK(of_type<RoundReady>(out).size() == 2);
+}
+
+TEST_CASE("who waits hears who is missing: after a while, then on changes, not too often") {
+    Coordinator coordinator = make(3);
+    coordinator.receive(1, hello(0, 3), kStart);
+    REQUIRE(coordinator.next_deadline() == kStart + Coordinator::kFirstStatusDelay);
+    CHECK(coordinator.tick(kStart + 1s).empty());
+
+    auto out = coordinator.tick(kStart + Coordinator::kFirstStatusDelay);
+    REQUIRE(of_type<Waiting>(out).size() == 1);
+    CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 1/3, missing node 1, node 2");
+    CHECK(coordinator.next_deadline() == kStart + 900s);
+
+    const TimePoint later = kStart + Coordinator::kFirstStatusDelay + 100ms;
+    coordinator.receive(2, hello(2, 3), later);
+    const TimePoint due = kStart + Coordinator::kFirstStatusDelay + Coordinator::kStatusPeriod;
+    REQUIRE(coordinator.next_deadline() == due);
+    out = coordinator.tick(due);
+    REQUIRE(of_type<Waiting>(out).size() == 2);
+    CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 2/3, missing node 1");
+
+    coordinator.closed(2, due + 10s);
+    out = coordinator.tick(due + 11s);
+    REQUIRE(of_type<Waiting>(out).size() == 1);
+    CHECK(to_text(of_type<Waiting>(out)[0]) == "joined 1/3, missing node 1, node 2");
+    CHECK(coordinator.receive(3, hello(2, 3), due + 12s).empty());
+    CHECK(of_type<RoundReady>(coordinator.receive(4, hello(1, 3), due + 12s)).size() == 3);
+    CHECK_FALSE(coordinator.next_deadline());
+}
+
+TEST_CASE("a long list of missing nodes is cut, with the rest counted") {
+    Coordinator coordinator = make(1000);
+    coordinator.receive(1, hello(0, 1000), kStart);
+    auto waiting = of_type<Waiting>(coordinator.tick(kStart + 5s));
+    REQUIRE(waiting.size() == 1);
+    CHECK(waiting[0].missing.size() == kMaxMissingListed);
+    CHECK_THAT(to_text(waiting[0]), Catch::EndsWith("node 64 and 935 more"));
+}
+
+TEST_CASE("the join timeout ends the job with the same facts") {
+    Coordinator coordinator = make(2, 5s);
+    coordinator.receive(1, hello(0, 2), kStart);
+    auto refused = of_type<Refused>(coordinator.tick(kStart + 5s));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].exit_code == kExitUnavailable);
+    CHECK_THAT(refused[0].reason, Catch::Contains("joined 1/2, missing node 1 after 5 s"));
+    CHECK_THAT(refused[0].reason, Catch::Contains("join_timeout"));
+    CHECK_FALSE(coordinator.empty());
+    coordinator.closed(1, kStart + 5s);
+    CHECK(coordinator.empty());
+    auto late = of_type<Refused>(coordinator.receive(2, hello(1, 2), kStart + 6s));
+    REQUIRE(late.size() == 1);
+    CHECK(late[0].exit_code == kExitUnavailable);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,145 @@
+// What clients of a store can do to it: too many of them, too much unread, noise.
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "rendezvous/store/store_host.hpp"
+#include "tests/rendezvous/store/store_service_fixture.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/raw_client.hpp"
+#include "tests/support/store_bytes.hpp"
+
+namespace ddprun {
+
+TEST_CASE("store service: a thousand idle connections") {
+    rlimit files{};
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4096);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    if (files.rlim_cur < 2200) {
+        WARN("skipped: only " << files.rlim_cur << " descriptors are allowed");
+        return;
+    }
+    StoreHost host(ListenScope::loopback, 0);
+    std::vector<RawClient> idle;
+    for (int i = 0; i < 1000; ++i) {
+        idle.emplace_back(host.port());
+        if (i % 2 == 0) idle.back().send(opening());
+    }
+    RawClient client(host.port());
+    for (int i = 0; i < 100; ++i) {
+        client.send((i == 0 ? opening() : "") + modern({.opcode = Opcode::add, .key = "n", .number = 1}));
+        CHECK(client.receive(8) == wire_i64(i + 1));
+    }
+    await_connections(host, 1001, 1001);
+    idle[7].send(legacy({.opcode = Opcode::get, .key = "n"}));
+    CHECK(idle[7].receive(11) == wire_string("100"));
+}
+
+TEST_CASE("store service: connections have a limit") {
+    StoreLimits limits;
+    limits.connections = 2;
+    StoreHost host(ListenScope::loopback, 0, limits);
+    RawClient one(host.port());
+    RawClient two(host.port());
+    await_connections(host, 2, 2);
+    {
+        RawClient three(host.port());
+        CHECK(three.receive_until_closed().empty());
+        CHECK(host.counters().last_refusal == "too many connections");
+    }
+    one.send(legacy({.opcode = Opcode::num_keys}));
+    CHECK(one.receive(8) == wire_i64(0));
+}
+
+TEST_CASE("store service: concurrent adds lose nothing") {
+    StoreHost host(ListenScope::loopback, 0);
+    auto add_thousand = [&](Dialect dialect) {
+        RawClient client(host.port());
+        client.send(dialect == Dialect::modern ? opening() : "");
+        for (int i = 0; i < 1000; ++i) {
+            client.send(bytes_of(dialect, {.opcode = Opcode::add, .key = "n", .number = 1}));
+            client.receive(8);
+        }
+    };
+    std::thread other([&] { add_thousand(Dialect::legacy); });
+    add_thousand(Dialect::modern);
+    other.join();
+    RawClient client(host.port());
+    client.send(legacy({.opcode = Opcode::get, .key = "n"}));
+    CHECK(client.receive(12) == wire_string("2000"));
+}
+
+TEST_CASE("store service: a reader that takes nothing holds up nobody, and gets everything in the end") {
+    StoreHost host(ListenScope::loopback, 0);
+    const std::string value(std::size_t{4} << 20, 'v');
+    RawClient reader(host.port());
+    RawClient other(host.port());
+    other.send(first(Dialect::modern, {.opcode = Opcode::set, .key = "k", .value = value}) +
+               modern({.opcode = Opcode::num_keys}));
+    CHECK(other.receive(8) == wire_i64(1));
+    reader.send(opening());
+    constexpr int kGets = 20;
+    for (int i = 0; i < kGets; ++i) reader.send(modern({.opcode = Opcode::get, .key = "k"}));
+    reader.send(modern({.opcode = Opcode::ping, .number = 7}));
+    for (int i = 0; i < 200; ++i) {
+        other.send(modern({.opcode = Opcode::add, .key = "n", .number = 1}));
+        CHECK(other.receive(8) == wire_i64(i + 1));
+    }
+    for (int i = 0; i < kGets; ++i) REQUIRE(reader.receive(8 + value.size()) == wire_string(value));
+    CHECK(reader.receive(4) == wire_u32(7));
+}
+
+TEST_CASE("store service: replies nobody takes have a time limit and a size limit") {
+    const std::string value(std::size_t{8} << 20, 'v');
+    StoreLimits limits;
+    SECTION("time") { limits.stalled_output = std::chrono::milliseconds(50); }
+    SECTION("size") { limits.pending_output = std::size_t{1} << 20; }
+    SECTION("all buffers together") { limits.buffered = std::size_t{9} << 20; }
+    StoreHost host(ListenScope::loopback, 0, limits);
+    // In pieces: a set of the whole would itself need more buffer than allowed here.
+    RawClient writer(host.port());
+    writer.send(opening());
+    const std::string piece = value.substr(0, std::size_t{1} << 20);
+    for (int i = 0; i < 8; ++i) writer.send(modern({.opcode = Opcode::append, .key = "k", .value = piece}));
+    writer.send(modern({.opcode = Opcode::num_keys}));
+    CHECK(writer.receive(8) == wire_i64(1));
+
+    RawClient reader(host.port());
+    int small = 4096;
+    ::setsockopt(reader.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    reader.send(opening() + modern({.opcode = Opcode::get, .key = "k"}) +
+                modern({.opcode = Opcode::get, .key = "k"}));
+    await_counters(
+        host, [](const StoreService::Counters& now) { return now.refused == 1 && now.connections == 1; });
+    writer.send(modern({.opcode = Opcode::num_keys}));
+    CHECK(writer.receive(8) == wire_i64(1));
+}
+
+TEST_CASE("store service: hostile noise, and the store still serves") {
+    unsigned seed = std::random_device{}();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    StoreHost host(ListenScope::loopback, 0);
+    RawClient honest(host.port());
+    honest.send(opening());
+    for (int round = 0; round < 200; ++round) {
+        std::string noise = round % 2 == 0 ? opening() : "";
+        for (int i = 0; i < 5; ++i) {
+            // Lengths and counts that are sometimes plausible get deeper in.
+            noise += static_cast<char>(random() % 20);
+            noise += wire_i64(static_cast<std::int64_t>(random() % 6)) +
+                     std::string(random() % 30, static_cast<char>(random()));
+        }
+        RawClient client(host.port());
+        client.send(noise);
+        honest.send(modern({.opcode = Opcode::ping, .number = round}));
+        REQUIRE(honest.receive(4) == wire_u32(static_cast<std::uint32_t>(round)));
+    }
+    await_connections(host, 201, 1);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// A StoreState whose connections are strings. For its tests.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/store/store_state.hpp"
+
+namespace ddprun {
+
+// A store with connections that are nothing but strings.
+class Bench final : public Outboxes {
+  public:
+    explicit Bench(std::size_t max_bytes = kMaxStoreBytes) : state(max_bytes) {}
+
+    std::string& outbox(ConnectionId connection) override { return boxes[connection]; }
+
+    // What connection has been sent since the last look.
+    std::string taken(ConnectionId connection) { return std::exchange(boxes[connection], {}); }
+
+    std::string ask(ConnectionId connection, const Request& request) {
+        refusal = state.apply(connection, request, *this);
+        return taken(connection);
+    }
+
+    void set(std::string_view key, std::string_view value) {
+        ask(99, {.opcode = Opcode::set, .key = key, .value = value});
+    }
+    std::string get(std::string_view key) { return ask(99, {.opcode = Opcode::get, .key = key}); }
+    std::string add(std::string_view key, std::int64_t delta) {
+        return ask(99, {.opcode = Opcode::add, .key = key, .number = delta});
+    }
+    std::string wait(ConnectionId connection, std::vector<std::string_view> keys) {
+        return ask(connection, {.opcode = Opcode::wait, .keys = std::move(keys)});
+    }
+    std::string cancel(ConnectionId connection) { return ask(connection, {.opcode = Opcode::cancel_wait}); }
+    void push(std::string_view key, std::string_view value) {
+        ask(99, {.opcode = Opcode::queue_push, .key = key, .value = value});
+    }
+    std::string pop(std::string_view key) { return ask(99, {.opcode = Opcode::queue_pop, .key = key}); }
+
+    StoreState state;
+    std::map<ConnectionId, std::string> boxes;
+    std::string refusal;
+};
+
+}  // namespace ddprun
