@@ -72,12 +72,6 @@ std::size_t escape_sequence(std::string_view text) {
     return 0;
 }
 
-std::string_view last_state(std::string_view line) {
-    while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    const auto overwritten = line.rfind('\r');
-    return overwritten == std::string_view::npos ? line : line.substr(overwritten + 1);
-}
-
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 std::string_view head_of(std::string_view text, std::size_t size) {
@@ -92,6 +86,12 @@ std::string_view tail_of(std::string_view text, std::size_t size) {
 }
 
 }  // namespace
+
+std::string_view last_state(std::string_view line) {
+    while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    const auto overwritten = line.rfind('\r');
+    return overwritten == std::string_view::npos ? line : line.substr(overwritten + 1);
+}
 
 std::string harmless_line(std::string_view line, std::size_t limit) {
     line = last_state(line);

@@ -13,8 +13,12 @@ namespace ddprun {
 // How many bytes of one line are shown; the rest is replaced by "...".
 inline constexpr std::size_t kMaxShownLine = 400;
 
+// The last state of a line without its newline (of a progress bar): what is behind the last carriage return.
+// Carriage returns at the end are not part of it.
+std::string_view last_state(std::string_view line);
+
 // One line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a
-// carriage return leaves only what it did not overwrite (the last state of a progress bar), a tab becomes
+// carriage return leaves only what it did not overwrite (last_state()), a tab becomes
 // blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'.
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
 

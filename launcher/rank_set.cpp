@@ -4,14 +4,10 @@
 #include <charconv>
 #include <optional>
 
+#include "launcher/list_text.hpp"
+
 namespace ddprun {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-    const auto first = text.find_first_not_of(" \t");
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 std::optional<int> parse_rank(std::string_view text) {
     int number = 0;

@@ -226,18 +226,14 @@ void narrow_f16(void* out, const float* in, std::size_t count) {
     narrow_as<Float16>(static_cast<Float16*>(out) + done, in + done, count - done);
 }
 
-const std::byte* at(const void* data, std::size_t first, DataType type) {
-    return static_cast<const std::byte*>(data) + first * size_of(type);
-}
-
 // One block of combine_all for the types that are accumulated in f32.
 void combine_wide(ReduceOp op, DataType type, std::byte* out, std::span<const void* const> inputs,
                   std::size_t first, std::size_t count) {
     std::array<float, kWideBlock> sum;
     std::array<float, kWideBlock> next;
-    widen(type, sum.data(), at(inputs[0], first, type), count);
+    widen(type, sum.data(), element_at(inputs[0], first, type), count);
     for (const void* input : inputs.subspan(1)) {
-        widen(type, next.data(), at(input, first, type), count);
+        widen(type, next.data(), element_at(input, first, type), count);
         combine(op, DataType::f32, sum.data(), next.data(), sum.data(), count);
     }
     if (op == ReduceOp::avg)

@@ -12,6 +12,14 @@
 
 namespace ddprun {
 
+// Where element `first` of the data is.
+inline std::byte* element_at(void* data, std::size_t first, DataType type) {
+    return static_cast<std::byte*>(data) + first * size_of(type);
+}
+inline const std::byte* element_at(const void* data, std::size_t first, DataType type) {
+    return static_cast<const std::byte*>(data) + first * size_of(type);
+}
+
 // out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be
 // one of the two itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and
 // rounded, here and each time: whoever reduces more than two such inputs uses combine_all, or widens first.

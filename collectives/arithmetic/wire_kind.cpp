@@ -17,14 +17,6 @@ void by_blocks(std::size_t count, Body body) {
     for (std::size_t first = 0; first < count; first += kBlock) body(first, std::min(kBlock, count - first));
 }
 
-void* at(void* data, std::size_t first, DataType type) {
-    return static_cast<std::byte*>(data) + first * size_of(type);
-}
-
-const void* at(const void* data, std::size_t first, DataType type) {
-    return static_cast<const std::byte*>(data) + first * size_of(type);
-}
-
 // The rank's own elements as they count: where they are, or divided in `room`.
 const float* divided(const WireKind& kind, const void* local, std::size_t first, std::size_t count,
                      Block& room) {
@@ -46,7 +38,7 @@ WireKind compressed_kind(const Call& call, int world_size) noexcept {
 void compress(const WireKind& kind, void* wire, const void* local, std::size_t count) {
     Block room;
     by_blocks(count, [&](std::size_t first, std::size_t size) {
-        narrow(kind.wire, at(wire, first, kind.wire), divided(kind, local, first, size, room), size);
+        narrow(kind.wire, element_at(wire, first, kind.wire), divided(kind, local, first, size, room), size);
     });
 }
 
@@ -55,9 +47,9 @@ void combine_compressed(const WireKind& kind, void* wire, const void* received, 
     Block sum;
     Block room;
     by_blocks(count, [&](std::size_t first, std::size_t size) {
-        widen(kind.wire, sum.data(), at(received, first, kind.wire), size);
+        widen(kind.wire, sum.data(), element_at(received, first, kind.wire), size);
         combine(kind.op, kind.type, sum.data(), sum.data(), divided(kind, local, first, size, room), size);
-        narrow(kind.wire, at(wire, first, kind.wire), sum.data(), size);
+        narrow(kind.wire, element_at(wire, first, kind.wire), sum.data(), size);
     });
 }
 
@@ -66,9 +58,9 @@ void combine_expanded(const WireKind& kind, void* out, std::span<const void* con
     Block next;
     by_blocks(count, [&](std::size_t first, std::size_t size) {
         float* sum = static_cast<float*>(out) + first;
-        widen(kind.wire, sum, at(inputs[0], first, kind.wire), size);
+        widen(kind.wire, sum, element_at(inputs[0], first, kind.wire), size);
         for (const void* input : inputs.subspan(1)) {
-            widen(kind.wire, next.data(), at(input, first, kind.wire), size);
+            widen(kind.wire, next.data(), element_at(input, first, kind.wire), size);
             combine(kind.op, kind.type, sum, next.data(), sum, size);
         }
     });

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kDriverHelp =
     "install NVIDIA's driver, set DDPRUN_CUDA_LIBRARY to the path of its libcuda.so.1, or use "
     "DDPRUN_BACKEND=cpu";
 
@@ -42,7 +42,7 @@ void bind_all(const SharedLibrary& library, CudaDriver& cuda) {
 }  // namespace
 
 std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& path) {
-    const SharedLibrary library("the CUDA driver", {path.empty() ? "libcuda.so.1" : path}, kHelp);
+    const SharedLibrary library("the CUDA driver", {path.empty() ? "libcuda.so.1" : path}, kDriverHelp);
     auto cuda = std::make_shared<CudaDriver>();
     cuda->path = library.path();
     bind(library, "cuInit", cuda->init);

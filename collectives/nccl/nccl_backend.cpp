@@ -10,7 +10,7 @@ namespace {
 // Bytes; an element of every type fits.
 constexpr std::size_t kToken = 64;
 
-[[noreturn]] void refuse(const Call& call, const std::string& what) {
+[[noreturn]] void refuse_call(const Call& call, const std::string& what) {
     const std::string name(name_of(call.operation));
     throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
 }
@@ -67,9 +67,9 @@ void NcclBackend::run(const Task& task) {
 
 std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
     if (!nccl_op(task.call.reduce)) {
-        refuse(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
+        refuse_call(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
     }
-    if (task.call.compression != Compression::none) refuse(task.call, "NCCL does not compress");
+    if (task.call.compression != Compression::none) refuse_call(task.call, "NCCL does not compress");
     const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
     refuse_capture(task.call, stream);
     const auto now = NcclWork::Clock::now();
@@ -114,12 +114,13 @@ void NcclBackend::refuse_capture(const Call& call, CudaStream stream) const {
     auto status = CudaCaptureStatus::none;
     if (const CudaResult result = driver.stream_is_capturing(stream, &status);
         result != CudaResult::success) {
-        refuse(call, "the stream cannot be used: " + driver.text_of(result));
+        refuse_call(call, "the stream cannot be used: " + driver.text_of(result));
     }
     if (status == CudaCaptureStatus::none) return;
-    refuse(call,
-           "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
-           "or after the capture");
+    refuse_call(
+        call,
+        "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
+        "or after the capture");
 }
 
 std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task& task) {

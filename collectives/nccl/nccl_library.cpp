@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kNcclHelp =
     "set DDPRUN_NCCL_LIBRARY to the path of a libnccl.so.2, or use DDPRUN_BACKEND=cpu";
 
 void bind_all(const SharedLibrary& library, NcclLibrary& nccl) {
@@ -36,7 +36,7 @@ void bind_all(const SharedLibrary& library, NcclLibrary& nccl) {
 }  // namespace
 
 std::shared_ptr<const NcclLibrary> NcclLibrary::open(const std::string& path) {
-    const SharedLibrary library("NCCL", {path.empty() ? "libnccl.so.2" : path}, kHelp);
+    const SharedLibrary library("NCCL", {path.empty() ? "libnccl.so.2" : path}, kNcclHelp);
     auto nccl = std::make_shared<NcclLibrary>();
     nccl->path = library.path();
     bind(library, "ncclGetVersion", nccl->get_version);

@@ -10,7 +10,7 @@ namespace {
 // between, then it sleeps. (An event can only be asked.)
 constexpr int kSpins = 4000;
 constexpr int kSpinsPerLook = 64;  // at the clock
-constexpr int kYields = 2000;
+constexpr int kNcclYields = 2000;
 constexpr std::chrono::microseconds kLook{50};
 
 std::vector<int> peers_of(const Task& task) {
@@ -107,7 +107,7 @@ bool NcclWork::wait_until(Clock::time_point limit) {
         const bool spins = looks < kSpins;
         if ((!spins || looks % kSpinsPerLook == 0) && Clock::now() >= limit) return ended();
         if (spins) continue;
-        if (looks < kSpins + kYields) {
+        if (looks < kSpins + kNcclYields) {
             std::this_thread::yield();
         } else {
             std::this_thread::sleep_for(kLook);  // the driver has no event that wakes a thread for a stream's

@@ -30,7 +30,7 @@ std::vector<int> checked(std::vector<int> excluded, const Session& old) {
     return excluded;
 }
 
-CollectiveError translated(const boost::system::system_error& error) {
+CollectiveError store_failure(const boost::system::system_error& error) {
     const auto is = [&](Errc code) { return error.code() == make_error_code(code); };
     const bool store_lost =
         is(Errc::connection_lost) || is(Errc::closed) || is(Errc::unreachable) || is(Errc::timed_out);
@@ -65,7 +65,7 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         session->room = std::move(room);
         return session;
     } catch (const boost::system::system_error& error) {
-        throw translated(error);
+        throw store_failure(error);
     }
 }
 

@@ -15,7 +15,7 @@ constexpr char kNetworks[] = "DDPRUN_NET";
 constexpr char kSockets[] = "DDPRUN_SOCKETS_PER_PEER";
 constexpr std::size_t kMaxAddressesInText = 16;
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_setting(const std::string& what) {
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
 }
 
@@ -26,8 +26,8 @@ bool is_printable(char c) { return c > ' ' && c < '\x7f'; }
 std::string read_host_id(const std::string& value) {
     if (value.empty() || value.size() > kMaxHostId ||
         !std::all_of(value.begin(), value.end(), is_printable)) {
-        refuse(setting(kHostId, value) + " is not 1 to " + std::to_string(kMaxHostId) +
-               " printable ASCII characters without blanks");
+        refuse_setting(setting(kHostId, value) + " is not 1 to " + std::to_string(kMaxHostId) +
+                       " printable ASCII characters without blanks");
     }
     return value;
 }
@@ -47,8 +47,8 @@ InterfaceFilter read_interfaces(const std::string& value) {
         filter.names.emplace_back(rest.substr(0, comma));
         const std::string& name = filter.names.back();
         if (name.empty() || !std::all_of(name.begin(), name.end(), is_printable)) {
-            refuse(setting(kInterfaces, value) +
-                   " is not a list of interface names, with ^ or = before it at most");
+            refuse_setting(setting(kInterfaces, value) +
+                           " is not a list of interface names, with ^ or = before it at most");
         }
         if (comma == rest.size()) return filter;
         rest.remove_prefix(comma + 1);
@@ -57,7 +57,7 @@ InterfaceFilter read_interfaces(const std::string& value) {
 
 int read_sockets(const std::string& value) {
     if (value.size() != 1 || value[0] < '1' || value[0] > '0' + kMaxLanes) {
-        refuse(setting(kSockets, value) + " is not a number from 1 to " + std::to_string(kMaxLanes));
+        refuse_setting(setting(kSockets, value) + " is not a number from 1 to " + std::to_string(kMaxLanes));
     }
     return value[0] - '0';
 }
@@ -73,7 +73,7 @@ std::optional<std::size_t> place_of(const std::vector<Network>& networks, const 
 
 bool is_v6(const std::string& address) { return address.find(':') != std::string::npos; }
 
-[[noreturn]] void refuse_none(const HostSettings& settings, std::span<const LocalAddress> addresses) {
+[[noreturn]] void refuse_interfaces(const HostSettings& settings, std::span<const LocalAddress> addresses) {
     std::string text;
     if (settings.interfaces) text = setting(kInterfaces, settings.interfaces_text);
     if (settings.interfaces && !settings.networks.empty()) text += " and ";
@@ -83,7 +83,7 @@ bool is_v6(const std::string& address) { return address.find(':') != std::string
         text += (i == 0 ? " " : ", ") + addresses[i].address + " (" + addresses[i].interface + ')';
     }
     if (addresses.empty()) text += " none at all";
-    refuse(text);
+    refuse_setting(text);
 }
 
 }  // namespace
@@ -111,7 +111,8 @@ HostSettings read_host_settings(const Environment& environment) {
     });
     read(kNetworks, [&](const std::string& value) {
         auto networks = parse_networks(value);
-        if (!networks) refuse(setting(kNetworks, value) + " is not a list of networks like 10.0.0.0/8");
+        if (!networks)
+            refuse_setting(setting(kNetworks, value) + " is not a list of networks like 10.0.0.0/8");
         settings.networks = std::move(*networks);
         settings.networks_text = value;
     });
@@ -133,7 +134,7 @@ std::string choose_address(const HostSettings& settings, std::span<const LocalAd
         best = &local;
         best_preference = preference;
     }
-    if (best == nullptr) refuse_none(settings, addresses);
+    if (best == nullptr) refuse_interfaces(settings, addresses);
     return best->address;
 }
 

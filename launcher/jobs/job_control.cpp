@@ -4,6 +4,7 @@
 
 #include "launcher/exit_status.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/jobs/json_object.hpp"
 
 namespace ddprun {
 namespace {
@@ -13,19 +14,7 @@ namespace json = boost::json;
 constexpr std::string_view kStatus = "status";
 constexpr std::string_view kSignal = "signal";
 
-// The nesting of what correct programs send.
-constexpr std::size_t kMaxDepth = 8;
-
 json::object message() { return {{"version", kControlVersion}}; }
-
-std::optional<json::object> parse_object(std::string_view line) {
-    json::parse_options options;
-    options.max_depth = kMaxDepth;
-    json::error_code trouble;
-    json::value root = json::parse(line, trouble, {}, options);
-    if (trouble || !root.is_object()) return std::nullopt;
-    return std::move(root.get_object());
-}
 
 std::string_view text_of(const json::object& object, std::string_view name) {
     const json::value* value = object.if_contains(name);
@@ -99,7 +88,7 @@ std::string to_line(const ControlReply& reply) {
 }
 
 std::variant<ControlRequest, std::string> parse_control_request(std::string_view line) {
-    const auto object = parse_object(line);
+    const auto object = parse_json_object(line);
     if (!object) return "the request is no JSON object";
     if (!same_version(*object))
         return "only version " + std::to_string(kControlVersion) + " of the protocol is spoken here";
@@ -112,7 +101,7 @@ std::variant<ControlRequest, std::string> parse_control_request(std::string_view
 }
 
 std::optional<ControlReply> parse_control_reply(std::string_view line) {
-    const auto object = parse_object(line);
+    const auto object = parse_json_object(line);
     if (!object || !same_version(*object)) return std::nullopt;
     ControlReply reply{.error = std::string(text_of(*object, "error"))};
     const json::value* ends_job = object->if_contains("ends_job");

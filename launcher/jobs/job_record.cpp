@@ -3,13 +3,14 @@
 #include <boost/json.hpp>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/jobs/json_object.hpp"
 
 namespace ddprun {
 namespace {
 
 namespace json = boost::json;
 
-constexpr int kSchema = 1;
+constexpr int kRecordSchema = 1;
 constexpr std::size_t kMaxNameBytes = 120;
 constexpr std::string_view kNameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
@@ -83,18 +84,11 @@ std::vector<WorkerStatus> workers_of(const json::object& result, int node_rank) 
     return workers;
 }
 
-std::optional<json::object> parse_object(std::string_view text) {
-    json::error_code trouble;
-    json::value root = json::parse(text, trouble);
-    if (trouble || !root.is_object()) return std::nullopt;
-    return std::move(root.get_object());
-}
-
 }  // namespace
 
 std::string to_json(const JobRecord& record) {
     json::object root;
-    root["schema"] = kSchema;
+    root["schema"] = kRecordSchema;
     root["id"] = valid_utf8(record.id);
     root["job_id"] = valid_utf8(record.job_id);
     root["entry_name"] = valid_utf8(record.entry_name);
@@ -110,7 +104,7 @@ std::string to_json(const JobRecord& record) {
 }
 
 std::optional<JobRecord> parse_job_record(std::string_view text) {
-    const auto root = parse_object(text);
+    const auto root = parse_json_object(text);
     if (!root) return std::nullopt;
     JobRecord record;
     Members members(*root);
@@ -129,7 +123,7 @@ std::optional<JobRecord> parse_job_record(std::string_view text) {
 }
 
 std::optional<JobEnd> parse_job_end(std::string_view text) {
-    const auto root = parse_object(text);
+    const auto root = parse_json_object(text);
     if (!root) return std::nullopt;
     JobEnd end;
     Members members(*root);

@@ -2,20 +2,9 @@
 
 #include <cstring>
 
+#include "launcher/harmless_text.hpp"
+
 namespace ddprun {
-namespace {
-
-// The last state of a line without its newline: what is behind the last carriage return, or before it if
-// nothing is there. Carriage returns at the end are not part of it.
-std::string_view last_state(std::string_view line) {
-    const auto last = line.find_last_not_of('\r');
-    if (last == std::string_view::npos) return {};
-    const auto before = line.rfind('\r', last);
-    const auto begin = before == std::string_view::npos ? 0 : before + 1;
-    return line.substr(begin, last + 1 - begin);
-}
-
-}  // namespace
 
 std::string_view LineSplitter::unfinished() const { return last_state(held_); }
 

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
+#include "launcher/list_text.hpp"
+
 namespace ddprun {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view kBlanks = " \t";
-    const auto first = text.find_first_not_of(kBlanks);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 bool names_device(std::string_view entry) {
     if (entry.empty()) return false;

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "launcher/small_file.hpp"
 
 namespace ddprun {
 namespace {
@@ -18,15 +20,15 @@ namespace fs = std::filesystem;
 // Larger than any machine Linux runs on; the kernel refuses sets smaller than its own.
 constexpr std::size_t kMostCpus = 65536;
 
-std::optional<std::string> read_text(const fs::path& path) {
-    std::ifstream file(path);
-    if (!file) return std::nullopt;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
+// A few lines each; /proc/self/cgroup has one for every hierarchy.
+constexpr std::size_t kMaxCgroupFile = 64 * 1024;
+
+std::optional<std::string> read_cgroup_file(const fs::path& path) {
+    auto text = read_small_file(path, kMaxCgroupFile);
+    return text.has_value() ? std::optional(std::move(*text)) : std::nullopt;
 }
 
-std::optional<long long> parse_number(std::string_view text) {
+std::optional<long long> parse_quota(std::string_view text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
     long long number = 0;
     const char* end = text.data() + text.size();
@@ -50,13 +52,13 @@ bool lists_cpu(std::string_view controllers) {
 }
 
 std::optional<double> quota_v2(const fs::path& folder) {
-    auto text = read_text(folder / "cpu.max");
+    auto text = read_cgroup_file(folder / "cpu.max");
     return text ? parse_cpu_max(*text) : std::nullopt;
 }
 
 std::optional<double> quota_v1(const fs::path& folder) {
-    auto quota = read_text(folder / "cpu.cfs_quota_us");
-    auto period = read_text(folder / "cpu.cfs_period_us");
+    auto quota = read_cgroup_file(folder / "cpu.cfs_quota_us");
+    auto period = read_cgroup_file(folder / "cpu.cfs_period_us");
     return quota && period ? parse_cfs_quota(*quota, *period) : std::nullopt;
 }
 
@@ -99,11 +101,11 @@ NodeDevices find_devices(const std::optional<std::string>& mask, const fs::path&
 std::optional<double> parse_cpu_max(std::string_view text) {
     const auto space = text.find(' ');
     if (space == std::string_view::npos) return std::nullopt;
-    return ratio(parse_number(text.substr(0, space)), parse_number(text.substr(space + 1)));
+    return ratio(parse_quota(text.substr(0, space)), parse_quota(text.substr(space + 1)));
 }
 
 std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view period) {
-    return ratio(parse_number(quota), parse_number(period));
+    return ratio(parse_quota(quota), parse_quota(period));
 }
 
 CgroupFolders parse_cgroup_folders(std::string_view text) {
@@ -122,7 +124,7 @@ CgroupFolders parse_cgroup_folders(std::string_view text) {
 }
 
 std::optional<double> find_cpu_quota(const fs::path& cgroup_file, const fs::path& cgroup_root) {
-    const CgroupFolders folders = parse_cgroup_folders(read_text(cgroup_file).value_or(""));
+    const CgroupFolders folders = parse_cgroup_folders(read_cgroup_file(cgroup_file).value_or(""));
     std::optional<double> least;
     auto take = [&least](std::optional<double> quota) {
         if (quota) least = least ? std::min(*least, *quota) : *quota;

@@ -11,7 +11,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxStatus = 1024 * 1024;  // it lists the user's groups
 constexpr std::string_view kPending[] = {"SigPnd:\t", "ShdPnd:\t"};
 
 // include/linux/sched.h
@@ -42,7 +41,7 @@ bool has_pending_kill(std::string_view status) {
 bool is_ending(pid_t process, const std::filesystem::path& proc) {
     // In this order: a signal that is not pending any more has left its trace in the flags, if not in the
     // same instant.
-    const auto status = read_small_file(proc / std::to_string(process) / "status", kMaxStatus);
+    const auto status = read_small_file(proc / std::to_string(process) / "status", kMaxStatusFile);
     if (status.has_value() && has_pending_kill(*status)) return true;
     const auto stat = read_process_stat(process, proc);
     return !stat || stat->ended() || (stat->flags & (kExiting | kDumpingCore | kKilledBySignal)) != 0;

@@ -7,14 +7,17 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <sstream>
+#include <utility>
 #include <vector>
+
+#include "launcher/small_file.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr mode_t kFolderMode = 0755;
+constexpr std::size_t kMaxControlFile = 16 * 1024 * 1024;  // mountinfo, on a host with many containers
 constexpr std::string_view kWorkerPrefix = "worker-";
 
 // Nothing depends on whether it works, so nobody is told.
@@ -25,10 +28,10 @@ void write_control(const std::filesystem::path& file, std::string_view text) {
     ::close(fd);
 }
 
-std::string read_text(const std::filesystem::path& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
+// Nothing if it cannot be read.
+std::string read_control(const std::filesystem::path& file) {
+    auto text = read_small_file(file, kMaxControlFile);
+    return text.has_value() ? std::move(*text) : std::string();
 }
 
 std::vector<std::string> words(const std::string& line) {
@@ -95,7 +98,7 @@ std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std:
 }
 
 std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc) {
-    return cgroup_folder(read_text(proc / "self/cgroup"), read_text(proc / "self/mountinfo"));
+    return cgroup_folder(read_control(proc / "self/cgroup"), read_control(proc / "self/mountinfo"));
 }
 
 std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent) {
@@ -105,7 +108,7 @@ std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent) {
     if (::getrandom(&random, sizeof random, 0) != sizeof random) return std::nullopt;
     JobCgroup job(parent / ("ddprun-" + std::to_string(::getpid()) + "-" + std::to_string(random)));
     if (::mkdir(job.path_.c_str(), kFolderMode) != 0) return std::nullopt;
-    if (has_word(read_text(job.path_ / "cgroup.controllers"), "memory")) {
+    if (has_word(read_control(job.path_ / "cgroup.controllers"), "memory")) {
         write_control(job.path_ / "cgroup.subtree_control", "+memory");
     }
     return job;

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -15,6 +16,9 @@
 #include <vector>
 
 namespace ddprun {
+
+// No /proc/<pid>/status is larger; it lists the user's groups.
+inline constexpr std::size_t kMaxStatusFile = 1024 * 1024;
 
 // One line of /proc/<pid>/stat, as far as it matters here.
 struct ProcessStat {

@@ -10,12 +10,11 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxStatus = 1024 * 1024;  // it lists the user's groups
 constexpr std::size_t kMaxWchan = 256;
 
 std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::path& proc) {
     const auto folder = proc / std::to_string(process.pid);
-    const auto status = read_small_file(folder / "status", kMaxStatus);
+    const auto status = read_small_file(folder / "status", kMaxStatusFile);
     const auto wchan = read_small_file(folder / "wchan", kMaxWchan);
     const auto masks = status.has_value()
                            ? parse_signal_masks(*status, wchan.has_value() ? *wchan : std::string())

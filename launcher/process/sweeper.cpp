@@ -21,8 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Soon at first, since a killed process needs hardly a millisecond.
-constexpr Sweeper::Duration kFirstLook{1};
-constexpr Sweeper::Duration kLongestLook{50};
+constexpr Sweeper::Duration kFirstPause{1};
+constexpr Sweeper::Duration kLongestPause{50};
 
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
     for (;;) {
@@ -71,7 +71,7 @@ class Sweeper::Attempt {
     // How long to wait before the next look.
     Duration pause() {
         const Duration now = next_pause_;
-        next_pause_ = now == Duration(0) ? kFirstLook : std::min(now * 2, kLongestLook);
+        next_pause_ = now == Duration(0) ? kFirstPause : std::min(now * 2, kLongestPause);
         return now;
     }
     void look_soon() { next_pause_ = Duration(0); }

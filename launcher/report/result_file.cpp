@@ -15,7 +15,7 @@ namespace {
 namespace json = boost::json;
 
 // Raised when a member changes its meaning or goes; new members do not count.
-constexpr int kSchema = 1;
+constexpr int kResultSchema = 1;
 
 constexpr std::array<std::string_view, 7> kOutcomes = {"succeeded", "failed",      "preempted",   "signalled",
                                                        "node_lost", "not_started", "not_admitted"};
@@ -119,7 +119,7 @@ std::string_view to_text(Outcome outcome) { return kOutcomes.at(static_cast<std:
 
 std::string to_json(const JobResult& result) {
     json::object root;
-    root["schema"] = kSchema;
+    root["schema"] = kResultSchema;
     root["version"] = DDPRUN_VERSION;
     root["job_id"] = text(result.job_id);
     root["run_id"] = text(result.run_id);

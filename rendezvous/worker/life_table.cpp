@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 constexpr char kName[] = "ddprun-life";
-constexpr std::uint64_t kMagic = 0x3145'4649'4c50'4444;  // "DDPLIFE1"
+constexpr std::uint64_t kLifeMagic = 0x3145'4649'4c50'4444;  // "DDPLIFE1"
 constexpr std::size_t kLine = 128;
 
 struct alignas(kLine) Slot {
@@ -62,7 +62,7 @@ std::optional<LifeTable> LifeTable::create() {
     auto mapping = ShmMapping::create(kName, sizeof(Layout));
     if (!mapping) return std::nullopt;
     LifeTable table(std::move(*mapping));
-    table.layout().magic = kMagic;
+    table.layout().magic = kLifeMagic;
     return table;
 }
 
@@ -70,7 +70,7 @@ std::optional<LifeTable> LifeTable::open(const LifeSeat& seat) {
     auto mapping = ShmMapping::open(seat.offer, sizeof(Layout));
     if (!mapping) return std::nullopt;
     LifeTable table(std::move(*mapping));
-    if (table.layout().magic != kMagic) return std::nullopt;
+    if (table.layout().magic != kLifeMagic) return std::nullopt;
     return table;
 }
 

@@ -71,14 +71,9 @@ constexpr TaskNames kLaunchers[] = {
      .one_per_node = "srun --ntasks-per-node=1"},
 };
 
-const std::string* find(const Environment& environment, std::string_view name) {
-    auto entry = environment.find(std::string(name));
-    return entry == environment.end() ? nullptr : &entry->second;
-}
-
 // A whole number of at least `lowest`.
 std::optional<int> number(const Environment& environment, std::string_view name, int lowest) {
-    const std::string* text = find(environment, name);
+    const std::string* text = find_variable(environment, name);
     if (text == nullptr) return std::nullopt;
     int value = 0;
     const char* end = text->data() + text->size();
@@ -101,7 +96,7 @@ std::optional<PeerTasks> find_peer_tasks(const Environment& environment) {
     if (environment.contains("TORCHELASTIC_RUN_ID") || environment.contains("DDPRUN_RUN_ID"))
         return std::nullopt;
     for (const TaskNames& names : kLaunchers) {
-        if (!names.sign.empty() && find(environment, names.sign) == nullptr) continue;
+        if (!names.sign.empty() && find_variable(environment, names.sign) == nullptr) continue;
         const auto size = number(environment, names.size, 1);
         const auto nodes = number(environment, names.nodes, 1);
         if (!size && !nodes) continue;

@@ -24,11 +24,6 @@ constexpr PlaceNames kOpenMpiNames{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE
                                    "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"};
 
-const std::string* find(const Environment& environment, std::string_view name) {
-    auto entry = environment.find(std::string(name));
-    return entry == environment.end() ? nullptr : &entry->second;
-}
-
 [[noreturn]] void fail_variable(std::string_view name, const std::string& value,
                                 const std::string& expected) {
     fail(Errc::malformed, std::string(name) + "='" + value + "' in the environment is not " + expected);
@@ -49,23 +44,23 @@ int read_number(std::string_view name, const std::string& text, int lowest) {
 }
 
 int read_optional_number(const Environment& environment, std::string_view name, int lowest, int otherwise) {
-    const std::string* text = find(environment, name);
+    const std::string* text = find_variable(environment, name);
     return text != nullptr ? read_number(name, *text, lowest) : otherwise;
 }
 
 // WORLD_SIZE alone is no sign of a launcher: people export it and take the rank from mpirun or srun.
 const PlaceNames* find_launcher(const Environment& environment) {
     for (const PlaceNames* names : {&kTorchNames, &kOpenMpiNames, &kSlurmNames}) {
-        if (find(environment, names->rank) != nullptr) return names;
+        if (find_variable(environment, names->rank) != nullptr) return names;
     }
     return nullptr;
 }
 
 void read_ranks(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
-    const std::string* world_size = find(environment, names.world_size);
+    const std::string* world_size = find_variable(environment, names.world_size);
     if (world_size == nullptr) fail_missing(names.world_size, "but " + std::string(names.rank) + " is");
     place.world_size = read_number(names.world_size, *world_size, 1);
-    const std::string& rank = *find(environment, names.rank);
+    const std::string& rank = *find_variable(environment, names.rank);
     place.rank = read_number(names.rank, rank, 0);
     if (place.rank >= place.world_size) {
         fail_variable(names.rank, rank, "below " + std::string(names.world_size) + "=" + *world_size);
@@ -78,13 +73,13 @@ void read_master(const Environment& environment, WorkerPlace& place) {
     const bool needed = place.world_size > 1;
     const std::string why =
         "and " + std::to_string(place.world_size) + " ranks cannot find each other without it";
-    const std::string* address = find(environment, "MASTER_ADDR");
+    const std::string* address = find_variable(environment, "MASTER_ADDR");
     if (address == nullptr && needed) fail_missing("MASTER_ADDR", why);
     if (address != nullptr) {
         if (!is_valid_host(*address)) fail_variable("MASTER_ADDR", *address, "a host name or an address");
         place.master_addr = *address;
     }
-    const std::string* port_text = find(environment, "MASTER_PORT");
+    const std::string* port_text = find_variable(environment, "MASTER_PORT");
     if (port_text == nullptr && needed) fail_missing("MASTER_PORT", why);
     if (port_text != nullptr) {
         auto port = parse_port(*port_text);
@@ -94,6 +89,11 @@ void read_master(const Environment& environment, WorkerPlace& place) {
 }
 
 }  // namespace
+
+const std::string* find_variable(const Environment& environment, std::string_view name) {
+    auto entry = environment.find(std::string(name));
+    return entry == environment.end() ? nullptr : &entry->second;
+}
 
 Environment current_environment() {
     Environment environment;
@@ -141,16 +141,17 @@ WorkerPlace read_worker_place(const Environment& environment) {
     const PlaceNames* names = find_launcher(environment);
     if (names != nullptr) {
         read_ranks(environment, *names, place);
-    } else if (const std::string* size = find(environment, "WORLD_SIZE")) {
+    } else if (const std::string* size = find_variable(environment, "WORLD_SIZE")) {
         if (read_number("WORLD_SIZE", *size, 1) > 1) fail_missing("RANK", "but WORLD_SIZE=" + *size + " is");
     }
     read_master(environment, place);
     // Under mpirun and srun these variables could only be left over from somebody else's job.
     if (names == &kTorchNames) {
-        const std::string* hosted = find(environment, "TORCHELASTIC_USE_AGENT_STORE");
+        const std::string* hosted = find_variable(environment, "TORCHELASTIC_USE_AGENT_STORE");
         place.agent_hosts_store = hosted != nullptr && *hosted == "True";
         place.generation = read_optional_number(environment, "TORCHELASTIC_RESTART_COUNT", 0, 0);
-        if (const std::string* run_id = find(environment, "TORCHELASTIC_RUN_ID")) place.run_id = *run_id;
+        if (const std::string* run_id = find_variable(environment, "TORCHELASTIC_RUN_ID"))
+            place.run_id = *run_id;
     }
     return place;
 }

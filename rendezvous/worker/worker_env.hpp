@@ -22,6 +22,9 @@ namespace ddprun {
 // Name -> value. Ordered, so that what is printed and tested has one order.
 using Environment = std::map<std::string, std::string>;
 
+// Null for what is not set.
+const std::string* find_variable(const Environment& environment, std::string_view name);
+
 // The calling process's environment.
 Environment current_environment();
 

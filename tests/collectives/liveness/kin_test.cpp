@@ -2,13 +2,12 @@
 // who come late.
 #include "collectives/liveness/kin.hpp"
 
-#include <poll.h>
-
 #include <optional>
 #include <thread>
 
 #include "collectives/tcp/peer_mesh.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/link_io.hpp"
 
 using namespace ddprun;
 
@@ -55,16 +54,6 @@ CollectiveError failure_to_join(Lifeline* elder, const Endpoint& second = closed
         return error;
     }
     throw std::runtime_error("the ranks have joined");
-}
-
-void wait(int fd, short events) {
-    pollfd polled{fd, events, 0};
-    REQUIRE(::poll(&polled, 1, kGuardMilliseconds) == 1);
-}
-
-void write_all(TcpLink& link, const void* data, std::size_t size) {
-    iovec part{const_cast<void*>(data), size};
-    REQUIRE(link.write_some({&part, 1}) == size);
 }
 
 std::size_t read_once(TcpLink& link, std::span<std::byte> bytes) {

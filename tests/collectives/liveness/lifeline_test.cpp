@@ -1,10 +1,9 @@
 // The lifeline of one live rank, as connections from outside see it.
 #include "collectives/liveness/lifeline.hpp"
 
-#include <poll.h>
-
 #include "tests/support/await_verdict.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/link_io.hpp"
 
 using namespace ddprun;
 
@@ -12,11 +11,6 @@ namespace {
 
 constexpr int kSelf = 1;
 constexpr int kLanes = 2;
-
-void wait(int fd, short events) {
-    pollfd polled{fd, events, 0};
-    REQUIRE(::poll(&polled, 1, kGuardMilliseconds) == 1);
-}
 
 // Rank 1 of 4, in generation 5.
 struct LiveRank {
@@ -35,11 +29,6 @@ TcpLink dial(const LiveRank& rank) {
     wait(link.descriptor(), POLLOUT);
     REQUIRE(connect_error(link.descriptor()) == 0);
     return link;
-}
-
-void write_all(TcpLink& link, const void* data, std::size_t size) {
-    iovec part{const_cast<void*>(data), size};
-    REQUIRE(link.write_some({&part, 1}) == size);
 }
 
 HelloAnswer say(TcpLink& link, const LinkHello& hello) {
