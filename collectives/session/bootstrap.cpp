@@ -101,8 +101,8 @@ MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time
                                                 meeting.endpoint.port);
     } catch (const boost::system::system_error& taken) {
         if (taken.code() != make_error_code(Errc::address_in_use)) throw;
-        // An earlier communicator of this process may host it. A store of another job refuses this rank in
-        // Join.
+        // An earlier communicator of this process may host it. A store of another job refuses this rank when
+        // it joins.
         try {
             room.store = std::make_shared<TcpStore>(meeting.endpoint, std::min(rest, kExistingStorePatience));
         } catch (const boost::system::system_error&) {
@@ -152,16 +152,16 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
                                  const CommunicatorOptions& options, Clock::time_point deadline) {
     TcpListener listener(address);
-    Join join(*room.store, place.rank, place.world_size, place.generation, process_identity());
     const std::string& host_id = place.host.host_id;
     auto word = place.life ? AgentWord::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
                       place.host.sockets_per_peer, word ? word->life() : 0};
-    Membership membership = join.run(self, deadline);
-    membership.own_numbers = place.own_numbers;
-    room.farewell = std::make_unique<Farewell>(join.farewell());
-    auto session = open_session(std::move(membership), std::move(listener), place.transport, place.nccl,
-                                options, deadline, {.word = std::move(word)});
+    Joined joined = join_through(
+        *room.store, {place.rank, place.world_size, place.generation, process_identity()}, self, deadline);
+    joined.membership.own_numbers = place.own_numbers;
+    room.farewell = std::make_unique<Farewell>(std::move(joined.farewell));
+    auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
+                                place.nccl, options, deadline, {.word = std::move(word)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);

@@ -7,7 +7,7 @@
 #include "collectives/liveness/agent_word.hpp"
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/session/muster.hpp"
+#include "collectives/session/gathering.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -43,11 +43,16 @@ CollectiveError store_failure(const boost::system::system_error& error) {
 
 }  // namespace
 
+std::string shrunk_prefix(std::uint32_t generation, const Nonce& nonce, int attempt) {
+    return "ddprun/shrunk/" + std::to_string(generation) + '/' + hex_of(nonce) + '/' +
+           std::to_string(attempt) + '/';
+}
+
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded) {
     excluded = checked(std::move(excluded), old);
     if (old.world_size == 1) return open_session_alone(old.nccl, old.options);
-    const auto deadline = Muster::Clock::now() + old.options.join_timeout;
-    const MusterPlace place{old.generation, old.nonce, ++old.shrinks, old.rank, old.world_size};
+    const auto deadline = Gathering::Clock::now() + old.options.join_timeout;
+    const std::string prefix = shrunk_prefix(old.generation, old.nonce, ++old.shrinks);
     try {
         MeetingRoom room = old.room.another(std::min(old.options.join_timeout, kReopenPatience));
         TcpListener listener(old.self.endpoint.host);
@@ -55,13 +60,14 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         self.endpoint = listener.endpoint();
         auto word = AgentWord::of_successor(old.lifeline->word());
         self.life = word ? word->life() : 0;
-        Muster muster(*room.store, place, std::move(excluded));
-        Membership membership = muster.run(self, deadline);
+        Gathering gathering(*room.store, kName, prefix, old.rank, {old.world_size, std::move(excluded)});
+        Membership membership = gathering.run(self, deadline);
+        membership.generation = old.generation;
         membership.own_numbers = true;
         if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
                                     old.options, deadline, {.word = std::move(word)});
-        room.farewell = std::make_unique<Farewell>(muster.farewell());
+        room.farewell = std::make_unique<Farewell>(gathering.farewell());
         session->room = std::move(room);
         return session;
     } catch (const boost::system::system_error& error) {

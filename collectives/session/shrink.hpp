@@ -1,10 +1,12 @@
 // Shrink: from a communicator, ended or not, to one of those of its ranks that go on.
 //
 // The old communicator's connections are not used, since they may be what has failed: the ranks meet in the
-// store again (muster.hpp), over a connection of its own for each new communicator.
+// store again (gathering.hpp), over a connection of its own for each new communicator.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/session/session.hpp"
@@ -13,6 +15,10 @@ namespace ddprun {
 
 // How long a rank tries to reach the store again; it was there before.
 inline constexpr std::chrono::milliseconds kReopenPatience{5000};
+
+// Where the survivors of the communicator with this nonce meet, the n-th time that they shrink it: its secret
+// keeps out who was never in it.
+std::string shrunk_prefix(std::uint32_t generation, const Nonce& nonce, int attempt);
 
 // Makes this rank's new session. Called by all ranks of the old communicator but the excluded ones. Throws
 // CollectiveError: operation `shrink` for what concerns the old ranks, `join` for what happens while the new

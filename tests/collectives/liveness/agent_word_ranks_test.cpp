@@ -146,8 +146,8 @@ TEST_CASE("a rank that is lost while the others connect is named", "[word]") {
             return;
         }
         MemoryStore store(job.data);
-        Join join(store, 1, 2, 0, "the other");
-        join.run({silent.endpoint(), "b", 1, life}, Join::Clock::now() + std::chrono::seconds(20));
+        join_through(store, {1, 2, 0, "the other"}, {silent.endpoint(), "b", 1, life},
+                     Gathering::Clock::now() + std::chrono::seconds(20));
         job.table.announce(life);
     });
 }

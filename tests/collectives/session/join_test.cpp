@@ -8,6 +8,7 @@
 #include "collectives/session/bootstrap.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
 #include "tests/support/memory_store.hpp"
 #include "tests/support/thread_ranks.hpp"
 
@@ -19,7 +20,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 Member member(int rank) { return {{"127.0.0.1", static_cast<std::uint16_t>(5000 + rank)}, "host"}; }
 
-Join::Clock::time_point in(Milliseconds length) { return Join::Clock::now() + length; }
+Gathering::Clock::time_point in(Milliseconds length) { return Gathering::Clock::now() + length; }
 
 void all_reduce_ones(Communicator& comm) {
     std::vector<int> ones(3, 1);
@@ -47,8 +48,9 @@ TEST_CASE("the ranks of a communicator get one table", "[join]") {
     std::vector<Membership> memberships(4);
     run_ranks(4, [&](int rank) {
         MemoryStore store(data);
-        Join join(store, rank, 4, 2, "this process");
-        memberships[static_cast<std::size_t>(rank)] = join.run(member(rank), in(Milliseconds(20'000)));
+        memberships[static_cast<std::size_t>(rank)] =
+            join_through(store, {rank, 4, 2, "this process"}, member(rank), in(Milliseconds(20'000)))
+                .membership;
     });
     for (int rank = 0; rank < 4; ++rank) {
         const Membership& mine = memberships[static_cast<std::size_t>(rank)];
@@ -66,9 +68,9 @@ TEST_CASE("ranks that do not come are named by all that did", "[join]") {
     run_ranks(5, [&](int rank) {
         if (rank == 2 || rank == 4) return;
         MemoryStore store(data);
-        Join join(store, rank, 5, 0, "this process");
         const auto error = expect_error(CollectiveErrorCode::timed_out, {2, 4}, [&] {
-            join.run(member(rank), in(Milliseconds(rank == 0 ? 200 : 20'000)));
+            join_through(store, {rank, 5, 0, "this process"}, member(rank),
+                         in(Milliseconds(rank == 0 ? 200 : 20'000)));
         });
         expect(std::string(error.what()).find(": 2, 4") != std::string::npos, error.what());
         expect(error.operation() == "join", "the operation is named");
@@ -80,8 +82,9 @@ TEST_CASE("without rank 0 the others give up by themselves", "[join]") {
     run_ranks(3, [&](int rank) {
         if (rank == 0) return;
         MemoryStore store(data);
-        Join join(store, rank, 3, 0, "this process");
-        const auto error = expect_error([&] { join.run(member(rank), in(Milliseconds(300))); });
+        const auto error = expect_error([&] {
+            join_through(store, {rank, 3, 0, "this process"}, member(rank), in(Milliseconds(300)));
+        });
         expect(error.code() == CollectiveErrorCode::timed_out && error.culprits().front() == 0, error.what());
     });
 }
@@ -90,23 +93,48 @@ TEST_CASE("a second process that claims a rank is refused", "[join]") {
     const auto data = std::make_shared<MemoryStoreData>();
     MemoryStore store(data);
     store.set("ddprun/communicators/0/owner/1", "pid 7 on other/host");
-    Join join(store, 1, 2, 0, "pid 8 on this/host");
-    const auto error =
-        expect_error(CollectiveErrorCode::system, {1}, [&] { join.run(member(1), in(Milliseconds(100))); });
+    const auto error = expect_error(CollectiveErrorCode::system, {1}, [&] {
+        join_through(store, {1, 2, 0, "pid 8 on this/host"}, member(1), in(Milliseconds(100)));
+    });
     REQUIRE(std::string(error.what()).find("pid 7 on other/host") != std::string::npos);
 }
 
-TEST_CASE("ranks that disagree about their number are told", "[join]") {
+TEST_CASE("ranks that disagree about their number are told, whoever comes first", "[join]") {
     const auto data = std::make_shared<MemoryStoreData>();
     run_ranks(2, [&](int rank) {
         MemoryStore store(data);
-        Join join(store, rank, rank == 0 ? 2 : 3, 0, "this process");
-        if (rank == 0) {
-            join.run(member(0), in(Milliseconds(20'000)));
-        } else {
-            expect_error(CollectiveErrorCode::mismatch, {0, 1},
-                         [&] { join.run(member(1), in(Milliseconds(20'000))); });
+        const int expected = rank == 0 ? 2 : 3;
+        const auto error = expect_error([&] {
+            join_through(store, {rank, expected, 0, "this process"}, member(rank), in(Milliseconds(20'000)));
+        });
+        expect(error.code() == CollectiveErrorCode::mismatch && error.culprits().size() == 2, error.what());
+        for (const char* part : {"rank 0 expects 2 ranks", "rank 1 expects 3 ranks"})
+            expect(std::string(error.what()).find(part) != std::string::npos, error.what());
+    });
+}
+
+TEST_CASE("a rank beyond the number of the others spoils nothing for them", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(2, [&](int rank) {
+        MemoryStore own(data);
+        if (rank == 1) own.wait({"ddprun/communicators/0/1/member/0"}, kHangGuard);
+        if (rank == 1) {
+            expect_error(CollectiveErrorCode::mismatch, {0, 2}, [&] {
+                join_through(own, {2, 3, 0, "this process"}, member(2), in(Milliseconds(20'000)));
+            });
         }
+        join_through(own, {rank, 2, 0, "this process"}, member(rank), in(Milliseconds(20'000)));
+    });
+}
+
+TEST_CASE("a rank that gives up early decides for those that would wait longer", "[join]") {
+    const auto data = std::make_shared<MemoryStoreData>();
+    run_ranks(2, [&](int rank) {
+        MemoryStore store(data);
+        expect_error(CollectiveErrorCode::timed_out, {2}, [&] {
+            join_through(store, {rank, 3, 0, "this process"}, member(rank),
+                         rank == 0 ? in(kHangGuard) : in(Milliseconds(200)));
+        });
     });
 }
 

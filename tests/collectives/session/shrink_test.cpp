@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/session/muster.hpp"
+#include "collectives/session/gathering.hpp"
+#include "collectives/session/shrink.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/store/store_host.hpp"
 #include "tests/support/catch.hpp"
@@ -291,20 +292,20 @@ TEST_CASE("who dies while the table is due does not keep the others from it", "[
     // Rank 1 has published itself, and dies before it can look whether all are there.
     const auto data = std::make_shared<MemoryStoreData>();
     MemoryStore store(data);
-    const MusterPlace place{0, {}, 1, 0, 3};
     const Member member = some_member();
-    const std::string prefix = "ddprun/shrunk/0/" + hex_of(Nonce{}) + "/1/";
-    Muster muster(store, place, {2});
+    const std::string prefix = shrunk_prefix(0, Nonce{}, 1);
+    Gathering gathering(store, "shrink", prefix, 0, {3, {2}});
     SECTION("before this rank comes") {
         store.set(prefix + "member/1", to_string(member));
-        const Membership made = muster.run(member, Muster::Clock::now() + milliseconds(60'000));
+        store.add(prefix + "arrived", 1);
+        const Membership made = gathering.run(member, Gathering::Clock::now() + milliseconds(60'000));
         REQUIRE(made.world_size() == 2);
         REQUIRE(made.rank == 0);
     }
     SECTION("while this rank waits") {
         run_ranks(2, [&](int who) {
             if (who == 0) {
-                const Membership made = muster.run(member, Muster::Clock::now() + milliseconds(2000));
+                const Membership made = gathering.run(member, Gathering::Clock::now() + milliseconds(2000));
                 expect(made.world_size() == 2, "at the deadline it looks again");
             } else {
                 MemoryStore other(data);
@@ -314,12 +315,12 @@ TEST_CASE("who dies while the table is due does not keep the others from it", "[
         });
     }
     SECTION("nonsense in the store is an error") {
-        store.set(prefix + "excluded", "what");
-        REQUIRE_THROWS(muster.run(member, Muster::Clock::now() + milliseconds(100)));
-        store.set(prefix + "excluded", "0 2");
+        store.set(prefix + "terms", "what");
+        REQUIRE_THROWS(gathering.run(member, Gathering::Clock::now() + milliseconds(100)));
+        store.set(prefix + "terms", "0 3 2");
         store.set(prefix + "table", "what");
-        REQUIRE_THROWS(muster.run(member, Muster::Clock::now() + milliseconds(100)));
+        REQUIRE_THROWS(gathering.run(member, Gathering::Clock::now() + milliseconds(100)));
         store.set(prefix + "table", "!tx\n");
-        REQUIRE_THROWS(muster.run(member, Muster::Clock::now() + milliseconds(100)));
+        REQUIRE_THROWS(gathering.run(member, Gathering::Clock::now() + milliseconds(100)));
     }
 }
