@@ -1,22 +1,15 @@
 #include "launcher/rank_set.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "launcher/list_text.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
 
-std::optional<int> parse_rank(std::string_view text) {
-    int number = 0;
-    const char* end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (text.empty() || text.front() == '-' || error != std::errc{} || stop != end) return std::nullopt;
-    if (number > kMaxRankNumber) return std::nullopt;
-    return number;
-}
+std::optional<int> parse_rank(std::string_view text) { return whole_number<int>(text, 0, kMaxRankNumber); }
 
 std::optional<std::pair<int, int>> parse_range(std::string_view text) {
     const auto dash = text.find('-');

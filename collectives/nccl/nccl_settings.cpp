@@ -1,10 +1,10 @@
 #include "collectives/nccl/nccl_settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "collectives/error.hpp"
 #include "collectives/nccl/nccl_rings.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -40,9 +40,9 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
     }
     const auto read_device = [&](const char* name) {
         const std::string text = value(name);
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.device);
-        if (error == std::errc() && end == text.data() + text.size() && settings.device >= 0) return;
-        fail_setting(std::string(name) + "='" + text + "' is not the number of a device");
+        const auto device = whole_number<int>(text, 0);
+        if (!device) fail_setting(std::string(name) + "='" + text + "' is not the number of a device");
+        settings.device = *device;
     };
     if (options.device >= 0) {
         settings.device = options.device;

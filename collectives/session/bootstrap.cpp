@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -209,10 +209,7 @@ std::chrono::milliseconds read_notice(const Environment& environment) {
     const auto found = environment.find("DDPRUN_NOTICE");
     if (found == environment.end()) return {};
     const std::string& text = found->second;
-    int seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error == std::errc() && end == text.data() + text.size() && seconds >= 0)
-        return std::chrono::seconds(seconds);
+    if (const auto seconds = whole_number<int>(text, 0)) return std::chrono::seconds(*seconds);
     fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
 }
 

@@ -1,6 +1,6 @@
 #include "launcher/output/output_plan.hpp"
 
-#include <charconv>
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -8,17 +8,6 @@ namespace {
 constexpr std::string_view kNullDevice = "/dev/null";
 
 int bit(OutputStream stream) { return stream == OutputStream::out ? 1 : 2; }
-
-// The number that all of `text` is, without sign.
-template <typename Number>
-std::optional<Number> whole_number(std::string_view text) {
-    Number number = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (text.empty() || text.front() == '-' || error != std::errc{} || stop != text.data() + text.size()) {
-        return std::nullopt;
-    }
-    return number;
-}
 
 std::optional<int> stream_value(std::string_view text) {
     if (text.size() != 1 || text[0] < '0' || text[0] > '3') return std::nullopt;
@@ -37,7 +26,7 @@ std::optional<StreamChoice> parse_choice(std::string_view text) {
         const auto part = text.substr(0, comma);
         const auto colon = part.find(':');
         if (colon == std::string_view::npos) return std::nullopt;
-        const auto local_rank = whole_number<int>(part.substr(0, colon));
+        const auto local_rank = whole_number<int>(part.substr(0, colon), 0);
         const auto value = stream_value(part.substr(colon + 1));
         if (!local_rank || !value) return std::nullopt;
         choice.by_local_rank[*local_rank] = *value;

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "launcher/small_file.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -30,11 +30,7 @@ std::optional<std::string> read_cgroup_file(const fs::path& path) {
 
 std::optional<long long> parse_quota(std::string_view text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-    long long number = 0;
-    const char* end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (text.empty() || error != std::errc{} || stop != end) return std::nullopt;
-    return number;
+    return whole_number<long long>(text);
 }
 
 std::optional<double> ratio(std::optional<long long> quota, std::optional<long long> period) {

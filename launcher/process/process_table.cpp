@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -39,8 +40,9 @@ std::string read_line(const std::filesystem::path& path) {
 
 template <class Number>
 bool parse(std::string_view text, Number& number) {
-    auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc{} && stop == text.data() + text.size();
+    const auto found = whole_number<Number>(text);
+    number = found.value_or(number);
+    return found.has_value();
 }
 
 std::string_view take_word(std::string_view& rest) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -98,9 +98,9 @@ std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::stri
                               : line.starts_with("SigCgt:\t") ? &masks.caught
                                                               : nullptr;
         if (mask == nullptr) continue;
-        const std::string_view text = line.substr(line.find('\t') + 1);
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *mask, 16);
-        if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+        const auto found_mask = whole_number<std::uint64_t>(line.substr(line.find('\t') + 1), 0, ~0ULL, 16);
+        if (!found_mask) return std::nullopt;
+        *mask = *found_mask;
         ++found;
     }
     if (found != 3) return std::nullopt;

@@ -1,11 +1,11 @@
 #include "launcher/report/kill_cause.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/small_file.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -15,12 +15,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxCounterFile = 256 * 1024;
 constexpr std::string_view kKills = "oom_kill";
 
-std::optional<std::int64_t> parse_whole(std::string_view text) {
+std::optional<std::int64_t> parse_single(std::string_view text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-    std::int64_t number = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (text.empty() || error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-    return number;
+    return whole_number<std::int64_t>(text);
 }
 
 std::optional<std::int64_t> read_counter(const fs::path& file) {
@@ -30,7 +27,7 @@ std::optional<std::int64_t> read_counter(const fs::path& file) {
 
 std::optional<std::int64_t> read_number(const fs::path& file) {
     const auto text = read_small_file(file, kMaxCounterFile);
-    return text.has_value() ? parse_whole(*text) : std::nullopt;
+    return text.has_value() ? parse_single(*text) : std::nullopt;
 }
 
 std::optional<std::int64_t> read_cgroup_kills(const fs::path& folder) {
@@ -99,7 +96,7 @@ std::optional<std::int64_t> parse_counter(std::string_view text, std::string_vie
     for (const std::string_view line : lines_of(text)) {
         const auto blank = line.find(' ');
         if (blank != std::string_view::npos && line.substr(0, blank) == name)
-            return parse_whole(line.substr(blank + 1));
+            return parse_single(line.substr(blank + 1));
     }
     return std::nullopt;
 }

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "rendezvous/system/whole_number.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -16,13 +18,7 @@ bool contains(const std::vector<CodeRange>& ranges, int code) {
                        [&](const CodeRange& range) { return code >= range.low && code <= range.high; });
 }
 
-std::optional<int> parse_code(std::string_view text) {
-    int value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > 255)
-        return std::nullopt;
-    return value;
-}
+std::optional<int> parse_code(std::string_view text) { return whole_number<int>(text, 1, 255); }
 
 std::string code_text(const Failure& failure) { return "exit code " + std::to_string(failure.exit_code); }
 

@@ -1,7 +1,8 @@
 #include "rendezvous/net/endpoint.hpp"
 
 #include <boost/asio/ip/address.hpp>
-#include <charconv>
+
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -46,10 +47,7 @@ bool is_valid_host(std::string_view host) {
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
     if (text.empty() || text.size() > kMaxPortDigits) return std::nullopt;
-    unsigned value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value > 65535) return std::nullopt;
-    return static_cast<std::uint16_t>(value);
+    return whole_number<std::uint16_t>(text);
 }
 
 std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port) {

@@ -3,8 +3,9 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
+
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -41,11 +42,9 @@ std::optional<Network> parse_network(std::string_view text) {
     auto network = parse_address(text.substr(0, slash));
     if (!network || slash == std::string_view::npos) return network;
     const std::string_view length = text.substr(slash + 1);
-    int prefix = 0;
-    const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), prefix);
-    if (error != std::errc{} || end != length.data() + length.size()) return std::nullopt;
-    if (prefix < 0 || prefix > network->prefix) return std::nullopt;
-    network->prefix = prefix;
+    const auto prefix = whole_number<int>(length, 0, network->prefix);
+    if (!prefix) return std::nullopt;
+    network->prefix = *prefix;
     return network;
 }
 

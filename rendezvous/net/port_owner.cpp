@@ -1,11 +1,12 @@
 #include "rendezvous/net/port_owner.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -57,11 +58,10 @@ std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::
         const std::string& local = columns[kLocalAddress];
         auto colon = local.rfind(':');
         if (colon == std::string::npos) continue;
-        unsigned local_port = 0;
-        std::from_chars(local.data() + colon + 1, local.data() + local.size(), local_port, 16);
-        std::uint64_t inode = 0;
-        std::from_chars(columns[kInode].data(), columns[kInode].data() + columns[kInode].size(), inode);
-        if (local_port == port && inode != 0) inodes.push_back(inode);
+        const auto local_port =
+            whole_number<unsigned>(std::string_view(local).substr(colon + 1), 0, 65535, 16);
+        const auto inode = whole_number<std::uint64_t>(columns[kInode], 1);
+        if (local_port == port && inode) inodes.push_back(*inode);
     }
     return inodes;
 }
@@ -76,10 +76,9 @@ std::optional<PortOwner> find_port_owner(std::uint16_t port) {
     for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
          entry.increment(error)) {
         std::string name = entry->path().filename().string();
-        pid_t pid = 0;
-        auto [stop, parse_error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (parse_error != std::errc{} || stop != name.data() + name.size()) continue;
-        if (holds_socket(entry->path(), inodes)) return PortOwner{pid, command_line(entry->path())};
+        const auto pid = whole_number<pid_t>(name, 1);
+        if (!pid) continue;
+        if (holds_socket(entry->path(), inodes)) return PortOwner{*pid, command_line(entry->path())};
     }
     return std::nullopt;
 }

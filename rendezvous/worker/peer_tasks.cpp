@@ -1,8 +1,9 @@
 #include "rendezvous/worker/peer_tasks.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
+
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -74,12 +75,7 @@ constexpr TaskNames kLaunchers[] = {
 // A whole number of at least `lowest`.
 std::optional<int> number(const Environment& environment, std::string_view name, int lowest) {
     const std::string* text = find_variable(environment, name);
-    if (text == nullptr) return std::nullopt;
-    int value = 0;
-    const char* end = text->data() + text->size();
-    const auto [stop, error] = std::from_chars(text->data(), end, value);
-    if (error != std::errc{} || stop != end || value < lowest) return std::nullopt;
-    return value;
+    return text != nullptr ? whole_number<int>(*text, lowest) : std::nullopt;
 }
 
 std::optional<int> nodes_of(const Environment& environment, const TaskNames& names, int tasks) {

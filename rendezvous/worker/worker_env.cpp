@@ -2,10 +2,9 @@
 
 #include <unistd.h>
 
-#include <charconv>
-
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/whole_number.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
 namespace ddprun {
@@ -34,13 +33,9 @@ constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"
 }
 
 int read_number(std::string_view name, const std::string& text, int lowest) {
-    int number = 0;
-    const char* end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc{} || stop != end || number < lowest) {
-        fail_variable(name, text, "a whole number of at least " + std::to_string(lowest));
-    }
-    return number;
+    const auto number = whole_number<int>(text, lowest);
+    if (!number) fail_variable(name, text, "a whole number of at least " + std::to_string(lowest));
+    return *number;
 }
 
 int read_optional_number(const Environment& environment, std::string_view name, int lowest, int otherwise) {
