@@ -8,18 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/operation_request.hpp"
+#include "collectives/call/operation_traits.hpp"
 
 namespace ddprun {
-
-std::string_view name_of(Operation operation) noexcept;
-bool is_known(Operation operation) noexcept;
-// True for send, recv and groups of them, which concern those ranks only that exchange messages.
-bool is_point_to_point(Operation operation) noexcept;
-// True for operations that combine elements, so that the ReduceOp is part of the call.
-bool is_reduction(Operation operation) noexcept;
-// True for broadcast, reduce, gather and scatter.
-bool has_root(Operation operation) noexcept;
 
 struct Call {
     Operation operation = Operation::none;

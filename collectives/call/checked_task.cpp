@@ -10,54 +10,21 @@
 namespace ddprun {
 namespace {
 
-// Of which rank a buffer is read or written.
-enum class Where { nowhere, root, everywhere };
-
-// What an operation does with its buffers. A whole buffer has a part for each rank.
-struct Shape {
-    Where in = Where::everywhere;
-    Where out = Where::everywhere;
-    bool whole_in = false;
-    bool whole_out = false;
-};
-
-Shape shape_of(Operation operation) {
-    switch (operation) {
-        case Operation::all_gather: return {.whole_out = true};
-        case Operation::reduce_scatter: return {.whole_in = true};
-        case Operation::reduce: return {.out = Where::root};
-        case Operation::gather: return {.out = Where::root, .whole_out = true};
-        case Operation::scatter: return {.in = Where::root, .whole_in = true};
-        case Operation::all_to_all: return {.whole_in = true, .whole_out = true};
-        case Operation::send: return {.out = Where::nowhere};
-        case Operation::recv: return {.in = Where::nowhere};
-        case Operation::barrier: return {.in = Where::nowhere, .out = Where::nowhere};
-        case Operation::none:
-        case Operation::all_reduce:
-        case Operation::broadcast:
-        case Operation::join:
-        case Operation::split:
-        case Operation::allocate:
-        case Operation::group: break;
-    }
-    return {};
-}
-
 class Checker {
   public:
     Checker(const OperationRequest& request, int rank, int world_size)
-        : request_(request), rank_(rank), world_size_(world_size), shape_(shape_of(request.operation)) {}
+        : request_(request), rank_(rank), world_size_(world_size), traits_(traits_of(request.operation)) {}
 
     void check() const {
         require_operation();
         if (request_.operation == Operation::barrier) return;
         require_type();
-        if (is_reduction(request_.operation)) require_reduction();
+        if (traits_.reduces) require_reduction();
         require_compression();
-        if (has_root(request_.operation)) require_rank("root");
-        if (is_point_to_point(request_.operation)) require_peer();
-        const bool in = counts(shape_.in);
-        const bool out = counts(shape_.out);
+        if (traits_.has_root) require_rank("root");
+        if (traits_.point_to_point) require_peer();
+        const bool in = counts(traits_.in);
+        const bool out = counts(traits_.out);
         const bool one_buffer = request_.operation == Operation::broadcast;
         if (in) require_buffer(one_buffer || !out ? "data" : "input", request_.in);
         if (out && !one_buffer) require_buffer(in ? "output" : "data", request_.out);
@@ -73,12 +40,8 @@ class Checker {
     }
 
     void require_operation() const {
-        const Operation operation = request_.operation;
-        if (is_known(operation) && operation != Operation::none && operation != Operation::join &&
-            operation != Operation::split && operation != Operation::allocate &&
-            operation != Operation::group)
-            return;
-        refuse("not an operation: " + std::to_string(static_cast<int>(operation)));
+        if (traits_.can_be_requested) return;
+        refuse("not an operation: " + std::to_string(static_cast<int>(request_.operation)));
     }
 
     void require_type() const {
@@ -133,13 +96,13 @@ class Checker {
     void require_sizes() const {
         if (!request_.sizes) return;
         const auto [in, out] = *request_.sizes;
-        if (shape_.whole_in == shape_.whole_out) {
+        if (traits_.whole_in == traits_.whole_out) {
             if (in != out) {
                 refuse("input of " + std::to_string(in) + " elements, but output of " + std::to_string(out));
             }
-            if (shape_.whole_out) require_whole(out);
+            if (traits_.whole_out) require_whole(out);
         } else {
-            require_whole(shape_.whole_in ? in : out);
+            require_whole(traits_.whole_in ? in : out);
         }
     }
 
@@ -157,18 +120,18 @@ class Checker {
         const std::size_t place = part * static_cast<std::size_t>(rank_);
         const auto in = reinterpret_cast<std::uintptr_t>(request_.in);
         const auto out = reinterpret_cast<std::uintptr_t>(request_.out);
-        const auto own_in = shape_.whole_in && !shape_.whole_out ? in + place : in;
-        const auto own_out = shape_.whole_out && !shape_.whole_in ? out + place : out;
+        const auto own_in = traits_.whole_in && !traits_.whole_out ? in + place : in;
+        const auto own_out = traits_.whole_out && !traits_.whole_in ? out + place : out;
         if (part == 0 || own_in == own_out) return;
-        if (in + (shape_.whole_in ? whole : part) <= out) return;
-        if (out + (shape_.whole_out ? whole : part) <= in) return;
+        if (in + (traits_.whole_in ? whole : part) <= out) return;
+        if (out + (traits_.whole_out ? whole : part) <= in) return;
         refuse("input and output overlap, and not as in-place use does");
     }
 
     const OperationRequest& request_;
     int rank_;
     int world_size_;
-    Shape shape_;
+    OperationTraits traits_;
 };
 
 // The memory of a group's member.

@@ -58,12 +58,8 @@ std::string choice_of(int rank, const Terms& terms, const Terms& others) {
 
 }  // namespace
 
-Gathering::Gathering(Store& store, const char* operation, std::string prefix, int rank, Terms terms)
-    : store_(store),
-      operation_(operation),
-      prefix_(std::move(prefix)),
-      rank_(rank),
-      terms_(std::move(terms)) {
+Gathering::Gathering(Store& store, GatheringNames names, std::string prefix, int rank, Terms terms)
+    : store_(store), names_(names), prefix_(std::move(prefix)), rank_(rank), terms_(std::move(terms)) {
     for (int i = 0; i < terms_.world_size; ++i) {
         if (expects(terms_, i)) expected_.push_back(i);
     }
@@ -117,8 +113,8 @@ void Gathering::throw_if_failure(const std::string& decision) const {
     if (!culprits) fail(Errc::malformed, "what the store has under " + prefix_ + "table is no decision");
     const auto code = decision[1] == kLate ? CollectiveErrorCode::timed_out : CollectiveErrorCode::mismatch;
     throw CollectiveError(
-        code, std::string(operation_) + ": " + decision.substr(std::min(end + 1, decision.size())), *culprits,
-        operation_);
+        code, std::string(names_.operation) + ": " + decision.substr(std::min(end + 1, decision.size())),
+        *culprits, names_.operation);
 }
 
 std::vector<int> Gathering::missing() {
@@ -153,10 +149,10 @@ std::string Gathering::await_decision(Clock::time_point deadline) {
         make_table();
         return store_.get(table, kStoredPatience);
     }
-    return decide(encode_failure(kLate, late,
-                                 "of " + std::to_string(expected_.size()) +
-                                     " ranks these have not come in time " +
-                                     "(CommunicatorOptions::join_timeout): " + list_of_ranks(late)));
+    return decide(encode_failure(
+        kLate, late,
+        "of " + std::to_string(expected_.size()) + ' ' + names_.members +
+            " these have not come in time (CommunicatorOptions::join_timeout): " + list_of_ranks(late)));
 }
 
 }  // namespace ddprun

@@ -31,13 +31,18 @@ struct Terms {
     bool operator==(const Terms&) const = default;
 };
 
+// How errors name it: the operation ("join"), and whom it gathers ("ranks").
+struct GatheringNames {
+    const char* operation;
+    const char* members;
+};
+
 class Gathering {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `operation` is what errors call it ("join"); `prefix` ends with a slash; `rank` is expected by its own
-    // `terms`. The store is borrowed.
-    Gathering(Store& store, const char* operation, std::string prefix, int rank, Terms terms);
+    // `prefix` ends with a slash; `rank` is expected by its own `terms`. The store is borrowed.
+    Gathering(Store& store, GatheringNames names, std::string prefix, int rank, Terms terms);
 
     // Publishes `self` and waits for all others until `deadline`. Generation and communicator of what it
     // returns are 0. Throws CollectiveError: timed_out with the missing ranks as culprits, or mismatch with
@@ -61,7 +66,7 @@ class Gathering {
     std::string await_decision(Clock::time_point deadline);
 
     Store& store_;
-    const char* operation_;
+    GatheringNames names_;
     std::string prefix_;
     int rank_;
     Terms terms_;

@@ -38,7 +38,7 @@ Joined join_through(Store& store, const Joining& joining, const Member& self,
     const std::string rank = std::to_string(joining.rank);
     claim_rank(store, prefix + "owner/" + rank, joining);
     const std::int64_t instance = store.add(prefix + "instance/" + rank, 1);
-    Gathering gathering(store, "join", prefix + std::to_string(instance) + '/', joining.rank,
+    Gathering gathering(store, {"join", "ranks"}, prefix + std::to_string(instance) + '/', joining.rank,
                         {joining.world_size, {}});
     try {
         Membership membership = gathering.run(self, deadline);

@@ -60,7 +60,8 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         self.endpoint = listener.endpoint();
         auto word = AgentWord::of_successor(old.lifeline->word());
         self.life = word ? word->life() : 0;
-        Gathering gathering(*room.store, kName, prefix, old.rank, {old.world_size, std::move(excluded)});
+        Gathering gathering(*room.store, {kName, "survivors"}, prefix, old.rank,
+                            {old.world_size, std::move(excluded)});
         Membership membership = gathering.run(self, deadline);
         membership.generation = old.generation;
         membership.own_numbers = true;

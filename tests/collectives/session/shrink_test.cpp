@@ -294,7 +294,7 @@ TEST_CASE("who dies while the table is due does not keep the others from it", "[
     MemoryStore store(data);
     const Member member = some_member();
     const std::string prefix = shrunk_prefix(0, Nonce{}, 1);
-    Gathering gathering(store, "shrink", prefix, 0, {3, {2}});
+    Gathering gathering(store, {"shrink", "survivors"}, prefix, 0, {3, {2}});
     SECTION("before this rank comes") {
         store.set(prefix + "member/1", to_string(member));
         store.add(prefix + "arrived", 1);
