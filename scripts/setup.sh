@@ -9,7 +9,7 @@ usage: scripts/setup.sh [--for build|test|bench|ci] [--list]
   --for build   what the programs are built with (default)
   --for test    also what the tests need: Catch2, PyTorch's own store client, Open MPI, network namespaces
   --for bench   also the launchers and tools that ddprun is measured against
-  --for ci      all of it, and the second compiler and the formatter
+  --for ci      all of it, and the second compiler, the formatter, the linter and the fuzzer
   --list        only print the packages, one a line, with the reason
 USAGE
 }
@@ -39,7 +39,10 @@ libgloo-dev:the same
 gnuplot-nox:the plot of both"
 ci_packages="\
 clang:the second compiler
-clang-format:the layout of the sources"
+clang-format:the layout of the sources
+clang-tidy:mistakes in the sources
+clang-tools:the second compiler's warnings of the tests
+libclang-rt-14-dev:random bytes for the store"
 
 purpose=build
 list_only=no

@@ -45,6 +45,7 @@ struct Product {
 };
 
 // `a != a` holds for NaN only, and keeps the choice free of branches so that it vectorizes.
+// NOLINTBEGIN(misc-redundant-expression)
 template <class T>
 struct Minimum {
     static T apply(T a, T b) { return (a != a) || (a < b) ? a : b; }
@@ -54,6 +55,7 @@ template <class T>
 struct Maximum {
     static T apply(T a, T b) { return (a != a) || (a > b) ? a : b; }
 };
+// NOLINTEND(misc-redundant-expression)
 
 template <class T>
 struct BitAnd {

@@ -14,7 +14,7 @@ CudaMemory::CudaMemory(std::shared_ptr<const CudaPrimaryContext> context, std::s
 }
 
 CudaMemory::CudaMemory(CudaMemory&& other) noexcept
-    : context_(other.context_), pointer_(std::exchange(other.pointer_, 0)), size_(other.size_) {}
+    : context_(std::move(other.context_)), pointer_(std::exchange(other.pointer_, 0)), size_(other.size_) {}
 
 CudaMemory::~CudaMemory() {
     if (pointer_ == 0) return;

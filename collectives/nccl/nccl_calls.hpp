@@ -34,6 +34,6 @@ struct NcclLaunch {
 };
 
 // For gather, scatter and all_to_all NCCL's own functions are used from 2.28 on, before sends and receives.
-NcclResult enqueue(const NcclLaunch& launch, const Task& task);
+NcclResult enqueue(const NcclLaunch& on, const Task& task);
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
     BackendChoice choice = options.backend;
     if (choice == BackendChoice::automatic) {
         const std::string wanted = value("DDPRUN_BACKEND");
-        if (wanted != "" && wanted != "cpu" && wanted != "nccl") {
+        if (!wanted.empty() && wanted != "cpu" && wanted != "nccl") {
             fail_setting("DDPRUN_BACKEND='" + wanted + "' is neither cpu nor nccl");
         }
         choice = wanted == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;

@@ -72,7 +72,7 @@ class NcclWatch {
     std::shared_ptr<NcclWork> oldest();
     // Why this rank ends the communicator, unless the others' news come before that moment.
     std::optional<Clock::time_point> weigh_hearsay();
-    void judge(NcclWork& oldest);
+    void judge(NcclWork& work);
     void end(const Verdict& verdict);
 
     std::shared_ptr<NcclComm> comm_;

@@ -225,7 +225,7 @@ bool PeerMesh::wait_for_news(Clock::time_point limit) {
     return Clock::now() < limit;
 }
 
-void PeerMesh::fail(Verdict verdict, const Operation& operation) {
+void PeerMesh::fail(const Verdict& verdict, const Operation& operation) {
     throw error_of(lifeline_.declare(verdict), operation.call);
 }
 
@@ -233,7 +233,7 @@ void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
     const auto limit = Clock::now() + kVerdictPatience;
     do {
         throw_if_ended(operation);
-        if (auto elders = lifeline_.verdict_of_elder()) fail(std::move(*elders), operation);
+        if (auto elders = lifeline_.verdict_of_elder()) fail(*elders, operation);
         if (lifeline_.left_after(lost.peer)) fail_left(lost.peer, operation);
     } while (wait_for_news(limit));
     throw_if_ended(operation);
@@ -285,7 +285,7 @@ void PeerMesh::throw_if_left(int peer, const Operation& operation) {
 void PeerMesh::throw_if_mismatched(const Operation& operation) {
     inquire(operation);
     Verdict verdict = judge_lateness(lifeline_.progress(), operation.call, rank(), {}, operation.limit);
-    if (verdict.code == CollectiveErrorCode::mismatch) fail(std::move(verdict), operation);
+    if (verdict.code == CollectiveErrorCode::mismatch) fail(verdict, operation);
 }
 
 void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {

@@ -103,7 +103,7 @@ class PeerMesh {
     // Ends the communicator for all. Returns the verdict that holds. From any thread.
     Verdict declare(const Verdict& verdict) { return lifeline_.declare(verdict); }
     // The same, and the call with that verdict.
-    [[noreturn]] void fail(Verdict verdict, const Operation& operation);
+    [[noreturn]] void fail(const Verdict& verdict, const Operation& operation);
     // The same where `peer` has made another call than `call`, which is this rank's operation, a part of it,
     // or the call before. Takes kJudgementPatience at most.
     [[noreturn]] void fail_mismatch(const Call& call, int peer, const Call& theirs,

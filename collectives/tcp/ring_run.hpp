@@ -65,12 +65,12 @@ class RingRun final : public Flow {
 
     bool pull();
     bool push();
-    std::size_t receive(const RingChunk& chunk, std::size_t limit);
-    void use_arrived(const RingChunk& chunk);
+    std::size_t receive(const RingChunk& current, std::size_t limit);
+    void use_arrived(const RingChunk& current);
     // Combines `count` elements that have come with this rank's own.
-    void reduce(const RingChunk& chunk, std::size_t count);
+    void reduce(const RingChunk& current, std::size_t count);
     // The results of `count` compressed elements, from the first that was not yet ready.
-    void expand(const RingChunk& chunk, std::size_t count);
+    void expand(const RingChunk& current, std::size_t count);
     // How many bytes of the chunk of the step can be received, or sent, as far as the other direction allows.
     std::size_t receivable(std::size_t size) const;
     std::size_t sendable(std::size_t size) const;

@@ -130,7 +130,7 @@ class Guardian {
 
     // An agent that was stopped (Ctrl-Z) reads later; until then what it must know is kept. It is no more
     // than the ends of the workers that it started.
-    void send(GuardianEvent event) {
+    void send(const GuardianEvent& event) {
         waiting_.push_back(encode_event(event));
         if (waiting_.size() == 1) send_waiting();
     }

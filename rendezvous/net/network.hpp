@@ -15,7 +15,7 @@ struct Network {
     int prefix = 0;
 
     // False for what is no numeric address, and for the other family.
-    bool contains(std::string_view address) const;
+    bool contains(std::string_view text) const;
 };
 
 // `10.0.0.0/8`, `fd00::/8`; an address without a length stands for itself alone. Bits behind the prefix may

@@ -24,7 +24,7 @@ class StoreHost::Impl {
         : service_(std::in_place, context_.get_executor(), limits),
           acceptor_(listen_tcp(context_.get_executor(), scope, port)),
           port_(acceptor_.local_endpoint().port()) {
-        asio::co_spawn(context_, accept(), [](std::exception_ptr error) {
+        asio::co_spawn(context_, accept(), [](const std::exception_ptr& error) {
             if (error) std::rethrow_exception(error);
         });
         thread_ = start_without_signals([this] { context_.run(); });

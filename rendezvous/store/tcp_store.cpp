@@ -51,7 +51,7 @@ std::string text(Milliseconds duration) { return std::to_string(duration.count()
 }  // namespace
 
 TcpStore::TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
-                   std::function<void(const std::string& cause)> while_waiting)
+                   const std::function<void(const std::string& cause)>& while_waiting)
     : endpoint_(std::move(endpoint)), connect_timeout_(connect_timeout) {
     connect(while_waiting);
 }

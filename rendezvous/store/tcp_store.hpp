@@ -36,7 +36,7 @@ class TcpStore final : public Store {
     // `while_waiting` hears the last attempt's cause after kFirstNotice, then each time as much has passed
     // again.
     TcpStore(Endpoint endpoint, Milliseconds connect_timeout,
-             std::function<void(const std::string& cause)> while_waiting = {});
+             const std::function<void(const std::string& cause)>& while_waiting = {});
 
     // So long a store that is about to begin may take.
     static constexpr Milliseconds kFirstNotice{5'000};

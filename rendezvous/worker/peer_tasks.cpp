@@ -11,11 +11,11 @@ namespace {
 // The names under which one process launcher tells its tasks about each other.
 struct TaskNames {
     std::string_view launcher;
-    std::string_view sign = "";  // must be there, too
+    std::string_view sign;  // must be there, too
     std::string_view size;
     std::string_view rank;
-    std::string_view local_size = "";
-    std::string_view nodes = "";
+    std::string_view local_size;
+    std::string_view nodes;
     std::string_view node_rank;
     std::string_view one_per_node;
 };
