@@ -1,16 +1,14 @@
 # The one place where compiler and linker switches are chosen.
 
 add_library(ddprun_options INTERFACE)
-target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow
-                                                -Wswitch-enum -Wno-missing-field-initializers)
+target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wswitch-enum
+                                                -Wno-missing-field-initializers)
 # g++ 12 warns, wrongly, of overlapping copies where a literal and a string are added (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ddprun_options INTERFACE -Wno-restrict)
 endif()
 # Sources that are compiled as one are no scopes of each other.
-if(CMAKE_UNITY_BUILD)
-  target_compile_options(ddprun_options INTERFACE -Wno-shadow)
-endif()
+target_compile_options(ddprun_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
 if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)
 endif()
@@ -40,10 +38,29 @@ function(ddprun_library name)
   target_link_libraries(${name} PUBLIC ddprun_options)
 endfunction()
 
+# Tests that a sanitizer has little to say about, and the programs that only they need: neither built nor run there.
+set(DDPRUN_LEFT_OUT "")
+if(DDPRUN_SANITIZE)
+  list(APPEND DDPRUN_LEFT_OUT
+      sampler_vs_pytorch sampler_program pytorch_store peer_launchers_torchrun peer_launchers_mpirun  # others' programs
+      install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
+      newcomer                                                             # walks through what other tests look at
+      fork_test fork_program)                                              # a sanitizer's threads do not survive fork()
+endif()
+if(DDPRUN_SANITIZE MATCHES "thread")
+  list(APPEND DDPRUN_LEFT_OUT
+      train_digits train_digits_unit_test ddpbench device_steps_test  # arithmetic of one thread
+      gpu_check train_digits_gpu_on_standin                           # nccl_test has the same threads
+      addresses namespaces report survivors)                          # addresses, texts, processes
+endif()
+
 # ddprun_program(NAME SOURCES...): a program in bin/
 function(ddprun_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE ddprun_options)
+  if(name IN_LIST DDPRUN_LEFT_OUT)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 # What is done alike for every type has nothing new for the thread sanitizer, and takes it minutes: one type of each.
@@ -56,9 +73,12 @@ set(DDPRUN_TEST_TIMEOUT 1800)
 
 # ddprun_test(NAME SOURCES...): a Catch2 program in bin/, run by ctest as one test.
 function(ddprun_test name)
-  add_executable(${name} ${ARGN})
+  ddprun_program(${name} ${ARGN})
   target_include_directories(${name} SYSTEM PRIVATE ${DDPRUN_CATCH2_INCLUDE})
-  target_link_libraries(${name} PRIVATE ddprun_options ddprun_catch_main)
+  target_link_libraries(${name} PRIVATE ddprun_catch_main)
+  if(name IN_LIST DDPRUN_LEFT_OUT)
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${name} ${DDPRUN_TEST_CASES})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT})
 endfunction()
@@ -66,6 +86,9 @@ endfunction()
 # ddprun_script_test(NAME SCRIPT ARGS...): a test written in Python or bash; exit code 77 means skipped, and the
 # script prints the reason on a line that begins with "skipped:".
 function(ddprun_script_test name script)
+  if(name IN_LIST DDPRUN_LEFT_OUT)
+    return()
+  endif()
   get_filename_component(path ${script} ABSOLUTE)
   if(script MATCHES "\\.py$")
     set(interpreter ${DDPRUN_PYTHON} -B)
