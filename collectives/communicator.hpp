@@ -1,10 +1,9 @@
 // Communicator: a fixed set of ranks that run collectives together. Public; standard library only.
 //
 // Every rank makes one, then all ranks call the same collectives in the same order with matching arguments,
-// as with NCCL or MPI: those of operations.hpp, of which it has every one, and groups of
-// sends and receives (group.hpp). Calls block until this rank's part
-// is done, and never without limit: a rank that dies, leaves, or does not come within the deadline becomes a
-// CollectiveError that names it, on every rank.
+// as with NCCL or MPI: those of operations.hpp, of which it has every one, and groups of sends and receives
+// (group.hpp). Calls block until this rank's part is done, and never without limit: a rank that dies, leaves,
+// or does not come within the deadline becomes a CollectiveError that names it, on every rank.
 //
 //   auto comm = ddprun::Communicator::from_env();           // under ddprun, torchrun, mpirun or srun
 //   std::vector<float> gradients = …;

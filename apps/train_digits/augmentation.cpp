@@ -5,6 +5,13 @@
 #include "apps/train_digits/split_mix.hpp"
 
 namespace ddprun {
+namespace {
+
+std::size_t pixel(int row, int column) {
+    return static_cast<std::size_t>(row) * kImageSide + static_cast<std::size_t>(column);
+}
+
+}  // namespace
 
 void augment(std::span<const float, kImagePixels> image, std::uint64_t seed, int epoch, std::size_t index,
              std::span<float, kImagePixels> seen) {
@@ -24,8 +31,7 @@ void augment(std::span<const float, kImagePixels> image, std::uint64_t seed, int
             const int from_column = column - right;
             const bool inside =
                 from_row >= 0 && from_row < kImageSide && from_column >= 0 && from_column < kImageSide;
-            seen[static_cast<std::size_t>(row * kImageSide + column)] =
-                inside ? image[static_cast<std::size_t>(from_row * kImageSide + from_column)] : 0.0f;
+            seen[pixel(row, column)] = inside ? image[pixel(from_row, from_column)] : 0.0f;
         }
     }
 }

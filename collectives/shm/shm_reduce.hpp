@@ -17,8 +17,8 @@ inline constexpr std::size_t kReduceBlock = std::size_t{8} << 10;
 inline bool may_reduce_in_place(DataType type, ReduceOp op, int n) { return n == 2 || carries_f32(op, type); }
 
 // out = part_of(0) op part_of(1) op … op part_of(n - 1), from left to right; `bytes` of each. avg divides at
-// the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may
-// be one of them where may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
+// the end; f16 and bf16 are rounded once, there. `out` overlaps no part, but may be one of them where
+// may_reduce_in_place(). 2 <= n <= kShmMaxRanks.
 template <class PartOf>
 void reduce_in_order(DataType type, ReduceOp op, int n, std::byte* out, std::size_t bytes, PartOf part_of) {
     const std::size_t count = bytes / size_of(type);

@@ -2,9 +2,9 @@
 // way.
 //
 // All steps of a rank are one message to the right and one from the left, for each lane, which takes the same
-// part of every chunk. A byte of a chunk is sent on as
-// soon as it has been received and reduced, so the steps overlap as far as data allows, and no size can fill
-// the sockets' buffers into a standstill: a rank that cannot send still receives.
+// part of every chunk. A byte of a chunk is sent on as soon as it has been received and reduced, so the steps
+// overlap as far as data allows, and no size can fill the sockets' buffers into a standstill: a rank that
+// cannot send still receives.
 #pragma once
 
 #include <cstddef>

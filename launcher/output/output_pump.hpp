@@ -115,8 +115,8 @@ class OutputPump {
     void drain(std::function<void()> done, std::chrono::milliseconds patience = kConsolePatience);
 
     // Ends the thread at once, whatever the consoles did not take yet; what is in the workers' pipes is still
-    // brought to their files. Returns what was lost over all, one line for each
-    // file and console; normally nothing. The destructor does it too.
+    // brought to their files. Returns what was lost over all, one line for each file and console; normally
+    // nothing. The destructor does it too.
     std::vector<std::string> stop();
 
   private:
