@@ -18,6 +18,7 @@ ROOMS = ("apps", "launcher", "rendezvous", "collectives")
 CPP = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
+MAX_FIRST_PAGE_BYTES = 8 * 1024
 
 # Who may include whom: design, "Four rooms".
 MAY_INCLUDE = {
@@ -156,6 +157,22 @@ def machine_names(tree):
                 yield path, number, f"names a machine's path or a registry's host: {match.group(0)}"
 
 
+def anchors(text):
+    """What a link can name in a page: its headings, as they are shown on the web."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+def pages(tree):
+    first = len(tree.get("README.md", "").encode())
+    if first > MAX_FIRST_PAGE_BYTES:
+        yield "README.md", 1, f"{first} bytes, the first page has {MAX_FIRST_PAGE_BYTES}: move reference beside the programs"
+    for path, text in tree.items():
+        for match in re.finditer(r"\]\(([^)#:]*\.md)?(?:#([^)]*))?\)", text if path.endswith(".md") else ""):
+            page = os.path.normpath(os.path.join(os.path.dirname(path), match[1])) if match[1] else path
+            if page not in tree or match[2] and match[2] not in anchors(tree[page]):
+                yield path, line_of(text, match.start()), f"links to {match[0][2:-1]}, which is not there"
+
+
 def layout(tree):
     for path in tree:
         top, *rest = path.split("/")
@@ -255,7 +272,7 @@ def strict_shell(tree):
 
 RULES = (
     file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
-    left_over_marks, machine_names, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
+    left_over_marks, machine_names, pages, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
     pure_cores, listed_sources, strict_shell,
 )
 
