@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <limits>
+
+#include "apps/cli/option_row.hpp"
 
 namespace ddprun {
 namespace {
@@ -35,49 +35,12 @@ constexpr std::array kOps{
     OpName{ReduceOp::band, "band"}, OpName{ReduceOp::bor, "bor"},   OpName{ReduceOp::bxor, "bxor"},
 };
 
-[[noreturn]] void refuse(const std::string& flag, const std::string& text, const std::string& wanted) {
-    throw CLI::ValidationError(flag, "'" + text + "' is not " + wanted);
-}
-
-int whole_number(const std::string& flag, const std::string& text, int min, int max) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < min || number > max) {
-        refuse(flag, text, "a number from " + std::to_string(min) + " to " + std::to_string(max));
-    }
-    return number;
-}
-
-void add_number(CLI::App& app, const std::string& flags, int& value, int min, int max,
-                const std::string& help) {
-    const std::string name = flags.substr(0, flags.find(','));
-    app.add_option_function<std::string>(
-           flags,
-           [&value, name, min, max](const std::string& text) { value = whole_number(name, text, min, max); },
-           help)
-        ->type_name("N");
-}
-
-void add_bytes(CLI::App& app, const std::string& flags, std::size_t& value, std::size_t min,
-               const std::string& help) {
-    const std::string name = flags.substr(0, flags.find(','));
-    app.add_option_function<std::string>(
-           flags,
-           [&value, name, min](const std::string& text) {
-               const auto bytes = parse_bytes(text);
-               if (!bytes || *bytes < min) refuse(name, text, "a size like 8, 32K, 1M or 2G");
-               value = *bytes;
-           },
-           help)
-        ->type_name("SIZE");
-}
-
 std::vector<DataType> parse_types(const std::string& text) {
     std::vector<DataType> types;
     for (const TypeName& known : kTypes) {
         if (text == "all" || text == known.name || text == name_of(known.type)) types.push_back(known.type);
     }
-    if (types.empty()) refuse("-d", text, "a type (int8 … double, or all)");
+    if (types.empty()) throw BadValue("must be a type (int8 … double, or all)");
     return types;
 }
 
@@ -87,7 +50,7 @@ std::vector<ReduceOp> parse_ops(const std::string& text) {
         if (text == "all" || text == known.name || text == name_of(known.op)) ops.push_back(known.op);
     }
     if (ops.empty())
-        refuse("-o", text, "an operation (sum, prod, min, max, avg, mulsum, band, bor, bxor, or all)");
+        throw BadValue("must be an operation (sum, prod, min, max, avg, mulsum, band, bor, bxor, or all)");
     return ops;
 }
 
@@ -98,72 +61,69 @@ std::string operation_names() {
     return names;
 }
 
-void describe(CLI::App& app, BenchOptions& options, int& timeout) {
-    app.add_option_function<std::string>(
-           "OPERATION",
-           [&options](const std::string& text) {
-               options.operation = find_operation(text);
-               if (!options.operation) refuse("OPERATION", text, "one of " + operation_names());
-           },
-           "what to measure: " + operation_names())
-        ->required();
-    add_bytes(app, "-b,--minbytes", options.min_bytes, 1, "smallest size (default 32M)");
-    add_bytes(app, "-e,--maxbytes", options.max_bytes, 1, "largest size (default 32M)");
-    add_bytes(app, "-i,--stepbytes", options.step_bytes, 1, "from one size to the next, added (default 1M)");
-    app.add_option_function<std::string>(
-           "-f,--stepfactor",
-           [&options](const std::string& text) {
-               options.step_factor = static_cast<std::size_t>(whole_number("-f", text, 2, 1024));
-           },
-           "the same, multiplied")
-        ->type_name("N");
-    add_number(app, "-n,--iters", options.iterations, 1, kMaxIterations,
-               "iterations; a row shows their median (20)");
-    add_number(app, "-w,--warmup_iters", options.warm_up, 0, kMaxIterations,
-               "calls before them, not timed (1)");
-    app.add_option_function<std::string>(
-           "-m,--agg_iters",
-           [&options](const std::string& text) {
-               options.calls = whole_number("-m", text, 1, kMaxIterations);
-           },
-           "calls in one iteration, timed together (50 up to 64K, 1 above)")
-        ->type_name("N");
-    add_number(app, "-c,--check", options.checks, 0, kMaxIterations, "calls whose data is checked (1)");
-    app.add_option_function<std::string>(
-           "-o,--op", [&options](const std::string& text) { options.ops = parse_ops(text); },
-           "reduction: sum, prod, min, max, avg, mulsum, band, bor, bxor, all (sum)")
-        ->type_name("OP");
-    app.add_option_function<std::string>(
-           "-d,--datatype", [&options](const std::string& text) { options.types = parse_types(text); },
-           "int8, uint8, int32, uint32, int64, uint64, half, bfloat16, float, double, all (float)")
-        ->type_name("TYPE");
-    add_number(app, "-r,--root", options.root, 0, kMaxRank, "root, of the operations that have one (0)");
-    app.add_option_function<std::string>(
-           "-a,--average",
-           [&options](const std::string& text) {
-               options.averaging = static_cast<Averaging>(whole_number("-a", text, 0, 3));
-           },
-           "time of: 0 rank 0, 1 the mean of all ranks, 2 the fastest, 3 the slowest (1)")
-        ->type_name("N");
-    app.add_option_function<std::string>(
-           "-R,--local_register",
-           [&options](const std::string& text) { options.registered = whole_number("-R", text, 0, 1) == 1; },
-           "1: buffers are allocated from the communicator (0)")
-        ->type_name("N");
-    app.add_option_function<std::string>(
-           "--backend",
-           [&options](const std::string& text) {
-               if (text != "cpu" && text != "nccl") refuse("--backend", text, "cpu or nccl");
-               options.backend = text == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
-           },
-           "cpu: buffers of the host; nccl: of one GPU for each rank (DDPRUN_BACKEND, or else cpu)")
-        ->type_name("NAME");
-    app.add_flag("-I,--statistics", options.statistics, "also the iterations' extremes, p99 and variation");
-    app.add_flag("--overlap", options.overlap,
-                 "of all_reduce: how much of it goes on behind the caller's own work");
-    app.add_option("-J,--json", options.json_file, "write all rows to this file, as JSON")->type_name("FILE");
-    add_number(app, "-T,--timeout", timeout, 1, 86'400, "seconds for one call, then it fails (300)");
-    app.set_version_flag("--version", "ddpbench " DDPRUN_VERSION);
+const TimedOperation* parse_operation(const std::string& text) {
+    const TimedOperation* operation = find_operation(text);
+    if (operation == nullptr) throw BadValue("must be one of " + operation_names());
+    return operation;
+}
+
+// For a member that is no int.
+template <class Target>
+std::function<void(const std::string&)> number_into(Target& target, int low, int high) {
+    return [&target, low, high](const std::string& text) {
+        target = static_cast<Target>(number(low, high)(text));
+    };
+}
+
+std::vector<OptionRow> size_rows(BenchOptions& options) {
+    return {
+        {"OPERATION", "", "what to measure: " + operation_names(), into(options.operation, parse_operation)},
+        {"-b,--minbytes", "SIZE", "smallest size (32M)", into(options.min_bytes, byte_size(1))},
+        {"-e,--maxbytes", "SIZE", "largest size (32M)", into(options.max_bytes, byte_size(1))},
+        {"-i,--stepbytes", "SIZE", "from one size to the next, added (1M)",
+         into(options.step_bytes, byte_size(1))},
+        {"-f,--stepfactor", "N", "the same, multiplied", number_into(options.step_factor, 2, 1024)},
+        {"-n,--iters", "N", "iterations; a row shows their median (20)",
+         into(options.iterations, number(1, kMaxIterations))},
+        {"-w,--warmup_iters", "N", "calls before them, not timed (1)",
+         into(options.warm_up, number(0, kMaxIterations))},
+        {"-m,--agg_iters", "N", "calls in one iteration, timed together (50 up to 64K, 1 above)",
+         into(options.calls, number(1, kMaxIterations))},
+        {"-c,--check", "N", "calls whose data is checked (1)",
+         into(options.checks, number(0, kMaxIterations))}};
+}
+
+std::vector<OptionRow> call_rows(BenchOptions& options) {
+    return {
+        {"-o,--op", "OP", "reduction: sum, prod, min, max, avg, mulsum, band, bor, bxor, all (sum)",
+         into(options.ops, parse_ops)},
+        {"-d,--datatype", "TYPE",
+         "int8, uint8, int32, uint32, int64, uint64, half, bfloat16, float, double, all (float)",
+         into(options.types, parse_types)},
+        {"-r,--root", "N", "root, of the operations that have one (0)",
+         into(options.root, number(0, kMaxRank))},
+        {"-a,--average", "N", "time of: 0 rank 0, 1 the mean of all ranks, 2 the fastest, 3 the slowest (1)",
+         number_into(options.averaging, 0, 3)},
+        {"-R,--local_register", "N", "1: buffers are allocated from the communicator (0)",
+         number_into(options.registered, 0, 1)},
+        {"--backend", "NAME",
+         "cpu: buffers of the host; nccl: of one GPU for each rank (DDPRUN_BACKEND, or else cpu)",
+         into(options.backend,
+              one_of<BackendChoice>({{"cpu", BackendChoice::cpu}, {"nccl", BackendChoice::nccl}}))},
+        {"-I,--statistics", "", "also the iterations' extremes, p99 and variation", into(options.statistics)},
+        {"--overlap", "", "of all_reduce: how much of it goes on behind the caller's own work",
+         into(options.overlap)},
+        {"-J,--json", "FILE", "write all rows to this file, as JSON", into(options.json_file)},
+        {"-T,--timeout", "N", "seconds for one call, then it fails (300)",
+         number_into(options.timeout, 1, 86'400)}};
+}
+
+void check_together(const BenchOptions& options) {
+    if (options.min_bytes > options.max_bytes)
+        throw UsageError("-b: the smallest size is larger than the largest (-e)");
+    if (options.overlap && options.operation->name != "all_reduce")
+        throw UsageError("--overlap: measures all_reduce only");
+    if (sizes_of(options).size() > kMaxSizes) throw UsageError("-i: too many sizes");
 }
 
 }  // namespace
@@ -178,43 +138,18 @@ std::variant<BenchOptions, BenchCommandEnd> parse_bench_options(std::vector<std:
         "Exit codes: 0 done; 1 wrong data, a lost worker, or less than NCCL_TESTS_MIN_BW; 2 wrong command "
         "line.");
     BenchOptions options;
-    int timeout = static_cast<int>(options.timeout.count());
-    describe(app, options, timeout);
-    std::reverse(arguments.begin(), arguments.end());  // the order App::parse takes
+    const std::vector<OptionGroup> groups = {{"", size_rows(options)}, {"", call_rows(options)}};
+    add_standard_options(app, DDPRUN_VERSION);
+    add_rows(app, groups);
     try {
-        app.parse(arguments);
-        options.timeout = std::chrono::seconds(timeout);
-        if (options.min_bytes > options.max_bytes) {
-            throw CLI::ValidationError("-b", "the smallest size is larger than the largest (-e)");
-        }
-        if (options.overlap && options.operation->name != "all_reduce") {
-            throw CLI::ValidationError("--overlap", "measures all_reduce only");
-        }
-        if (sizes_of(options).size() > kMaxSizes) throw CLI::ValidationError("-i", "too many sizes");
-    } catch (const CLI::CallForHelp&) {
-        return BenchCommandEnd{0, app.help()};
-    } catch (const CLI::CallForVersion&) {
-        return BenchCommandEnd{0, app.version() + "\n"};
-    } catch (const CLI::ParseError& error) {
+        if (auto text = parse_words(app, groups, std::move(arguments)))
+            return BenchCommandEnd{0, *std::move(text)};
+        take_values(app, groups);
+        check_together(options);
+    } catch (const UsageError& error) {
         return BenchCommandEnd{2, error.what()};
     }
     return options;
-}
-
-std::optional<std::size_t> parse_bytes(const std::string& text) {
-    std::size_t number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc() || end - stop > 1) return std::nullopt;
-    int shift = 0;
-    if (stop != end) {
-        const std::string_view units = "KMG";
-        const auto unit = units.find(static_cast<char>(*stop & ~0x20));
-        if (unit == std::string_view::npos) return std::nullopt;
-        shift = 10 * static_cast<int>(unit + 1);
-    }
-    if (number > std::numeric_limits<std::size_t>::max() >> shift) return std::nullopt;
-    return number << shift;
 }
 
 std::vector<std::size_t> sizes_of(const BenchOptions& options) {

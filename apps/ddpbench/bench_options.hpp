@@ -47,9 +47,6 @@ struct BenchCommandEnd {
 // `arguments` without the program's name.
 std::variant<BenchOptions, BenchCommandEnd> parse_bench_options(std::vector<std::string> arguments);
 
-// "8", "32K", "1M", "2G" (powers of 1024); nothing for anything else.
-std::optional<std::size_t> parse_bytes(const std::string& text);
-
 // The sizes to measure, ascending.
 std::vector<std::size_t> sizes_of(const BenchOptions& options);
 

@@ -1,10 +1,11 @@
 #include "apps/ddpctl/command_line.hpp"
 
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "apps/ddprun/option_values.hpp"
-#include "launcher/exit_status.hpp"
+#include "apps/cli/option_row.hpp"
 
 namespace ddprun {
 namespace {
@@ -12,43 +13,49 @@ namespace {
 // What CLI11 fills in, for all commands.
 struct Values {
     std::string id;
-    std::string signal = "TERM";
-    std::string tail;
+    int signal = SIGTERM;
+    std::optional<std::uint64_t> tail;
     bool json = false;
     bool follow = false;
     bool no_wait = false;
 };
 
-CLI::App* add_command(CLI::App& app, Values& values, const char* name, const char* help) {
-    CLI::App* command = app.add_subcommand(name, help);
-    command->add_option("ID", values.id, "The job's id, or the beginning of one that no other id has")
-        ->required();
-    return command;
-}
+// A command and its rows.
+struct Command {
+    const char* name;
+    const char* help;
+    std::vector<OptionGroup> groups;
+};
 
-void add_commands(CLI::App& app, Values& values) {
-    app.set_help_flag("-h,--help", "Show this text and exit");
-    app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION, "Show the version and exit");
-    app.add_subcommand("list", "List the jobs: running, and the last that ended")
-        ->add_flag("--json", values.json, "As a JSON array of what 'status --json' shows");
-    add_command(app, values, "status", "Show the workers' pids, restarts and how the job ended")
-        ->add_flag("--json", values.json, "As one JSON object");
-    CLI::App* logs = add_command(app, values, "logs", "Print what the job has printed");
-    logs->add_flag("-f,--follow", values.follow, "Go on until the job ends");
-    logs->add_option("--tail", values.tail, "Only the last N lines")->type_name("N");
-    add_command(app, values, "attach",
-                "Print the last lines, follow the job to its end and exit with its code; Ctrl-C leaves it "
-                "running");
-    CLI::App* kill = add_command(app, values, "kill", "End the job, with its grace, and wait for its end");
-    kill->add_option("--signal", values.signal, "The signal that its launcher gets (TERM)")
-        ->type_name("NAME");
-    kill->add_flag("--no-wait", values.no_wait, "Return at once");
-    app.require_subcommand(1);
-}
-
-std::optional<std::uint64_t> tail_of(const std::string& text) {
-    if (text.empty()) return std::nullopt;
-    return static_cast<std::uint64_t>(bounded("--tail", text, 0, 1'000'000'000));
+std::vector<Command> commands_of(Values& values) {
+    const OptionRow id{"ID", "", "The job's id, or the beginning of one that no other id has",
+                       into(values.id)};
+    const auto json = [&values](const char* help) {
+        return OptionRow{"--json", "", help, into(values.json)};
+    };
+    return {
+        {"list",
+         "List the jobs: running, and the last that ended",
+         {{"", {json("As a JSON array of what status --json shows")}}}},
+        {"status",
+         "Show the workers' pids, restarts and how the job ended",
+         {{"", {id, json("As one JSON object")}}}},
+        {"logs",
+         "Print what the job has printed",
+         {{"",
+           {id,
+            {"--follow,-f", "", "Go on until the job ends", into(values.follow)},
+            {"--tail", "N", "Only the last N lines", into(values.tail, number(0, 1'000'000'000))}}}}},
+        {"attach",
+         "Print the last lines, follow the job to its end and exit with its code; Ctrl-C leaves it running",
+         {{"", {id}}}},
+        {"kill",
+         "End the job, with its grace, and wait for its end",
+         {{"",
+           {id,
+            {"--signal", "NAME", "The signal that its launcher gets (TERM)", into(values.signal, signal_of)},
+            {"--no-wait", "", "Return at once", into(values.no_wait)}}}}},
+    };
 }
 
 // CLI11 would only say that some subcommand is required.
@@ -66,26 +73,22 @@ void check_command(const CLI::App& app, const std::string& word) {
 ControlCommand parse_control_command(std::vector<std::string> words) {
     CLI::App app("Lists, follows and ends the jobs that ddprun --detach started, of this user on this node.",
                  "ddpctl");
+    add_standard_options(app, DDPRUN_VERSION);
     Values values;
-    add_commands(app, values);
+    const std::vector<Command> commands = commands_of(values);
+    for (const Command& command : commands)
+        add_rows(*app.add_subcommand(command.name, command.help), command.groups);
+    app.require_subcommand(1);
     if (!words.empty()) check_command(app, words.front());
-    std::reverse(words.begin(), words.end());  // CLI11 takes a vector from its back.
-    try {
-        app.parse(std::move(words));
-    } catch (const CLI::CallForHelp&) {
-        return ShowCommand{app.help()};
-    } catch (const CLI::CallForVersion& version) {
-        return ShowCommand{std::string(version.what()) + "\n"};
-    } catch (const CLI::ParseError& error) {
-        throw UsageError(std::string(error.what()) + "; see ddpctl --help");
+    if (auto text = parse_words(app, {}, std::move(words))) return ShowCommand{*std::move(text)};
+    for (const Command& command : commands) {
+        if (app.got_subcommand(command.name)) take_values(*app.get_subcommand(command.name), command.groups);
     }
     if (app.got_subcommand("list")) return ListCommand{values.json};
     if (app.got_subcommand("status")) return StatusCommand{values.id, values.json};
-    if (app.got_subcommand("logs")) return LogsCommand{values.id, values.follow, tail_of(values.tail)};
+    if (app.got_subcommand("logs")) return LogsCommand{values.id, values.follow, values.tail};
     if (app.got_subcommand("attach")) return AttachCommand{values.id};
-    const auto signal = parse_signal(values.signal);
-    if (!signal) throw UsageError("--signal " + values.signal + ": no such signal");
-    return KillCommand{values.id, *signal, !values.no_wait};
+    return KillCommand{values.id, values.signal, !values.no_wait};
 }
 
 }  // namespace ddprun

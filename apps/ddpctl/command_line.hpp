@@ -37,7 +37,7 @@ struct ShowCommand {
 using ControlCommand =
     std::variant<ListCommand, StatusCommand, LogsCommand, AttachCommand, KillCommand, ShowCommand>;
 
-// `words` without the program's own name. Throws UsageError (apps/ddprun/option_values.hpp).
+// `words` without the program's own name. Throws UsageError (apps/cli/option_values.hpp).
 ControlCommand parse_control_command(std::vector<std::string> words);
 
 }  // namespace ddprun

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
-#include "apps/ddprun/option_values.hpp"
 #include "launcher/jobs/job_control_client.hpp"
 #include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/commands.hpp"
-#include "apps/ddprun/option_values.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/system/error.hpp"

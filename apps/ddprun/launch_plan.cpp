@@ -5,11 +5,11 @@
 
 #include <filesystem>
 
+#include "apps/cli/option_values.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/process/exec_search.hpp"
-#include "rendezvous/system/check.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 
 namespace ddprun {
@@ -72,9 +72,7 @@ Program program_of(const CommandLine& line, const NodeFacts& facts) {
 
 std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts& facts,
                                        const Program& program, int workers) {
-    auto bind = parse_gpu_bind(line.gpu_bind);
-    check(bind.has_value(), "--gpu-bind was checked before");
-    auto bound = bind_devices({.bind = *bind,
+    auto bound = bind_devices({.bind = line.gpu_bind,
                                .share_gpus = line.share_gpus,
                                .is_python = program.is_python,
                                .local_workers = workers,
@@ -135,34 +133,17 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const Program program = program_of(line, facts);
     const auto bindings = bindings_of(line, facts, program, workers);
 
-    LaunchOptions options;
-    options.nnodes = line.nnodes;
-    options.node_rank = line.node_rank;
+    LaunchOptions options = line;
     options.master.host = line.master_addr.value_or("127.0.0.1");
     options.master.port = line.master_port.value_or(line.nnodes == 1 ? 0 : kDefaultMasterPort);
     options.listen = listen_plan_of(line, facts);
     if (line.module) options.command.emplace_back("-m");
     options.command.insert(options.command.end(), line.program.begin(), line.program.end());
-    options.allow_different = line.allow_different;
-    options.run_id = line.run_id;
-    options.role = line.role;
-    options.join_timeout = std::chrono::seconds(line.join_timeout_s);
-    options.shutdown_timeout = std::chrono::seconds(line.shutdown_timeout_s);
-    options.restarts = line.restarts;
-    options.progress_file = line.progress_file;
-    options.terminating_signals = line.terminating_signals;
-    options.forwarded_signals = line.forwarded_signals;
-    options.requeue_signals = line.requeue_signals;
-    options.signal_scope = line.signal_scope;
-    options.output = line.output;
-    options.verbosity = line.verbosity;
-    options.wraps = line.wraps;
-    options.tty_rank = line.tty_rank;
-    options.result_file = line.result_file;
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.environment = facts.environment;
+    for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "apps/ddprun/option_values.hpp"
+#include "apps/cli/option_values.hpp"
 
 namespace ddprun {
 namespace {
@@ -14,6 +14,7 @@ constexpr std::string_view kEndOfOptions = "--";
 [[noreturn]] void refuse_unknown(const std::string& flag, const std::vector<const CLI::Option*>& options) {
     std::vector<std::string> names;
     for (const CLI::Option* option : options) {
+        if (option->get_group().empty()) continue;
         for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
     auto meant = nearest(flag, names);

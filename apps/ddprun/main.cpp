@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "apps/cli/option_values.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/rank_limits.hpp"
@@ -46,7 +47,7 @@ int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::st
 int run(const std::vector<std::string>& words, ddprun::Console& console) {
     using namespace ddprun;
     try {
-        const CommandLine line = parse_command_line(words);
+        const CommandLine line = parse_command_line(words, current_environment());
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         for (const std::string& name : line.unknown_signals) {
             if (line.verbosity == Verbosity::quiet) break;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/option_origin.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
@@ -61,6 +62,7 @@ struct LaunchOptions {
     Environment environment;          // what workers inherit
     bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so
     bool terminal_stop_ignored = false;  // likewise SIGTSTP
+    OptionOrigins origins;               // where those that are not the defaults come from
 };
 
 }  // namespace ddprun

@@ -57,25 +57,6 @@ std::vector<std::string> split_filters(std::string_view text) {
     return filters;
 }
 
-std::optional<std::uint64_t> parse_size(std::string_view text) {
-    std::uint64_t unit = 1;
-    if (!text.empty()) {
-        switch (text.back()) {
-            case 'k':
-            case 'K': unit = std::uint64_t{1} << 10; break;
-            case 'm':
-            case 'M': unit = std::uint64_t{1} << 20; break;
-            case 'g':
-            case 'G': unit = std::uint64_t{1} << 30; break;
-            default: break;
-        }
-        if (unit != 1) text.remove_suffix(1);
-    }
-    const auto number = whole_number<std::uint64_t>(text);
-    if (!number || *number > INT64_MAX / unit) return std::nullopt;
-    return *number * unit;
-}
-
 std::string complaint(std::string_view flag, const std::string& value, std::string_view why) {
     return std::string(flag) + " '" + value + "': " + std::string(why);
 }
@@ -123,6 +104,25 @@ std::string read_log_max(const std::string& text, std::uint64_t& log_max) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+    std::uint64_t unit = 1;
+    if (!text.empty()) {
+        switch (text.back()) {
+            case 'k':
+            case 'K': unit = std::uint64_t{1} << 10; break;
+            case 'm':
+            case 'M': unit = std::uint64_t{1} << 20; break;
+            case 'g':
+            case 'G': unit = std::uint64_t{1} << 30; break;
+            default: break;
+        }
+        if (unit != 1) text.remove_suffix(1);
+    }
+    const auto number = whole_number<std::uint64_t>(text);
+    if (!number || *number > INT64_MAX / unit) return std::nullopt;
+    return *number * unit;
+}
 
 std::string_view stream_name(OutputStream stream) {
     return stream == OutputStream::out ? "stdout" : "stderr";

@@ -99,6 +99,9 @@ struct OutputPlan {
     }
 };
 
+// Bytes, or with K, M or G behind the number (powers of 1024); nothing for another text.
+std::optional<std::uint64_t> parse_size(std::string_view text);
+
 // The plan, or one line that names the flag, its value and the form it has to have.
 std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& options);
 

@@ -5,6 +5,7 @@
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/bench_table.hpp"
 #include "apps/ddpbench/test_data.hpp"
+#include "launcher/output/output_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -35,13 +36,13 @@ std::vector<std::byte> elements(const Pattern& pattern, DataType type, std::size
 }  // namespace
 
 TEST_CASE("ddpbench: sizes as texts") {
-    CHECK(parse_bytes("8") == 8u);
-    CHECK(parse_bytes("32K") == 32u << 10);
-    CHECK(parse_bytes("1m") == 1u << 20);
-    CHECK(parse_bytes("2G") == std::size_t{2} << 30);
+    CHECK(parse_size("8") == 8u);
+    CHECK(parse_size("32K") == 32u << 10);
+    CHECK(parse_size("1m") == 1u << 20);
+    CHECK(parse_size("2G") == std::size_t{2} << 30);
     for (const char* bad : {"", "K", "1KB", "-1", "1.5M", "99999999999999999999", "17179869184G", "1T"}) {
         INFO(bad);
-        CHECK_FALSE(parse_bytes(bad).has_value());
+        CHECK_FALSE(parse_size(bad).has_value());
     }
 }
 

@@ -1,8 +1,8 @@
 #include <csignal>
 
+#include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/command_line.hpp"
 #include "apps/ddpctl/job_text.hpp"
-#include "apps/ddprun/option_values.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,27 +1,20 @@
 #include "apps/ddprun/command_line.hpp"
 
-#include <cstdlib>
 #include <functional>
 
+#include "apps/cli/option_values.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
 namespace {
 
+using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
-// Sets a variable for as long as it lives.
-class ScopedVariable {
-  public:
-    ScopedVariable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-    ~ScopedVariable() { ::unsetenv(name_); }
-    ScopedVariable(const ScopedVariable&) = delete;
-    ScopedVariable& operator=(const ScopedVariable&) = delete;
-
-  private:
-    const char* name_;
-};
+CommandLine parsed(const Words& words, const Environment& environment = {}) {
+    return parse_command_line(words, environment);
+}
 
 std::string refusal_of(const std::function<void()>& call) {
     try {
@@ -33,7 +26,7 @@ std::string refusal_of(const std::function<void()>& call) {
 }
 
 std::string refusal(const Words& words) {
-    return refusal_of([&] { parse_command_line(words); });
+    return refusal_of([&] { parsed(words); });
 }
 
 Words joined(Words words, const Words& more) {
@@ -43,24 +36,25 @@ Words joined(Words words, const Words& more) {
 
 // One line for each value that the words may change.
 Words summary(const CommandLine& line) {
-    Words values = {
-        "nnodes " + std::to_string(line.nnodes) + (line.nodes_said ? " said" : ""),
-        "node_rank " + std::to_string(line.node_rank),
-        "nproc " + line.nproc_per_node,
-        "master " + line.master_addr.value_or("-") + " " +
-            (line.master_port ? std::to_string(*line.master_port) : "-"),
-        "net " + line.networks,
-        "id " + line.run_id,
-        "role " + line.role,
-        "times " + std::to_string(line.join_timeout_s) + " " + std::to_string(line.shutdown_timeout_s),
-        "restarts " + std::to_string(line.restarts.max_restarts),
-        "progress " + line.progress_file,
-        "signals " + std::to_string(line.terminating_signals.size()) + " " +
-            std::to_string(line.unknown_signals.size()) + " " + std::to_string(line.forwarded_signals.size()),
-        "wraps " + std::to_string(line.wraps.size()),
-        "tty " + (line.tty_rank ? std::to_string(*line.tty_rank) : "-"),
-        "result " + line.result_file,
-        "bind " + line.gpu_bind};
+    Words values = {"nnodes " + std::to_string(line.nnodes) + (line.nodes_said ? " said" : ""),
+                    "node_rank " + std::to_string(line.node_rank),
+                    "nproc " + line.nproc_per_node,
+                    "master " + line.master_addr.value_or("-") + " " +
+                        (line.master_port ? std::to_string(*line.master_port) : "-"),
+                    "net " + line.networks,
+                    "id " + line.run_id,
+                    "role " + line.role,
+                    "times " + std::to_string(line.join_timeout.count()) + " " +
+                        std::to_string(line.shutdown_timeout.count()),
+                    "restarts " + std::to_string(line.restarts.max_restarts),
+                    "progress " + line.progress_file,
+                    "signals " + std::to_string(line.terminating_signals.size()) + " " +
+                        std::to_string(line.unknown_signals.size()) + " " +
+                        std::to_string(line.forwarded_signals.size()),
+                    "wraps " + std::to_string(line.wraps.size()),
+                    "tty " + (line.tty_rank ? std::to_string(*line.tty_rank) : "-"),
+                    "result " + line.result_file,
+                    "bind " + std::to_string(static_cast<int>(line.gpu_bind))};
     return joined(std::move(values), line.program);
 }
 
@@ -72,35 +66,35 @@ NodeFacts facts_with(const Environment& environment) {
 }
 
 LaunchOptions launched(const Words& words, const NodeFacts& facts) {
-    return resolve_launch(parse_command_line(words), facts);
+    return resolve_launch(parsed(words), facts);
 }
 
 }  // namespace
 
 TEST_CASE("command line: words reach their values") {
-    const CommandLine line = parse_command_line({"--nnodes=2",
-                                                 "--node_rank",
-                                                 "1",
-                                                 "--nproc-per-node=3",
-                                                 "--master-addr",
-                                                 "10.0.0.1",
-                                                 "--master_port=1234",
-                                                 "--rdzv-id",
-                                                 "job",
-                                                 "--rdzv-conf=join_timeout=7",
-                                                 "--role=trainer",
-                                                 "--max-restarts",
-                                                 "4",
-                                                 "--grace=5",
-                                                 "--net",
-                                                 "10.0.0.0/8",
-                                                 "-r3",
-                                                 "-t",
-                                                 "1",
-                                                 "-m",
-                                                 "pkg.train",
-                                                 "--nnodes",
-                                                 "-h"});
+    const CommandLine line = parsed({"--nnodes=2",
+                                     "--node_rank",
+                                     "1",
+                                     "--nproc-per-node=3",
+                                     "--master-addr",
+                                     "10.0.0.1",
+                                     "--master_port=1234",
+                                     "--rdzv-id",
+                                     "job",
+                                     "--rdzv-conf=join_timeout=7",
+                                     "--role=trainer",
+                                     "--max-restarts",
+                                     "4",
+                                     "--grace=5",
+                                     "--net",
+                                     "10.0.0.0/8",
+                                     "-r3",
+                                     "-t",
+                                     "1",
+                                     "-m",
+                                     "pkg.train",
+                                     "--nnodes",
+                                     "-h"});
     CHECK(line.nnodes == 2);
     CHECK(line.nodes_said);
     CHECK(line.node_rank == 1);
@@ -108,37 +102,30 @@ TEST_CASE("command line: words reach their values") {
     CHECK(line.master_addr == "10.0.0.1");
     CHECK(line.master_port == 1234);
     CHECK(line.run_id == "job");
-    CHECK(line.join_timeout_s == 7);
+    CHECK(line.join_timeout == 7s);
     CHECK(line.role == "trainer");
     CHECK(line.restarts.max_restarts == 4);
-    CHECK(line.shutdown_timeout_s == 5);
+    CHECK(line.shutdown_timeout == 5s);
     CHECK(line.networks == "10.0.0.0/8");
     CHECK(line.module);
     CHECK(line.program == Words{"pkg.train", "--nnodes", "-h"});
 }
 
 TEST_CASE("command line: nodes are said by --nnodes or --standalone, or by their variables") {
-    CHECK_FALSE(parse_command_line({"p"}).nodes_said);
-    CHECK_FALSE(parse_command_line({"--nnodes=", "p"}).nodes_said);
-    CHECK_FALSE(parse_command_line({"--master-addr=a", "--nproc-per-node=2", "p"}).nodes_said);
-    CHECK(parse_command_line({"--nnodes=1", "p"}).nodes_said);
-    CHECK(parse_command_line({"--nnodes=1:1", "p"}).nodes_said);
-    CHECK(parse_command_line({"--standalone", "p"}).nodes_said);
-    {
-        const ScopedVariable set("PET_NNODES", "1");
-        CHECK(parse_command_line({"p"}).nodes_said);
-    }
-    {
-        const ScopedVariable empty("PET_NNODES", "");
-        CHECK_FALSE(parse_command_line({"p"}).nodes_said);
-    }
-    const ScopedVariable set("PET_STANDALONE", "1");
-    CHECK(parse_command_line({"p"}).nodes_said);
+    CHECK_FALSE(parsed({"p"}).nodes_said);
+    CHECK_FALSE(parsed({"--nnodes=", "p"}).nodes_said);
+    CHECK_FALSE(parsed({"--master-addr=a", "--nproc-per-node=2", "p"}).nodes_said);
+    CHECK(parsed({"--nnodes=1", "p"}).nodes_said);
+    CHECK(parsed({"--nnodes=1:1", "p"}).nodes_said);
+    CHECK(parsed({"--standalone", "p"}).nodes_said);
+    CHECK(parsed({"p"}, {{"PET_NNODES", "1"}}).nodes_said);
+    CHECK_FALSE(parsed({"p"}, {{"PET_NNODES", ""}}).nodes_said);
+    CHECK(parsed({"p"}, {{"PET_STANDALONE", "1"}}).nodes_said);
 }
 
 TEST_CASE("command line: an empty value is as good as none, and takes nothing from the next word") {
     const Words rest = {"--nproc-per-node=2", "train.py", "-x"};
-    const Words expected = summary(parse_command_line(rest));
+    const Words expected = summary(parsed(rest));
     for (const char* name : {"--nnodes",
                              "--node-rank",
                              "--nproc-per-node",
@@ -176,32 +163,30 @@ TEST_CASE("command line: an empty value is as good as none, and takes nothing fr
                              "--wrap",
                              "--master_addr"}) {
         CAPTURE(name);
-        CHECK(summary(parse_command_line(joined({std::string(name) + "="}, rest))) == expected);
-        CHECK(summary(parse_command_line(joined({name, ""}, rest))) == expected);
+        CHECK(summary(parsed(joined({std::string(name) + "="}, rest))) == expected);
+        CHECK(summary(parsed(joined({name, ""}, rest))) == expected);
     }
-    for (const char* name : {"-r", "-t"})
-        CHECK(summary(parse_command_line(joined({name, ""}, rest))) == expected);
-    CHECK(parse_command_line({"--prefix=", "--nproc-per-node=2", "p"}).nproc_per_node == "2");
+    for (const char* name : {"-r", "-t"}) CHECK(summary(parsed(joined({name, ""}, rest))) == expected);
+    CHECK(parsed({"--prefix=", "--nproc-per-node=2", "p"}).nproc_per_node == "2");
     // The launch line of a script whose variables are not set.
-    const CommandLine line = parse_command_line(
-        {"--nnodes=", "--node-rank=", "--master-addr=", "--master-port=", "--nproc-per-node=4", "p"});
+    const CommandLine line =
+        parsed({"--nnodes=", "--node-rank=", "--master-addr=", "--master-port=", "--nproc-per-node=4", "p"});
     CHECK(line.nproc_per_node == "4");
     CHECK_FALSE(line.master_addr);
 }
 
 TEST_CASE("command line: an empty value leaves the variable's, and an empty variable the default") {
-    const ScopedVariable given("PET_NPROC_PER_NODE", "3");
-    CHECK(parse_command_line({"--nproc-per-node=", "p"}).nproc_per_node == "3");
-    CHECK(parse_command_line({"--nproc-per-node=2", "p"}).nproc_per_node == "2");
-    const ScopedVariable empty("PET_NPROC_PER_NODE", "");
-    const ScopedVariable address("PET_MASTER_ADDR", "");
-    const ScopedVariable module("PET_MODULE", "");
-    const ScopedVariable timeout("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "");
-    const CommandLine line = parse_command_line({"p"});
+    const Environment given = {{"PET_NPROC_PER_NODE", "3"}};
+    CHECK(parsed({"--nproc-per-node=", "p"}, given).nproc_per_node == "3");
+    CHECK(parsed({"--nproc-per-node=2", "p"}, given).nproc_per_node == "2");
+    const CommandLine line = parsed({"p"}, {{"PET_NPROC_PER_NODE", ""},
+                                            {"PET_MASTER_ADDR", ""},
+                                            {"PET_MODULE", ""},
+                                            {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", ""}});
     CHECK(line.nproc_per_node == "1");
     CHECK_FALSE(line.master_addr);
     CHECK_FALSE(line.module);
-    CHECK(line.shutdown_timeout_s == 30);
+    CHECK(line.shutdown_timeout == 30s);
 }
 
 TEST_CASE("command line: a value that was left out is missed") {
@@ -221,9 +206,9 @@ TEST_CASE("command line: a value that was left out is missed") {
         {{"-r", "-t", "3", "p"}, "-r: needs a value, but -t follows; write -rVALUE for one that begins so"},
     };
     for (const auto& row : rows) CHECK(refusal(row.words) == row.message);
-    CHECK(parse_command_line({"--role=--nproc-per-node=2", "p"}).role == "--nproc-per-node=2");
-    CHECK(parse_command_line({"--role", "-1", "p"}).role == "-1");
-    CHECK(parse_command_line({"--role", "--unknown", "p"}).role == "--unknown");
+    CHECK(parsed({"--role=--nproc-per-node=2", "p"}).role == "--nproc-per-node=2");
+    CHECK(parsed({"--role", "-1", "p"}).role == "-1");
+    CHECK(parsed({"--role", "--unknown", "p"}).role == "--unknown");
 }
 
 TEST_CASE("command line: one -- is dropped, before the program or directly behind it") {
@@ -245,7 +230,7 @@ TEST_CASE("command line: one -- is dropped, before the program or directly behin
     };
     for (const auto& row : rows) {
         CAPTURE(row.words);
-        CHECK(parse_command_line(row.words).program == row.program);
+        CHECK(parsed(row.words).program == row.program);
     }
     CHECK(refusal({"--"}) == "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
     CHECK(refusal({"--nnodes=1", "--"}) == refusal({"--"}));

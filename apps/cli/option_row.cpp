@@ -1,0 +1,191 @@
+#include "apps/cli/option_row.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "apps/cli/config_file.hpp"
+#include "apps/cli/printed.hpp"
+
+namespace ddprun {
+namespace {
+
+const char* const kConfigFlag = "--config";
+
+// CLI11's own layout, with a usage line of ours and the first line of what an option's text says.
+class HelpText : public CLI::Formatter {
+  public:
+    explicit HelpText(std::string usage) : usage_(std::move(usage)) {}
+
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+        return usage_.empty() ? CLI::Formatter::make_usage(app, name)
+                              : "Usage: " + app->get_name() + " " + usage_ + "\n";
+    }
+    std::string make_option_desc(const CLI::Option* option) const override {
+        return option->get_description().substr(0, option->get_description().find('\n'));
+    }
+
+  private:
+    std::string usage_;
+};
+
+// The texts that one source has for a row. Not given: no texts.
+struct Given {
+    std::vector<std::string> texts;
+    OptionOrigin origin;
+};
+
+Given given_by_words(const CLI::App& app, const OptionRow& row) {
+    const CLI::Option* option = app.get_option(first_name(row));
+    if (option->count() == 0) return {};
+    return {option->results(), {OptionSource::command_line, ""}};
+}
+
+// The strongest variable that is not empty.
+Given given_by_variables(const OptionRow& row, const Environment& environment) {
+    std::vector<std::string> names = row.variables;
+    names.insert(names.begin(), variable_of(row));
+    for (const std::string& name : names) {
+        const auto entry = environment.find(name);
+        if (entry != environment.end() && !entry->second.empty())
+            return {{entry->second}, {OptionSource::variable, name}};
+    }
+    return {};
+}
+
+void set_row(const OptionRow& row, Given given) {
+    if (!row.repeated) given.texts = {given.texts.back()};
+    // Where an option has no value of its own, `true` says that it is given.
+    const bool may_be_bare =
+        row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
+    for (std::string text : given.texts) {
+        if (may_be_bare && text == "true") text.clear();
+        try {
+            row.set(text);
+        } catch (const BadValue& bad) {
+            throw UsageError(first_name(row) + " " + text + ": " + bad.what() + origin_text(given.origin));
+        } catch (const UsageError& error) {
+            throw UsageError(error.what() + origin_text(given.origin));
+        }
+    }
+}
+
+void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            std::string names;
+            for (const std::string& name : row.variables) names += (names.empty() ? "" : ", ") + name;
+            app.get_option(first_name(row))->envname(names);
+        }
+    }
+}
+
+}  // namespace
+
+std::string first_name(const OptionRow& row) { return row.names.substr(0, row.names.find(',')); }
+
+std::string long_name(const OptionRow& row) {
+    const auto begin = row.names.find("--");
+    return begin == row.names.npos ? "" : row.names.substr(begin, row.names.find(',', begin) - begin);
+}
+
+std::string variable_of(const OptionRow& row) {
+    std::string name = long_name(row).substr(2);
+    for (char& letter : name)
+        letter = letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    return "DDPRUN_" + name;
+}
+
+OptionRow config_row() {
+    return {kConfigFlag, "FILE",
+            "Options from a file, as NAME = VALUE (TOML or INI); whatever else sets an option is stronger",
+            [](const std::string&) {}};
+}
+
+void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups) {
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            const bool is_word = !row.names.starts_with('-');
+            CLI::Option* option =
+                row.metavar.empty() && !is_word ? app.add_flag(row.names) : app.add_option(row.names);
+            option->description(row.help)->required(is_word);
+            if (!row.metavar.empty()) option->type_name(row.metavar);
+            if (!group.heading.empty()) option->group(group.heading);
+            if (row.metavar.starts_with('[')) option->expected(0, 1);
+            if (row.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+        }
+    }
+}
+
+void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage) {
+    app.formatter(std::make_shared<HelpText>(usage));
+    app.set_help_flag("-h,--help", "Show this text and exit");
+    app.set_version_flag("--version", app.get_name() + " " + version, "Show the version and exit");
+    add_print_options(app);
+}
+
+std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGroup>& groups,
+                                       std::vector<std::string> words) {
+    std::reverse(words.begin(), words.end());  // CLI11 takes a vector from its back.
+    std::string wrong;
+    try {
+        app.parse(std::move(words));
+    } catch (const CLI::CallForHelp&) {
+        name_variables(app, groups);
+        return app.help();
+    } catch (const CLI::CallForVersion& version) {
+        return std::string(version.what()) + "\n";
+    } catch (const CLI::ParseError& error) {
+        wrong = std::string(error.what()) + "; see " + app.get_name() + " --help";
+    }
+    // Only now: CLI11 would read them itself, from wherever this process has its environment.
+    name_variables(app, groups);
+    if (auto text = printed(app)) return text;
+    if (!wrong.empty()) throw UsageError(wrong);
+    return std::nullopt;
+}
+
+void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            Given given = given_by_words(app, row);
+            if (!given.texts.empty()) set_row(row, std::move(given));
+        }
+    }
+}
+
+OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                          const Environment& environment) {
+    const auto given_to = [&](const OptionRow& row) {
+        Given given = given_by_words(app, row);
+        return given.texts.empty() ? given_by_variables(row, environment) : given;
+    };
+    ConfigFile config;
+    if (const Given file = given_to(config_row()); !file.texts.empty()) {
+        try {
+            config = read_config_file(file.texts.back(), groups);
+        } catch (const BadValue& bad) {
+            throw UsageError(std::string(kConfigFlag) + " " + file.texts.back() + ": " + bad.what() +
+                             origin_text(file.origin));
+        }
+    }
+    OptionOrigins origins;
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            Given given = given_to(row);
+            if (const auto entry = config.values.find(long_name(row));
+                given.texts.empty() && entry != config.values.end())
+                given = {entry->second, {OptionSource::config_file, config.path}};
+            if (given.texts.empty()) continue;
+            origins[long_name(row)] = given.origin;
+            set_row(row, std::move(given));
+        }
+    }
+    return origins;
+}
+
+std::string origin_text(const OptionOrigin& origin) {
+    return origin.name.empty() ? "" : " (from " + origin.name + ")";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,92 @@
+// The grammars of option values that more than one program or option has: text in, value out. Pure.
+//
+// A grammar is a function from the text to the value that throws BadValue for any other text. What parses
+// already and answers with an optional becomes one by parsed_by.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/rank_set.hpp"
+
+namespace ddprun {
+
+// Bad input: what() is one line that names the flag and the value. main prints it and ends with kExitUsage.
+class UsageError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+// A text that is no value: what() goes behind the flag and the text ("must be auto or any").
+class BadValue : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+template <class Value>
+using Grammar = std::function<Value(const std::string&)>;
+
+// `parse` returns an optional; `wanted` says what it takes.
+template <class Parse>
+auto parsed_by(Parse parse, std::string wanted) {
+    return [parse, wanted = std::move(wanted)](const std::string& text) {
+        auto value = parse(text);
+        if (!value) throw BadValue(wanted);
+        return *std::move(value);
+    };
+}
+
+// The text itself.
+std::string any_text(const std::string& text);
+
+// A whole number from `low` to `high`.
+Grammar<int> number(int low, int high);
+
+// 8, 32K, 1M, 2G (powers of 1024), at least `low`.
+Grammar<std::uint64_t> byte_size(std::uint64_t low);
+
+// 60, 60s, 250ms, 5m, 1h.
+std::chrono::milliseconds duration_of(const std::string& text);
+
+// TERM, SIGTERM, 15.
+int signal_of(const std::string& text);
+
+// 0,8-15 or *.
+RankSet ranks_of(const std::string& text);
+
+// What a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
+bool yes_or_no(const std::string& text);
+
+// One of the names, each with its value.
+template <class Value>
+Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values);
+
+// Parts between commas, without the blanks around them.
+std::vector<std::string> comma_separated(const std::string& text);
+
+// The entry of `candidates` nearest to `word`, if it is near enough to be what was meant.
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// "a, b or c"
+std::string alternatives(const std::vector<std::string>& names);
+
+template <class Value>
+Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values) {
+    return [values = std::move(values)](const std::string& text) {
+        std::vector<std::string> names;
+        for (const auto& [name, value] : values) {
+            if (name == text) return value;
+            names.push_back(name);
+        }
+        throw BadValue("must be " + alternatives(names));
+    };
+}
+
+}  // namespace ddprun

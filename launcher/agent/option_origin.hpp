@@ -1,0 +1,22 @@
+// Where the value of an option comes from, for whoever shows it or complains about it. Plain values.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace ddprun {
+
+// From the weakest to the strongest.
+enum class OptionSource { standard, config_file, variable, command_line };
+
+struct OptionOrigin {
+    OptionSource source = OptionSource::standard;
+    std::string name;  // of the variable or of the file; else empty
+
+    bool operator==(const OptionOrigin&) const = default;
+};
+
+// By the option's first long name ("--nnodes"). One that is not in it has its default.
+using OptionOrigins = std::map<std::string, OptionOrigin>;
+
+}  // namespace ddprun

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""What the programs print of their own options: READMEs, --help, manual pages and shell completions say the same."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+from support import program
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PROGRAMS = ("ddprun", "ddpctl", "ddpbench")
+COMMANDS = ("list", "status", "logs", "attach", "kill")
+
+
+def output_of(*words, **more):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=support.HANG_GUARD, check=False, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def printed(name, *flags):
+    code, out, err = output_of(program(name), *flags)
+    assert (code, err) == (0, ""), (name, flags, code, err)
+    return out
+
+
+def readme(name):
+    with open(os.path.join(ROOT, "apps", name, "README.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def long_flags(text):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z_-]*", text))
+
+
+def helped(name):
+    """The flags that --help shows, at the beginning of its entries."""
+    text = printed(name, "--help")
+    if name == "ddpctl":
+        text += "".join(printed(name, command, "--help") for command in COMMANDS)
+    return set().union(*(long_flags(line.split("  ")[1]) for line in text.splitlines() if re.match("  -", line)))
+
+
+class Texts(unittest.TestCase):
+    def test_the_table_of_each_readme_is_the_printed_one(self):
+        for name in PROGRAMS:
+            table = re.search(r"<!-- flags -->\n(.*?)<!-- /flags -->", readme(name), re.DOTALL)
+            self.assertTrue(table, f"apps/{name}/README.md has no table of flags between its marks")
+            self.assertEqual(table.group(1), printed(name, "--print-flags"),
+                             f"put the output of {name} --print-flags there")
+
+    def test_help_table_and_manual_have_the_same_options(self):
+        for name in PROGRAMS:
+            table = printed(name, "--print-flags").splitlines()[2:]
+            flags = set().union(*(long_flags(row.split("` |")[0]) for row in table))
+            self.assertEqual(flags, helped(name), name)
+            manual = printed(name, "--print-man").replace("\\-", "-")
+            heads = re.findall(r"^\.TP\n\\fB(.*?)\\fR", manual, re.MULTILINE)
+            self.assertEqual(set().union(*map(long_flags, heads)), flags, name)
+
+    def test_an_unknown_shell_is_refused(self):
+        code, out, err = output_of(program("ddprun"), "--print-completion", "tcsh")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("--print-completion tcsh: must be bash, zsh or fish", err)
+
+    @unittest.skipUnless(shutil.which("groff"), "groff is not installed")
+    def test_manuals_are_clean_troff(self):
+        for name in PROGRAMS:
+            code, out, err = output_of("groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-P-c", input=printed(name, "--print-man"))
+            self.assertEqual((code, err), (0, ""), name)
+            out = re.sub(".\b", "", out)  # bold is struck twice
+            for word in (name.upper() + "(1)", "SYNOPSIS", "--help"):
+                self.assertIn(word, out)
+
+    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
+    def test_manuals_pass_a_linter(self):
+        for name in PROGRAMS:
+            code, out, err = output_of("mandoc", "-man", "-T", "lint", "-W", "warning", input=printed(name, "--print-man"))
+            complaints = [line for line in (out + err).splitlines() if "missing date" not in line]
+            self.assertEqual(complaints, [], (name, code))
+
+
+class Completion(unittest.TestCase):
+    CASES = (("ddprun --nn", {"--nnodes"}), ("ddprun --rdzv-e", {"--rdzv-endpoint"}),
+             ("ddprun --nnodes 2 --nod", {"--node-rank"}), ("ddprun --nnodes=2 --nod", {"--node-rank"}),
+             ("ddpctl kill --no", {"--no-wait"}), ("ddpctl logs some-id --fo", {"--follow"}), ("ddpctl st", {"status"}),
+             ("ddpbench all_reduce --min", {"--minbytes"}))
+
+    def script(self, name, shell):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        path = os.path.join(folder, f"_{name}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(printed(name, "--print-completion", shell))
+        return path
+
+    def in_bash(self, line):
+        # As readline cuts a line up: = is a word of its own.
+        words = [part for word in line.split(" ") for part in re.split("(=)", word)]
+        name = words[0]
+        quoted = " ".join(f"'{word}'" for word in words)
+        code, out, err = output_of("bash", "--norc", "-c", f"""
+            set -eu
+            source {self.script(name, "bash")}
+            [[ $(complete -p {name}) == *"-F _{name} {name}" ]]
+            COMP_WORDS=({quoted}) COMP_CWORD={len(words) - 1}
+            _{name} {name} '' '' || true
+            printf '%s\\n' "${{COMPREPLY[@]}}" """)
+        self.assertEqual((code, err), (0, ""), line)
+        return set(out.split())
+
+    def test_bash(self):
+        for line, expected in self.CASES:
+            self.assertEqual(self.in_bash(line), expected, line)
+        # Values, and the words of the program, are none of ddprun's options.
+        for line in ("ddprun --role --nn", "ddprun train.py --nn", "ddprun --nnodes 2 train.py --nn", "ddprun tr"):
+            self.assertEqual(self.in_bash(line), set(), line)
+
+    @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
+    def test_fish(self):
+        for line, expected in self.CASES:
+            name = line.split()[0]
+            code, out, err = output_of("fish", "--no-config", "-c", f'source {self.script(name, "fish")}; complete -C "{line}"')
+            self.assertEqual((code, err), (0, ""), line)
+            self.assertEqual({row.split("\t")[0] for row in out.splitlines()}, expected, line)
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh(self):
+        for name in PROGRAMS:
+            path = self.script(name, "zsh")
+            self.assertEqual(output_of("zsh", "-n", path), (0, "", ""))
+        for line, expected in self.CASES:
+            name = line.split()[0]
+            self.assertEqual(self.in_zsh(line, self.script(name, "zsh")), expected, line)
+
+    @staticmethod
+    def in_zsh(line, path):
+        """What Tab makes of the line, in a shell with a terminal of its own."""
+        code, out, err = output_of("zsh", "-f", "-c", f"""
+            zmodload zsh/zpty
+            zpty shell 'zsh -f -i'
+            zpty -w shell "PS1= PS2= ; stty -echo -onlcr; fpath=({os.path.dirname(path)} \\$fpath)"
+            zpty -w shell 'autoload -U compinit && compinit -u -D'
+            zpty -w shell 'show() {{ print -r -- "line<$BUFFER>"; zle .kill-whole-line }}; zle -N show; bindkey "^X" show'
+            zpty -w shell 'print ready'
+            zpty -r -m shell seen '*ready*'
+            zpty -w -n shell $'{line}\\t\\x18'
+            zpty -r -m shell seen '*line<*>*'
+            print -r -- "$seen" """)
+        found = re.findall("line<(.*?)>", out)
+        assert code == 0 and found, (line, code, out, err)
+        return {found[-1].split()[-1].rstrip("=")}
+
+
+if __name__ == "__main__":
+    support.main()
