@@ -24,7 +24,7 @@ std::string completed_names(const CLI::App& app, bool with_value, const std::str
 }
 
 bool starts_programs(const CLI::App& app) {
-    return app.get_subcommands({}).empty() &&
+    return app.get_parent() == nullptr && app.get_subcommands({}).empty() &&
            app.get_options([](const CLI::Option* option) { return option->get_positional(); }).empty();
 }
 
@@ -92,7 +92,7 @@ std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
             text += " \\\n" + indent + "    " + shell_quoted(spec);
         }
     }
-    return text;
+    return text + " \\\n" + indent + (starts_programs(app) ? "    '*::: :_normal'" : "    '*: :_files'");
 }
 
 std::string zsh_completion(const CLI::App& app) {
@@ -105,8 +105,6 @@ std::string zsh_completion(const CLI::App& app) {
         cases += "        " + command->get_name() + ")\n" + zsh_arguments(*command, "            ") + " ;;\n";
     }
     const std::string end = "}\n_" + name + " \"$@\"\n";
-    if (starts_programs(app))
-        return text + zsh_arguments(app, "    ") + " \\\n        '*::: :_normal'\n" + end;
     if (commands.empty()) return text + zsh_arguments(app, "    ") + "\n" + end;
     return text + "    local -a commands=(" + commands + ")\n    if ((CURRENT == 2)); then\n        " +
            "_describe command commands\n" + zsh_arguments(app, "        ") +

@@ -80,7 +80,7 @@ OptionGroup node_rows(CommandLine& line) {
 
 OptionGroup rendezvous_rows(CommandLine& line) {
     return {"Rendezvous",
-            {{"--rdzv-backend", "NAME", "static", check_rdzv_backend, {"PET_RDZV_BACKEND"}},
+            {{"--rdzv-backend", "NAME", "The only one is static", check_rdzv_backend, {"PET_RDZV_BACKEND"}},
              {"--rdzv-endpoint",
               "HOST[:PORT]",
               "Another way to write --master-addr and --master-port",
