@@ -42,9 +42,7 @@ Given given_by_words(const CLI::App& app, const OptionRow& row) {
 
 // The strongest variable that is not empty.
 Given given_by_variables(const OptionRow& row, const Environment& environment) {
-    std::vector<std::string> names = row.variables;
-    names.insert(names.begin(), variable_of(row));
-    for (const std::string& name : names) {
+    for (const std::string& name : comma_separated(variable_of(row) + "," + row.variables)) {
         const auto entry = environment.find(name);
         if (entry != environment.end() && !entry->second.empty())
             return {{entry->second}, {OptionSource::variable, name}};
@@ -71,11 +69,7 @@ void set_row(const OptionRow& row, Given given) {
 
 void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
     for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) {
-            std::string names;
-            for (const std::string& name : row.variables) names += (names.empty() ? "" : ", ") + name;
-            app.get_option(first_name(row))->envname(names);
-        }
+        for (const OptionRow& row : group.rows) app.get_option(first_name(row))->envname(row.variables);
     }
 }
 
