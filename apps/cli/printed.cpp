@@ -49,7 +49,7 @@ std::string man_entry(const std::string& head, const std::string& value, const s
 }
 
 std::string usage_of(const CLI::App& app) {
-    const std::string help = app.help(app.get_name()), head = "Usage: ";
+    const std::string help = app.help(), head = "Usage: ";
     const auto begin = help.find(head) + head.size();
     return help.substr(begin, help.find('\n', begin) - begin);
 }
