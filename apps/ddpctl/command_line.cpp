@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "apps/cli/option_row.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "launcher/exit_status.hpp"
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
