@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "launcher/exit_status.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {

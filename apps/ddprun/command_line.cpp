@@ -7,7 +7,7 @@
 
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_rows.hpp"
-#include "launcher/exit_status.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {
