@@ -71,6 +71,7 @@ class Agent::Impl {
         client_->join();
         await_reminder();
         context_.run();
+        runner_.hang_up();
         return exit_code_;
     }
 

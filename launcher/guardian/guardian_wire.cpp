@@ -146,11 +146,14 @@ void fields(Visitor& visit, Message& message) {
     } else if constexpr (std::is_same_v<T, Survivor>) {
         auto& [pid, state, wchan, command] = message;
         visit(pid), visit(state), visit(wchan), visit(command);
+    } else if constexpr (std::is_same_v<T, SweepResult>) {
+        auto& [killed, survivors, nothing_left] = message;
+        visit(killed), visit(survivors), visit(nothing_left);
     } else if constexpr (std::is_same_v<T, SignalWorker>) {
         auto& [worker, signal, scope] = message;
         visit(worker), visit(signal), visit(scope);
-    } else if constexpr (std::is_same_v<T, StartWorker> || std::is_same_v<T, ForgetWorker> ||
-                         std::is_same_v<T, SweepAll> || std::is_same_v<T, GroupGone>) {
+    } else if constexpr (std::is_same_v<T, ForgetWorker> || std::is_same_v<T, SweepAll> ||
+                         std::is_same_v<T, GroupGone>) {
         auto& [only] = message;
         visit(only);
     } else {
