@@ -71,7 +71,6 @@ class Agent::Impl {
         client_->join();
         await_reminder();
         context_.run();
-        runner_.hang_up();
         return exit_code_;
     }
 
@@ -301,6 +300,7 @@ class Agent::Impl {
     // --- the end
 
     void leave() {
+        runner_.hang_up();
         finish_limit_.cancel();
         // While the job still gathers, or without the coordinator's last word, there is no goodbye to wait
         // for.

@@ -78,7 +78,8 @@ void RoundWorkers::start() {
     if (!refused) {
         // After the workers that have ended already: if all have, there is nobody to watch.
         boost::asio::post(executor_, [self = self_] {
-            if (*self != nullptr && (*self)->watch_) (*self)->watch_->start();
+            if (*self != nullptr && (*self)->watch_ && (*self)->group_.running() > 0)
+                (*self)->watch_->start();
         });
         return;
     }
