@@ -51,7 +51,7 @@ int milliseconds_until(Clock::time_point deadline) {
 std::vector<ProcessStat> present_children() {
     if (has_no_child()) return {};
     std::vector<ProcessStat> children;
-    const auto table = read_process_table();
+    const auto table = read_own_processes();
     if (!table) return children;
     for (const ProcessStat& process : *table) {
         if (process.parent == ::getpid()) children.push_back(process);
@@ -354,7 +354,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     asio::posix::stream_descriptor socket_;
     asio::steady_timer answer_limit_;  // for a sweep
     std::map<pid_t, WorkerEvents> workers_;
-    std::set<int> in_cgroup_;                                    // local ranks
+    std::set<int> in_cgroup_;          // local ranks
     std::deque<StartResult> answers_;  // to the starts that are under way
     std::deque<GuardianEvent> inbox_;
     std::function<void(const SweepResult&)> sweep_done_;

@@ -117,8 +117,7 @@ class Guardian {
     }
 
     static StartFailure not_after_another(const WorkerSpec& spec) {
-        return {ECANCELED,
-                "cannot start '" + spec.argv.front() + "': the worker before could not be started",
+        return {ECANCELED, "cannot start '" + spec.argv.front() + "': the worker before could not be started",
                 kExitSystemRefused};
     }
 

@@ -162,9 +162,9 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
         check(given == nullptr || given->fd > STDERR_FILENO, "a given descriptor is none of 0 to 2");
     }
     const auto path = spec.environment.find("PATH");
-    PreparedExec prepared(
-        spec, search_.candidates(spec.argv.front(),
-                                 path == spec.environment.end() ? std::nullopt : std::optional(path->second)));
+    PreparedExec prepared(spec, search_.candidates(spec.argv.front(), path == spec.environment.end()
+                                                                          ? std::nullopt
+                                                                          : std::optional(path->second)));
     OwnedDescriptor reader;
     OwnedDescriptor writer;
     if (int error_number = make_report_pipe(reader, writer))

@@ -46,8 +46,8 @@ std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t sinc
                                      const std::filesystem::path& proc) {
     const std::string entry = std::string(kMarkName) + std::string(job_id);
     std::vector<Survivor> found;
-    const auto table = read_process_table(
-        proc, [&proc](pid_t pid) { return may_be_read(proc / std::to_string(pid)); });
+    const auto table =
+        read_process_table(proc, [&proc](pid_t pid) { return may_be_read(proc / std::to_string(pid)); });
     if (!table) return found;
     for (const ProcessStat& process : *table) {
         if (!process.ended() && process.start_time >= since &&

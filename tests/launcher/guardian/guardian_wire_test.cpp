@@ -92,7 +92,8 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
 
 TEST_CASE("guardian wire: what is cut, too long or damaged is refused, not believed") {
     auto messages = all_orders();
-    messages.front() = encode_order(StartWorker{WorkerSpec{.argv = {"a", "b"}, .environment = {{"N", "v"}}}, true});
+    messages.front() =
+        encode_order(StartWorker{WorkerSpec{.argv = {"a", "b"}, .environment = {{"N", "v"}}}, true});
     for (const std::string& message : messages) {
         for (std::size_t size = 0; size < message.size(); ++size) {
             const auto cut = decode_order(std::string_view(message).substr(0, size));

@@ -21,7 +21,8 @@ class FakeProc {
     }
     std::vector<pid_t> marked(const std::string& job, std::uint64_t since = 0) const {
         std::vector<pid_t> pids;
-        for (const Survivor& survivor : find_survivors(job, since, folder_.path())) pids.push_back(survivor.pid);
+        for (const Survivor& survivor : find_survivors(job, since, folder_.path()))
+            pids.push_back(survivor.pid);
         return pids;
     }
 
