@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 using boost::system::error_code;
 
 constexpr mode_t kNewFileMode = 0666;
-constexpr std::size_t kChunk = 64 * 1024;
+// Most files of the kernel fit into the first piece; the next ones are as long as all before.
+constexpr std::size_t kFirstPiece = 4 * 1024;
 // A result of some ranks; more cannot be known before.
 constexpr std::size_t kTrialBytes = 4096;
 // How long a reader that is there may leave a full pipe alone.
@@ -137,7 +138,7 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
     std::string bytes;
     for (;;) {
         const std::size_t before = bytes.size();
-        const std::size_t room = std::min(kChunk, max_bytes + 1 - before);
+        const std::size_t room = std::min(std::max(kFirstPiece, before), max_bytes + 1 - before);
         bytes.resize(before + room);
         const ssize_t count = ::read(file.get(), bytes.data() + before, room);
         if (count < 0 && errno != EINTR) return last_error();

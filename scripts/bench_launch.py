@@ -17,6 +17,9 @@ import time
 
 LIMIT_SECONDS = 60
 NO_OP_WORKERS = 8
+NO_OP_GOAL = 1.5  # times xargs
+FOREIGN_PROCESSES = 5000
+FOREIGN_GOAL = 1.25  # times the end beside none
 FAILURE_WORKERS_PER_NODE = 2
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -148,7 +151,8 @@ def no_op_figures(table, ddprun, folder, rounds):
         if theirs is None:
             table.add(figure, in_milliseconds(ours), "none ended" if lost else "not installed")
         elif peer == "xargs":
-            table.add(figure, in_milliseconds(ours), in_milliseconds(theirs), f"{ours / theirs:.2f} x", "<= 2.00 x", ours <= 2 * theirs)
+            table.add(figure, in_milliseconds(ours), in_milliseconds(theirs), f"{ours / theirs:.2f} x", f"<= {NO_OP_GOAL:.2f} x",
+                      ours <= NO_OP_GOAL * theirs)
         else:
             goal, met = ("50 x faster", theirs >= 50 * ours) if peer == "torchrun" else ("", None)
             table.add(figure, in_milliseconds(ours), in_milliseconds(theirs, lost), f"{theirs / ours:.1f} x faster", goal, met)
@@ -242,8 +246,46 @@ class FailureBench:
             return (last_exit - int(file.read())) / 1e6
 
 
-def failure_figure(table, ddprun, folder, rounds):
-    bench = FailureBench(folder)
+class ForeignProcesses:
+    """Sleeping processes of this user that are none of the job's."""
+
+    def __init__(self, count):
+        self.first = Process(["sleep", "600"])
+        group = self.first.pid
+        self.others = [os.posix_spawnp("sleep", ["sleep", "600"], os.environ, setpgroup=group) for _ in range(count - 1)]
+
+    def end(self):
+        self.first.reap()
+        for pid in self.others:
+            os.waitpid(pid, 0)
+
+
+def foreign_figures(table, ddprun, bench, rounds):
+    """The end of a job beside many other processes, and beside none: half the rounds before and half after, so that
+    neither has the machine's better hour."""
+    no_op = [ddprun, "--nproc-per-node", str(NO_OP_WORKERS), "--no-python", "/bin/true"]
+    failing = [ddprun, "--nproc-per-node", "2", "--no-python", *bench.worker]
+    ends, runs = {False: [], True: []}, {False: [], True: []}
+
+    def measure(beside, count):
+        for number in range(count):
+            runs[beside].append(timed(no_op))
+            ends[beside].append(bench.milliseconds([failing], 2, number % 2))
+
+    measure(False, (rounds + 1) // 2)
+    foreign = ForeignProcesses(FOREIGN_PROCESSES)
+    try:
+        measure(True, rounds)
+    finally:
+        foreign.end()
+    measure(False, (rounds + 1) // 2)
+    for figure, times in (("failure of one rank of one node to the exit", ends), (f"{NO_OP_WORKERS} no-op workers", runs)):
+        many, none = median(times[True]), median(times[False])
+        table.add(f"{figure} beside {FOREIGN_PROCESSES:,} foreign processes; peer: beside none", in_milliseconds(many),
+                  in_milliseconds(none), f"{many / none:.2f} x", f"<= {FOREIGN_GOAL:.2f} x", many <= FOREIGN_GOAL * none)
+
+
+def failure_figure(table, ddprun, bench, rounds):
     per_node, workers = FAILURE_WORKERS_PER_NODE, 2 * FAILURE_WORKERS_PER_NODE
     ours, theirs = [], []
     for number in range(rounds):
@@ -291,7 +333,9 @@ def main():
         no_op_figures(table, ddprun, folder, arguments.rounds)
         help_figure(table, ddprun, arguments.rounds)
         memory_figure(table, ddprun)
-        failure_figure(table, ddprun, folder, arguments.rounds)
+        bench = FailureBench(folder)
+        failure_figure(table, ddprun, bench, arguments.rounds)
+        foreign_figures(table, ddprun, bench, arguments.rounds)
     table.print()
     return 0 if table.all_met else 1
 

@@ -299,6 +299,7 @@ class Agent::Impl {
     // --- the end
 
     void leave() {
+        runner_.hang_up();
         finish_limit_.cancel();
         // While the job still gathers, or without the coordinator's last word, there is no goodbye to wait
         // for.

@@ -1,5 +1,7 @@
 #include "launcher/agent/end_of_job.hpp"
 
+#include <unistd.h>
+
 #include "launcher/agent/job_identity.hpp"
 #include "launcher/process/survivors.hpp"
 #include "launcher/report/error_file.hpp"
@@ -33,9 +35,13 @@ void complete_ending(JobEnding& ending, const LaunchOptions& options, const Roun
     } else if (ending.joined) {
         ending.unknown_node_count = options.nnodes - 1;
     }
-    if (!ending.joined) return;
-    for (const Survivor& survivor : find_survivors(ending.round.job_id))
+    // Where the runner's sweep has proved that nothing is left, a look at every process would find nothing.
+    if (!ending.joined || (workers != nullptr && workers->nothing_left())) return;
+    const auto launcher = read_process_stat(::getpid());
+    for (const Survivor& survivor :
+         find_survivors(ending.round.job_id, launcher ? launcher->start_time : 0)) {
         ending.survivors.push_back(to_string(survivor));
+    }
 }
 
 int show_ending(const JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers,

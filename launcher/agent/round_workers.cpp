@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
 
@@ -75,7 +76,11 @@ void RoundWorkers::start() {
     tell_start();
     if (relay_) relay_->start();
     if (!refused) {
-        if (watch_) watch_->start();
+        // After the workers that have ended already: if all have, there is nobody to watch.
+        boost::asio::post(executor_, [self = self_] {
+            if (*self != nullptr && (*self)->watch_ && (*self)->group_.running() > 0)
+                (*self)->watch_->start();
+        });
         return;
     }
     all_zero_ = false;
@@ -125,7 +130,7 @@ WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) cons
     environment["TORCHELASTIC_ERROR_FILE"] = streams.error_file;
     WorkerSpec spec;
     spec.argv = wrapped_argv(options_.wraps, plan.argv, {identity.rank, local_rank, host_});
-    spec.environment = worker_environment(environment, identity);
+    spec.environment = worker_environment(std::move(environment), identity);
     spec.rank = identity.rank;
     spec.local_rank = local_rank;
     spec.ignore_hangup = options_.hangup_ignored;

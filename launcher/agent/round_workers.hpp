@@ -66,6 +66,8 @@ class RoundWorkers {
         if (relay_) relay_->window_changed();
     }
 
+    // See WorkerGroup.
+    bool nothing_left() const { return group_.nothing_left(); }
     // True if every worker ended with 0 so far.
     bool all_zero() const { return all_zero_; }
     // True if the progress file changed since the start.

@@ -36,14 +36,15 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         started_ = true;
         workers_.reserve(specs.size());
         std::optional<WorkerStartFailure> failure;
-        for (const WorkerSpec& spec : specs) {
-            auto result = runner_.start(spec, events_of(workers_.size()));
-            if (auto* refused = std::get_if<StartFailure>(&result)) {
+        const auto now = std::chrono::steady_clock::now();
+        auto results = runner_.start_all(specs, [this](std::size_t index) { return events_of(index); });
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            const WorkerSpec& spec = specs[i];
+            if (auto* refused = std::get_if<StartFailure>(&results[i])) {
                 failure = WorkerStartFailure{spec.rank, spec.local_rank, std::move(*refused)};
-                break;
+            } else {
+                workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(results[i]).pid, now});
             }
-            workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(result).pid,
-                                std::chrono::steady_clock::now()});
         }
         if (workers_.empty()) {
             begin_sweep();
@@ -82,6 +83,8 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
         signal_all(SIGKILL, SignalScope::group);
         begin_sweep();
     }
+
+    bool nothing_left() const { return nothing_left_; }
 
     std::size_t running() const {
         return std::count_if(workers_.begin(), workers_.end(),
@@ -187,6 +190,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     }
 
     void finish(const SweepResult& result) {
+        nothing_left_ = result.nothing_left;
         std::vector<UnkillableWorker> unkillable;
         for (const Survivor& survivor : result.survivors) {
             const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& one) {
@@ -222,6 +226,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
     bool killing_ = false;
     bool grace_over_ = false;
     bool sweeping_ = false;
+    bool nothing_left_ = false;
 };
 
 WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
@@ -249,6 +254,8 @@ std::string to_string(const UnkillableWorker& worker) {
     if (worker.rank < 0) return process + ", left behind by a worker,";
     return "rank " + std::to_string(worker.rank) + ", " + process + ",";
 }
+
+bool WorkerGroup::nothing_left() const { return state_->nothing_left(); }
 
 std::size_t WorkerGroup::running() const { return state_->running(); }
 

@@ -102,6 +102,9 @@ class WorkerGroup {
     // Kills everything now.
     void kill_now();
 
+    // All gone, and the kernel says that nothing is left that a worker had started.
+    bool nothing_left() const;
+
     // Workers that have not ended.
     std::size_t running() const;
     std::vector<WorkerStatus> running_workers() const;

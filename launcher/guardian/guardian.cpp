@@ -15,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <span>
 
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/guardian/guardian_main.hpp"
@@ -37,6 +38,10 @@ constexpr char kSilent[] = "the guardian, which runs the workers of this node, d
 // How much longer than its patience a sweep may take, as the guardian shares the machine with the workers.
 constexpr std::chrono::seconds kSweepMargin{5};
 
+// How many starts are ordered before the first of them is answered, so that the guardian need not wait for the
+// next one. Each brings descriptors, of which the kernel lets only so many be under way.
+constexpr std::size_t kStartsAhead = 8;
+
 int milliseconds_until(Clock::time_point deadline) {
     const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
     return left > 0 ? static_cast<int>(left) : 0;
@@ -46,7 +51,7 @@ int milliseconds_until(Clock::time_point deadline) {
 std::vector<ProcessStat> present_children() {
     if (has_no_child()) return {};
     std::vector<ProcessStat> children;
-    const auto table = read_process_table();
+    const auto table = read_own_processes();
     if (!table) return children;
     for (const ProcessStat& process : *table) {
         if (process.parent == ::getpid()) children.push_back(process);
@@ -118,26 +123,23 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
                            });
     }
 
-    std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) {
-        if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
-        const WorkerSpec sent = with_own_streams(spec);
-        const std::string order = encode_order(StartWorker{sent});
-        // What the kernel would say, too.
-        if (order.size() > kMaxGuardianMessage) {
-            return start_failure(spec, E2BIG, kExitNotExecutable, std::strerror(E2BIG));
-        }
-        const auto deadline = Clock::now() + kAnswerPatience;
-        if (const int error_number = send(order, given_descriptors(sent), deadline);
-            error_number != 0 && !lost_) {
-            return start_failure(spec, error_number, kExitSystem, std::strerror(error_number));
-        }
-        answer_.reset();
-        while (!lost_ && !answer_) {
-            if (channel_.wait_to_receive(milliseconds_until(deadline))) {
-                receive_all();
-            } else {
-                lose(kSilent);
+    std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
+                                       const std::function<WorkerEvents(std::size_t)>& events_of) {
+        std::vector<StartResult> results;
+        std::optional<StartFailure> unsent;  // the last one that was ordered
+        std::size_t ordered = 0;
+        bool refused = false;
+        // Who was ordered behind one that is refused is refused as well, and answered.
+        for (std::size_t answered = 0; answered < (refused ? ordered : specs.size()); ++answered) {
+            while (!refused && !unsent && ordered < std::min(specs.size(), answered + kStartsAhead)) {
+                unsent = order_start(specs[ordered], ordered > 0);
+                if (!unsent) ++ordered;
             }
+            StartResult result = answered < ordered ? await_answer(specs[answered]) : std::move(*unsent);
+            if (refused) continue;
+            refused = std::holds_alternative<StartFailure>(result);
+            if (!refused) add_worker(std::get<Started>(result), specs[answered], events_of(answered));
+            results.push_back(std::move(result));
         }
         // What came along is told from the executor.
         if (!inbox_.empty()) {
@@ -145,16 +147,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
                 if (auto state = weak.lock()) state->deliver();
             });
         }
-        if (!answer_) return start_failure(spec, EPIPE, kExitSystem, lost_);
-        if (auto* failure = std::get_if<StartFailure>(&*answer_)) return std::move(*failure);
-        const Started started = std::get<Started>(*answer_);
-        workers_.emplace(started.pid, std::move(events));
-        if (started.in_own_cgroup) {
-            in_cgroup_.insert(spec.local_rank);
-        } else {
-            in_cgroup_.erase(spec.local_rank);
-        }
-        return started;
+        return results;
     }
 
     void signal_worker(pid_t worker, int signal, SignalScope scope) {
@@ -182,7 +175,50 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         return cgroup_->worker_path(local_rank);
     }
 
+    void hang_up() {
+        if (socket_.is_open()) socket_.release();
+        channel_.close();
+    }
+
   private:
+    std::optional<StartFailure> order_start(const WorkerSpec& spec, bool in_series) {
+        if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
+        StartWorker start{with_own_streams(spec), in_series};
+        const std::vector<int> descriptors = given_descriptors(start.spec);
+        const std::string order = encode_order(std::move(start));
+        // What the kernel would say, too.
+        if (order.size() > kMaxGuardianMessage)
+            return start_failure(spec, E2BIG, kExitNotExecutable, std::strerror(E2BIG));
+        const int error_number = send(order, descriptors, Clock::now() + kAnswerPatience);
+        if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
+        if (error_number == 0) return std::nullopt;
+        return start_failure(spec, error_number, kExitSystem, std::strerror(error_number));
+    }
+
+    StartResult await_answer(const WorkerSpec& spec) {
+        const auto deadline = Clock::now() + kAnswerPatience;
+        while (!lost_ && answers_.empty()) {
+            if (channel_.wait_to_receive(milliseconds_until(deadline))) {
+                receive_all();
+            } else {
+                lose(kSilent);
+            }
+        }
+        if (answers_.empty()) return start_failure(spec, EPIPE, kExitSystem, lost_);
+        StartResult answer = std::move(answers_.front());
+        answers_.pop_front();
+        return answer;
+    }
+
+    void add_worker(const Started& started, const WorkerSpec& spec, WorkerEvents events) {
+        workers_.emplace(started.pid, std::move(events));
+        if (started.in_own_cgroup) {
+            in_cgroup_.insert(spec.local_rank);
+        } else {
+            in_cgroup_.erase(spec.local_rank);
+        }
+    }
+
     SweepRules rules() {
         return {.has_owner = {},
                 .sweeps_itself = [this](pid_t pid) { return pid == keeper_; },
@@ -219,9 +255,9 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
             auto event = decode_event(std::get<GuardianChannel::Packet>(received).bytes);
             check(event.has_value(), "the guardian sent no event");
             if (auto* started = std::get_if<Started>(&*event)) {
-                answer_ = *started;
+                answers_.emplace_back(*started);
             } else if (auto* failure = std::get_if<StartFailure>(&*event)) {
-                answer_ = std::move(*failure);
+                answers_.emplace_back(std::move(*failure));
             } else {
                 inbox_.push_back(std::move(*event));
             }
@@ -297,11 +333,6 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         report_swept(result);
     }
 
-    void hang_up() {
-        if (socket_.is_open()) socket_.release();
-        channel_.close();
-    }
-
     // The keeper ends when the guardian has ended, which has nothing to do but to kill what is left.
     void await_keeper() {
         const auto deadline = Clock::now() + 2 * kGuardianPatience;
@@ -323,8 +354,8 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     asio::posix::stream_descriptor socket_;
     asio::steady_timer answer_limit_;  // for a sweep
     std::map<pid_t, WorkerEvents> workers_;
-    std::set<int> in_cgroup_;                                    // local ranks
-    std::optional<std::variant<Started, StartFailure>> answer_;  // to the start that is under way
+    std::set<int> in_cgroup_;          // local ranks
+    std::deque<StartResult> answers_;  // to the starts that are under way
     std::deque<GuardianEvent> inbox_;
     std::function<void(const SweepResult&)> sweep_done_;
     const char* lost_ = nullptr;  // the reason, once it is
@@ -340,8 +371,16 @@ GuardianRunner::GuardianRunner(const asio::any_io_executor& executor, OnLost on_
 
 GuardianRunner::~GuardianRunner() = default;
 
-std::variant<Started, StartFailure> GuardianRunner::start(const WorkerSpec& spec, WorkerEvents events) {
-    return state_->start(spec, std::move(events));
+void GuardianRunner::hang_up() { state_->hang_up(); }
+
+ProcessRunner::StartResult GuardianRunner::start(const WorkerSpec& spec, WorkerEvents events) {
+    auto results = start_all({&spec, 1}, [&events](std::size_t) { return std::move(events); });
+    return std::move(results.front());
+}
+
+std::vector<ProcessRunner::StartResult> GuardianRunner::start_all(
+    std::span<const WorkerSpec> specs, const std::function<WorkerEvents(std::size_t)>& events_of) {
+    return state_->start_all(specs, events_of);
 }
 
 void GuardianRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {

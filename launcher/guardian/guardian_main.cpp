@@ -93,13 +93,14 @@ class Guardian {
 
     void obey(GuardianChannel::Packet& packet) {
         // Only starts come with descriptors.
-        if (packet.incomplete) return send(no_descriptors());
+        if (packet.incomplete) return refuse(no_descriptors());
         auto order = decode_order(packet.bytes);
         check(order.has_value(), "the agent sent no order");
         if (auto* start = std::get_if<StartWorker>(&*order)) {
             std::vector<int> numbers;
             for (const OwnedDescriptor& descriptor : packet.descriptors) numbers.push_back(descriptor.get());
             check(give_descriptors(start->spec, numbers), "the agent sent other descriptors than it said");
+            if (start->in_series && refused_) return refuse(not_after_another(start->spec));
             start_worker(start->spec);
         } else if (const auto* signal = std::get_if<SignalWorker>(&*order)) {
             runner_.signal_worker(signal->worker, signal->signal, signal->scope);
@@ -115,14 +116,25 @@ class Guardian {
                 kExitSystem};
     }
 
+    static StartFailure not_after_another(const WorkerSpec& spec) {
+        return {ECANCELED, "cannot start '" + spec.argv.front() + "': the worker before could not be started",
+                kExitSystem};
+    }
+
+    void refuse(StartFailure failure) {
+        refused_ = true;
+        send(std::move(failure));
+    }
+
     void start_worker(const WorkerSpec& spec) {
+        refused_ = false;
         // Its number is known to the events before any of them can come.
         auto pid = std::make_shared<pid_t>(0);
         auto result = runner_.start(spec, {[this, pid](const ExitStatus& status) {
                                                send(WorkerExited{*pid, status});
                                            },
                                            [this, pid] { send(GroupGone{*pid}); }});
-        if (auto* failure = std::get_if<StartFailure>(&result)) return send(std::move(*failure));
+        if (auto* failure = std::get_if<StartFailure>(&result)) return refuse(std::move(*failure));
         const Started started = std::get<Started>(result);
         *pid = started.pid;
         send(started);
@@ -157,6 +169,7 @@ class Guardian {
     LocalRunner runner_;
     ChildEvents children_;
     std::deque<std::string> waiting_;
+    bool refused_ = false;  // the last start
 };
 
 SweepRules rules_for(const std::optional<JobCgroup>& cgroup) {

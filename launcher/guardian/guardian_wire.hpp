@@ -30,6 +30,7 @@ inline constexpr std::size_t kMaxGuardianMessage = 8 * 1024 * 1024;
 
 struct StartWorker {
     WorkerSpec spec;
+    bool in_series = false;  // not to be started if the one before could not be
 };
 BOOST_DESCRIBE_STRUCT(StartWorker, (), (spec))
 struct SignalWorker {

@@ -67,6 +67,8 @@ void PumpLoop::post(std::function<void()> command) {
     {
         std::lock_guard lock(mutex_);
         commands_.push_back(std::move(command));
+        // Otherwise the thread has been woken for those before, and has not taken them yet.
+        if (commands_.size() > 1) return;
     }
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t ignored = ::write(wake_.get(), &one, sizeof one);

@@ -36,11 +36,13 @@ struct DirectoryRecord {
 // Exec turns handlers into defaults but keeps "ignored", so an ignored SIGPIPE of ours would reach the
 // worker. Handlers are reset before the mask is opened: none of ours may run in memory borrowed from the
 // parent.
-void reset_signals(bool ignore_hangup) noexcept {
+void reset_signals(const ChildPlan& plan) noexcept {
     struct sigaction action = {};
     sigemptyset(&action.sa_mask);
     for (int signal = 1; signal < NSIG; ++signal) {
-        action.sa_handler = signal == SIGHUP && ignore_hangup ? SIG_IGN : SIG_DFL;
+        const bool ignore = signal == SIGHUP && plan.ignore_hangup;
+        if (!ignore && (plan.signals_to_reset & signal_bit(signal)) == 0) continue;
+        action.sa_handler = ignore ? SIG_IGN : SIG_DFL;
         ::sigaction(signal, &action, nullptr);
     }
     sigset_t none;
@@ -143,7 +145,7 @@ void become_program(const ChildPlan& plan) noexcept {
     if (::setsid() < 0) give_up(plan, ChildStep::session, errno);
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) give_up(plan, ChildStep::parent_death_signal, errno);
     if (::getppid() != plan.parent) ::_exit(kSetupFailed);
-    reset_signals(plan.ignore_hangup);
+    reset_signals(plan);
     int error_number = redirect(STDIN_FILENO, plan.standard_input);
     if (error_number == 0) error_number = redirect(STDOUT_FILENO, plan.standard_output);
     if (error_number == 0) error_number = redirect(STDERR_FILENO, plan.standard_error);

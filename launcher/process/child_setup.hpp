@@ -10,6 +10,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+
 #include "launcher/process/worker_spec.hpp"
 
 namespace ddprun {
@@ -22,6 +24,9 @@ struct ChildReport {
     int error_number = 0;
 };
 
+constexpr std::uint64_t signal_bit(int signal) { return std::uint64_t{1} << (signal - 1); }
+inline constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
+
 // Null-terminated arrays, all owned by the parent.
 struct ChildPlan {
     const char* const* candidates = nullptr;  // paths to try in order, as execvp does
@@ -33,6 +38,7 @@ struct ChildPlan {
     StreamTarget standard_input = Stdio::null;  // given descriptors are above the standard streams
     StreamTarget standard_output = Stdio::inherit;
     StreamTarget standard_error = Stdio::inherit;
+    std::uint64_t signals_to_reset = kAllSignals;  // those that are not at their default
     bool ignore_hangup = false;
     bool takes_terminal = false;
 };

@@ -1,5 +1,8 @@
 #include "launcher/process/exec_search.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <string_view>
 
 namespace ddprun {
@@ -22,6 +25,17 @@ std::vector<std::string> exec_candidates(const std::string& name, const std::opt
         if (colon == std::string_view::npos) return candidates;
         rest.remove_prefix(colon + 1);
     }
+}
+
+const std::vector<std::string>& ExecSearch::candidates(const std::string& name,
+                                                       const std::optional<std::string>& path) {
+    if (!candidates_.empty() && name == name_ && path == path_) return candidates_;
+    name_ = name;
+    path_ = path;
+    candidates_ = exec_candidates(name, path);
+    const auto exists = [](const std::string& file) { return ::access(file.c_str(), F_OK) == 0; };
+    if (candidates_.size() > 1) std::stable_partition(candidates_.begin(), candidates_.end(), exists);
+    return candidates_;
 }
 
 }  // namespace ddprun

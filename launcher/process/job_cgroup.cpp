@@ -120,9 +120,12 @@ std::filesystem::path JobCgroup::worker_path(int local_rank) const {
 
 int JobCgroup::open_worker(int local_rank) const {
     const auto folder = worker_path(local_rank);
-    // The one of the round before has counted that round's memory events.
-    ::rmdir(folder.c_str());
-    if (::mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) return -1;
+    if (::mkdir(folder.c_str(), kFolderMode) != 0) {
+        if (errno != EEXIST) return -1;
+        // The one of the round before has counted that round's memory events.
+        ::rmdir(folder.c_str());
+        if (::mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) return -1;
+    }
     return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 

@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "launcher/process/process_group.hpp"
-#include "launcher/process/session_launcher.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -77,20 +76,19 @@ LocalRunner::~LocalRunner() {
 
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
     const int cgroup = cgroup_ ? cgroup_->open_worker(spec.local_rank) : -1;
-    SessionLauncher launcher(cgroup);
-    auto result = launcher(executor_, spec);
+    auto result = launcher_(executor_, spec, cgroup);
     if (cgroup >= 0) ::close(cgroup);
     if (auto* failure = std::get_if<StartFailure>(&result)) return std::move(*failure);
     auto child =
         std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
     children_.emplace(child->pid, child);
     wait_for_exit(child);
-    if (launcher.used_cgroup()) {
+    if (launcher_.used_cgroup()) {
         in_cgroup_.insert(spec.local_rank);
     } else {
         in_cgroup_.erase(spec.local_rank);
     }
-    return Started{child->pid, launcher.used_cgroup()};
+    return Started{child->pid, launcher_.used_cgroup()};
 }
 
 std::filesystem::path LocalRunner::worker_cgroup(int local_rank) const {

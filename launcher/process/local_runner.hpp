@@ -23,6 +23,7 @@
 
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "launcher/process/session_launcher.hpp"
 #include "launcher/process/sweeper.hpp"
 
 namespace ddprun {
@@ -56,6 +57,7 @@ class LocalRunner final : public ProcessRunner {
 
     boost::asio::any_io_executor executor_;
     std::optional<JobCgroup> cgroup_;
+    SessionLauncher launcher_;
     Sweeper sweeper_;
     std::unique_ptr<Sweep> sweep_;  // while one is under way
     std::map<pid_t, std::shared_ptr<Child>> children_;

@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// True if a process of the group runs. Zombies do not count, since not every init of a container reaps its
+// True if a process of the group runs; of a group whose members are this process or below it. Zombies do not count, since not every init of a container reaps its
 // orphans.
 bool process_group_alive(pid_t process_group, const std::filesystem::path& proc = "/proc");
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -53,8 +54,10 @@ inline constexpr std::size_t kMaxSurvivors = 64;
 struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
     std::vector<Survivor> survivors;  // still there when its patience ended; normally none
+    // The kernel says so: there is no child any more, and who loses its parent becomes a child.
+    bool nothing_left = false;
 };
-BOOST_DESCRIBE_STRUCT(SweepResult, (), (killed, survivors))
+BOOST_DESCRIBE_STRUCT(SweepResult, (), (killed, survivors, nothing_left))
 
 class ProcessRunner {
   public:
@@ -63,7 +66,21 @@ class ProcessRunner {
     ProcessRunner& operator=(const ProcessRunner&) = delete;
     virtual ~ProcessRunner() = default;
 
-    virtual std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) = 0;
+    using StartResult = std::variant<Started, StartFailure>;
+
+    virtual StartResult start(const WorkerSpec& spec, WorkerEvents events) = 0;
+
+    // Starts them in order, up to the first that cannot be started; the results up to that one. events_of is
+    // asked for the events of each by its place.
+    virtual std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
+                                               const std::function<WorkerEvents(std::size_t)>& events_of) {
+        std::vector<StartResult> results;
+        for (std::size_t i = 0; i < specs.size(); ++i) {
+            results.push_back(start(specs[i], events_of(i)));
+            if (std::holds_alternative<StartFailure>(results.back())) break;
+        }
+        return results;
+    }
 
     // Sends the signal to those of the worker's process group that the scope says, also when the worker
     // itself has ended; SIGKILL, SIGSTOP and SIGCONT always to all. After on_group_gone, and where nothing is

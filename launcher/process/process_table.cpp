@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "launcher/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
@@ -19,6 +20,12 @@ namespace {
 
 // A line of stat has 52 numbers and a short name, wchan one name.
 constexpr std::size_t kMaxLine = 2048;
+
+// Of one thread; a million children.
+constexpr std::size_t kMaxChildrenFile = 8 * 1024 * 1024;
+
+// How often the tree is walked at most until a walk finds nobody new.
+constexpr int kMaxWalks = 10;
 
 // In the words of /proc/<pid>/stat behind the command: the state is number 0.
 constexpr int kParentWord = 1;
@@ -50,6 +57,31 @@ std::string_view take_word(std::string_view& rest) {
     const auto word = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     return word;
+}
+
+// The numbers among the names in a folder. Nothing at all if it cannot be listed.
+std::optional<std::vector<pid_t>> numbers_in(const std::filesystem::path& folder) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), &::closedir);
+    if (!directory) return std::nullopt;
+    std::vector<pid_t> numbers;
+    while (const dirent* entry = ::readdir(directory.get())) {
+        pid_t number = 0;
+        if (parse(std::string_view(entry->d_name), number)) numbers.push_back(number);
+    }
+    return numbers;
+}
+
+// Each thread has its own.
+void append_children(pid_t process, const std::filesystem::path& proc, std::vector<pid_t>& children) {
+    const auto tasks = proc / std::to_string(process) / "task";
+    const auto threads = numbers_in(tasks);
+    if (!threads) return;
+    for (const pid_t thread : *threads) {
+        const auto list = read_small_file(tasks / std::to_string(thread) / "children", kMaxChildrenFile);
+        if (!list.has_value()) continue;
+        std::string_view rest = *list;
+        for (pid_t child = 0; parse(take_word(rest), child);) children.push_back(child);
+    }
 }
 
 std::string printable(std::string text) {
@@ -88,15 +120,35 @@ std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::p
     return parse_process_stat(read_line(proc / std::to_string(pid) / "stat"));
 }
 
-std::optional<std::vector<ProcessStat>> read_process_table(const std::filesystem::path& proc) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(proc.c_str()), &::closedir);
-    if (!directory) return std::nullopt;
+std::optional<std::vector<ProcessStat>> read_process_table(const std::filesystem::path& proc,
+                                                           const std::function<bool(pid_t)>& wanted) {
+    const auto numbers = numbers_in(proc);
+    if (!numbers) return std::nullopt;
     std::vector<ProcessStat> table;
-    while (const dirent* entry = ::readdir(directory.get())) {
-        pid_t pid = 0;
-        if (!parse(std::string_view(entry->d_name), pid)) continue;
+    for (const pid_t pid : *numbers) {
+        if (!wanted(pid)) continue;
         // A process that ends meanwhile has no line any more.
         if (auto process = read_process_stat(pid, proc)) table.push_back(std::move(*process));
+    }
+    return table;
+}
+
+std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc) {
+    const std::string self = std::to_string(::getpid());
+    if (::access((proc / self / "task" / self / "children").c_str(), R_OK) != 0)
+        return read_process_table(proc);
+    std::vector<ProcessStat> table;
+    std::unordered_set<pid_t> known;
+    // Whoever loses its parent between the looks at the two becomes our child, and is there in the next walk.
+    for (int walk = 0; walk < kMaxWalks; ++walk) {
+        const std::size_t before = table.size();
+        std::vector<pid_t> found{::getpid()};
+        for (std::size_t next = 0; next < found.size(); ++next) {
+            append_children(found[next], proc, found);
+            if (!known.insert(found[next]).second) continue;
+            if (auto process = read_process_stat(found[next], proc)) table.push_back(std::move(*process));
+        }
+        if (table.size() == before) break;
     }
     return table;
 }

@@ -1,8 +1,6 @@
 // The processes of this machine as /proc shows them: who is whose parent, and what a process does.
 //
-// Snapshots: what they say may have changed when it is read. Linux can list a process's children by itself
-// only where the kernel was built for it, so the parents of all processes are read instead. Nothing here
-// throws.
+// Snapshots: what they say may have changed when it is read. Nothing here throws.
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,8 +41,15 @@ std::optional<ProcessStat> parse_process_stat(std::string_view line);
 // The process's line; nothing if there is no such process.
 std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-// All processes that can be seen. Nothing at all if `proc` cannot be listed.
-std::optional<std::vector<ProcessStat>> read_process_table(const std::filesystem::path& proc = "/proc");
+// All processes that can be seen, or those that are wanted. Nothing at all if `proc` cannot be listed.
+std::optional<std::vector<ProcessStat>> read_process_table(
+    const std::filesystem::path& proc = "/proc",
+    const std::function<bool(pid_t)>& wanted = [](pid_t) { return true; });
+
+// This process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
+// in every usual one), nothing is opened that belongs to others, however many there are; elsewhere all
+// processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on.
+std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc = "/proc");
 
 // Pure. Every process below `root`, parents before their children; without the ones for which `spared` says
 // yes and what is below those.

@@ -9,12 +9,10 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
-#include "launcher/process/child_setup.hpp"
-#include "launcher/process/exec_search.hpp"
+#include "launcher/process/spawn.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
@@ -27,11 +25,8 @@ constexpr char kShell[] = "/bin/sh";
 // Owns the strings and arrays that a ChildPlan points to.
 class PreparedExec {
   public:
-    explicit PreparedExec(const WorkerSpec& spec) : argv_(spec.argv) {
-        auto path = spec.environment.find("PATH");
-        candidates_ = exec_candidates(argv_.front(), path == spec.environment.end()
-                                                         ? std::nullopt
-                                                         : std::optional<std::string>(path->second));
+    PreparedExec(const WorkerSpec& spec, std::vector<std::string> candidates)
+        : argv_(spec.argv), candidates_(std::move(candidates)) {
         environment_.reserve(spec.environment.size());
         for (const auto& [name, value] : spec.environment) environment_.push_back(name + "=" + value);
         candidate_pointers_ = pointers(candidates_);
@@ -76,37 +71,6 @@ class PreparedExec {
     std::vector<char*> shell_pointers_;
     std::vector<char*> environment_pointers_;
 };
-
-// The arguments of the system call clone3 up to the cgroup; glibc has no wrapper for it.
-struct CloneArguments {
-    std::uint64_t flags = 0x200000000;  // CLONE_INTO_CGROUP
-    std::uint64_t pidfd = 0;
-    std::uint64_t child_tid = 0;
-    std::uint64_t parent_tid = 0;
-    std::uint64_t exit_signal = SIGCHLD;
-    std::uint64_t stack = 0;
-    std::uint64_t stack_size = 0;
-    std::uint64_t tls = 0;
-    std::uint64_t set_tid = 0;
-    std::uint64_t set_tid_size = 0;
-    std::uint64_t cgroup = 0;
-};
-
-// A fork whose child is born in the cgroup; -1 where that is not possible.
-pid_t spawn_in_cgroup(const ChildPlan& plan, int cgroup) {
-    CloneArguments arguments;
-    arguments.cgroup = static_cast<std::uint64_t>(cgroup);
-    const pid_t pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
-    if (pid == 0) become_program(plan);
-    return pid;
-}
-
-// A function of its own: the frame that called vfork must still be there when the parent goes on.
-[[gnu::noinline]] pid_t spawn(const ChildPlan& plan) {
-    const pid_t pid = ::vfork();
-    if (pid == 0) become_program(plan);
-    return pid;
-}
 
 void reap(pid_t pid) {
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -190,54 +154,47 @@ int make_report_pipe(OwnedDescriptor& reader, OwnedDescriptor& writer) {
 
 }  // namespace
 
-pid_t SessionLauncher::fork_for(const ChildPlan& plan) {
-    used_cgroup_ = false;
-    if (cgroup_ >= 0) {
-        const pid_t pid = spawn_in_cgroup(plan, cgroup_);
-        used_cgroup_ = pid > 0;
-        if (used_cgroup_) return pid;
-    }
-    return spawn(plan);
-}
-
 std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()(
-    const boost::asio::any_io_executor& executor, const WorkerSpec& spec) {
+    const boost::asio::any_io_executor& executor, const WorkerSpec& spec, int cgroup) {
     check(!spec.argv.empty(), "a worker needs a program");
     for (const StreamTarget* target : {&spec.standard_input, &spec.standard_output, &spec.standard_error}) {
         const auto* given = std::get_if<GivenDescriptor>(target);
         check(given == nullptr || given->fd > STDERR_FILENO, "a given descriptor is none of 0 to 2");
     }
-    PreparedExec prepared(spec);
+    const auto path = spec.environment.find("PATH");
+    PreparedExec prepared(spec, search_.candidates(spec.argv.front(), path == spec.environment.end()
+                                                                          ? std::nullopt
+                                                                          : std::optional(path->second)));
     OwnedDescriptor reader;
     OwnedDescriptor writer;
     if (int error_number = make_report_pipe(reader, writer))
         return system_failure(spec, "pipe", error_number);
 
-    const ChildPlan plan = prepared.plan(spec, writer.get());
-    pid_t pid = -1;
-    int fork_error = 0;
+    ChildPlan plan = prepared.plan(spec, writer.get());
+    plan.signals_to_reset = ignored_;
+    Spawned child;
     {
         // No signal handler of ours may run in the child while it still has our memory.
         const SignalsBlocked blocked;
-        pid = fork_for(plan);
-        fork_error = errno;
+        child = spawn(plan, cgroup);
     }
     writer.reset();
-    if (pid < 0) return system_failure(spec, "fork", fork_error);
+    if (child.pid < 0) return system_failure(spec, "fork", child.error_number);
+    used_cgroup_ = child.in_cgroup;
 
     ChildReport report;
     if (read_report(reader.get(), report)) {
-        reap(pid);
+        reap(child.pid);
         return child_failure(spec, prepared, report);
     }
-    OwnedDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    OwnedDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
     if (pidfd.get() < 0) {
         const int error_number = errno;
-        ::kill(-pid, SIGKILL);
-        reap(pid);
+        ::kill(-child.pid, SIGKILL);
+        reap(child.pid);
         return system_failure(spec, "pidfd_open", error_number);
     }
-    return Process(executor, pid, pidfd.release());
+    return Process(executor, child.pid, pidfd.release());
 }
 
 }  // namespace ddprun

@@ -28,7 +28,7 @@ std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::p
 // Whoever cannot be looked at has ended since.
 std::vector<GroupMember> members_of(pid_t group, const std::filesystem::path& proc) {
     std::vector<GroupMember> members;
-    const auto table = read_process_table(proc);
+    const auto table = read_own_processes(proc);
     if (!table) return members;
     for (const ProcessStat& process : *table) {
         if (process.process_group != group || process.ended()) continue;

@@ -1,6 +1,7 @@
 #include "launcher/process/survivors.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,15 +34,24 @@ bool environment_holds(const std::filesystem::path& file, const std::string& ent
     return found;
 }
 
+bool may_be_read(const std::filesystem::path& process) {
+    const uid_t user = ::geteuid();
+    struct stat info {};
+    return user == 0 || (::stat(process.c_str(), &info) == 0 && info.st_uid == user);
+}
+
 }  // namespace
 
-std::vector<Survivor> find_survivors(std::string_view job_id, const std::filesystem::path& proc) {
+std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t since,
+                                     const std::filesystem::path& proc) {
     const std::string entry = std::string(kMarkName) + std::string(job_id);
     std::vector<Survivor> found;
-    const auto table = read_process_table(proc);
+    const auto table =
+        read_process_table(proc, [&proc](pid_t pid) { return may_be_read(proc / std::to_string(pid)); });
     if (!table) return found;
     for (const ProcessStat& process : *table) {
-        if (!process.ended() && environment_holds(proc / std::to_string(process.pid) / "environ", entry)) {
+        if (!process.ended() && process.start_time >= since &&
+            environment_holds(proc / std::to_string(process.pid) / "environ", entry)) {
             found.push_back(describe_survivor(process, proc));
         }
     }

@@ -77,8 +77,7 @@ class Sweeper::Attempt {
     void look_soon() { next_pause_ = Duration(0); }
 
     SweepResult result() const {
-        SweepResult result;
-        result.killed = static_cast<int>(killed_.size());
+        SweepResult result{.killed = static_cast<int>(killed_.size()), .nothing_left = has_no_child()};
         for (const ProcessStat& process : living_) {
             if (result.survivors.size() == kMaxSurvivors) break;
             result.survivors.push_back(describe_survivor(process));
@@ -91,7 +90,7 @@ class Sweeper::Attempt {
         living_.clear();
         reap_ended(rules_.has_owner);
         if (has_no_child()) return;
-        if (auto table = read_process_table()) living_ = descendants(*table, ::getpid(), rules_.spared);
+        if (auto table = read_own_processes()) living_ = descendants(*table, ::getpid(), rules_.spared);
         const auto ended = [](const ProcessStat& process) { return process.ended(); };
         living_.erase(std::remove_if(living_.begin(), living_.end(), ended), living_.end());
         const auto sweeps_itself = [this](const ProcessStat& process) {

@@ -102,8 +102,7 @@ Environment current_environment() {
     return environment;
 }
 
-Environment worker_environment(const Environment& parent, const WorkerIdentity& identity) {
-    Environment environment = parent;
+Environment worker_environment(Environment environment, const WorkerIdentity& identity) {
     auto set = [&environment](const char* name, std::string value) { environment[name] = std::move(value); };
     set("RANK", std::to_string(identity.rank));
     set("LOCAL_RANK", std::to_string(identity.local_rank));

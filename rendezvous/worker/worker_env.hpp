@@ -51,7 +51,7 @@ struct WorkerIdentity {
 };
 
 // The parent's environment with the identity written over it.
-Environment worker_environment(const Environment& parent, const WorkerIdentity& identity);
+Environment worker_environment(Environment parent, const WorkerIdentity& identity);
 
 // Where a worker finds the others, as read from the environment of torchrun's kind, Open MPI or Slurm.
 struct WorkerPlace {

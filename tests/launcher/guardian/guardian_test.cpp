@@ -91,6 +91,35 @@ TEST_CASE("through a guardian a failed start is a value") {
     CHECK(run.take_events(2) == Lines{"exit code 3", "gone"});
 }
 
+TEST_CASE("through a guardian many start in order up to the first that cannot, and none behind it") {
+    constexpr std::size_t kWorkers = 20;  // more than are ordered ahead
+    for (const std::size_t bad : {std::size_t{0}, std::size_t{1}, std::size_t{9}, kWorkers - 1, kWorkers}) {
+        INFO("the worker that cannot be started: " << bad);
+        GuardedRun run;
+        WorkerSpec worker = stub_spec({"ready-then-wait"});
+        worker.standard_output = Stdio::null;
+        std::vector<WorkerSpec> specs(kWorkers, worker);
+        if (bad < kWorkers) specs[bad].argv = {"./no/such/program"};
+        std::vector<std::size_t> asked;
+        const auto results = run.runner->start_all(specs, [&asked](std::size_t index) {
+            asked.push_back(index);
+            return WorkerEvents{[](const ExitStatus&) {}, [] {}};
+        });
+        REQUIRE(results.size() == std::min(bad + 1, kWorkers));
+        for (std::size_t i = 0; i < bad; ++i) {
+            CHECK(std::holds_alternative<Started>(results[i]));
+            CHECK(asked.at(i) == i);
+        }
+        CHECK(asked.size() == bad);
+        if (bad < kWorkers) CHECK(std::get<StartFailure>(results[bad]).exit_code == kExitNotFound);
+        CHECK(below_us("worker_stub").size() == bad);
+        // No answer is left that the next start would take for its own.
+        run.start(Lines{"exit", "7"});
+        CHECK(run.take_events(2) == Lines{"exit code 7", "gone"});
+    }
+    CHECK(has_no_children());
+}
+
 TEST_CASE("through a guardian signals reach the group, and a forgotten worker is not heard of again") {
     GuardedRun run;
     const pid_t worker = run.start(Lines{"print-signals"});
@@ -116,6 +145,7 @@ TEST_CASE("a sweep finds setsid grandchildren, daemons and stopped processes") {
     const SweepResult result = run.sweep();
     CHECK(result.killed == 3);
     CHECK(result.survivors.empty());
+    CHECK(result.nothing_left);
     for (pid_t pid : left) CHECK(::kill(pid, 0) == -1);
     CHECK(run.sweep().killed == 0);
 }
@@ -231,6 +261,8 @@ TEST_CASE("children from before are spared") {
         ::kill(below_us(kGuardianName).at(0), SIGKILL);
         CHECK(run.take_events(3).size() == 3);
         CHECK(run.out->rest().empty());
+        // What is ours is gone, but beside the stranger the kernel cannot say so.
+        CHECK_FALSE(run.sweep().nothing_left);
     }
     CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
     ::kill(stranger, SIGKILL);

@@ -40,15 +40,16 @@ std::vector<std::string> all_events() {
             encode_event(WorkerExited{15, Exited{255}}),
             encode_event(WorkerExited{15, Signaled{11, true}}),
             encode_event(GroupGone{16}),
-            encode_event(SweepResult{3, {{17, 'D', "nfs", "sh"}, {}}})};
+            encode_event(SweepResult{3, {{17, 'D', "nfs", "sh"}, {}}, true})};
 }
 
 }  // namespace
 
 TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their place") {
-    auto order = decode_order(encode_order(StartWorker{full_spec()}));
+    auto order = decode_order(encode_order(StartWorker{full_spec(), true}));
     REQUIRE(order.has_value());
     WorkerSpec spec = std::get<StartWorker>(*order).spec;
+    CHECK(std::get<StartWorker>(*order).in_series);
     const WorkerSpec sent = full_spec();
     CHECK(spec.argv == sent.argv);
     CHECK(spec.environment == sent.environment);
@@ -91,6 +92,7 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(std::get<GroupGone>(*decode_event(events[4])).worker == 16);
     const auto swept = std::get<SweepResult>(*decode_event(events[5]));
     CHECK(swept.killed == 3);
+    CHECK(swept.nothing_left);
     REQUIRE(swept.survivors.size() == 2);
     CHECK(to_string(swept.survivors[0]) == "pid 17 (sh, state D in nfs)");
 }
@@ -109,7 +111,8 @@ TEST_CASE("guardian wire: whatever is said comes back") {
 
 TEST_CASE("guardian wire: what is cut, too long or damaged is refused, not believed") {
     auto messages = all_orders();
-    messages.front() = encode_order(StartWorker{WorkerSpec{.argv = {"a", "b"}, .environment = {{"N", "v"}}}});
+    messages.front() =
+        encode_order(StartWorker{WorkerSpec{.argv = {"a", "b"}, .environment = {{"N", "v"}}}, true});
     for (const std::string& message : messages) {
         for (std::size_t size = 0; size < message.size(); ++size) {
             const auto cut = decode_order(std::string_view(message).substr(0, size));

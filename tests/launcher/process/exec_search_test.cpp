@@ -1,5 +1,8 @@
 #include "launcher/process/exec_search.hpp"
 
+#include <filesystem>
+
+#include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -29,5 +32,25 @@ TEST_CASE("without PATH the system's default is searched") {
 }
 
 TEST_CASE("an empty name is nowhere") { CHECK(exec_candidates("", "/bin").empty()); }
+
+TEST_CASE("for many workers it is looked once which candidates are there, and the others stay candidates") {
+    TemporaryFolder folder;
+    const std::string here = folder.path() / "here";
+    const std::string there = folder.path() / "there";
+    const std::string path = "/nowhere:" + here + ":" + there;
+    std::filesystem::create_directory(here);
+    std::filesystem::create_directory(there);
+    folder.file("there/t", "");
+    ExecSearch search;
+    const Paths found{there + "/t", "/nowhere/t", here + "/t"};
+    CHECK(search.candidates("t", path) == found);
+    folder.file("here/t", "");
+    CHECK(search.candidates("t", path) == found);
+    // Another name, or another PATH, is looked for anew.
+    CHECK(search.candidates("./t", path) == Paths{"./t"});
+    CHECK(search.candidates("t", path) == Paths{here + "/t", there + "/t", "/nowhere/t"});
+    CHECK(search.candidates("t", there) == Paths{there + "/t"});
+    CHECK(search.candidates("", path).empty());
+}
 
 }  // namespace ddprun

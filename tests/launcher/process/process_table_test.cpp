@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
+
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -67,6 +70,42 @@ TEST_CASE("this process is in the table as it knows itself") {
     CHECK_FALSE(read_process_table(nothing.path() / "missing").has_value());
     CHECK(read_process_table(nothing.path())->empty());
     CHECK_FALSE(read_process_stat(1, nothing.path()).has_value());
+}
+
+TEST_CASE("own processes: this one and all below it, and no file of another one is opened") {
+    TemporaryFolder proc;
+    const auto add = [&proc](pid_t pid, const std::string& children) {
+        const std::string number = std::to_string(pid);
+        std::filesystem::create_directories(proc.path() / number / "task" / number);
+        std::filesystem::create_directories(proc.path() / number / "task" / (number + "0"));
+        proc.file(number + "/stat", number + " (sh) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n");
+        proc.file(number + "/task/" + number + "/children", children);
+        // Another thread, with a child of its own.
+        if (pid == 7) proc.file("7/task/70/children", "8 ");
+    };
+    add(::getpid(), "7 9 ");
+    add(7, "");
+    add(8, "");
+    add(9, "77 ");  // which has ended meanwhile
+    add(6, "5 ");
+    CHECK(pids(read_own_processes(proc.path()).value()) == std::vector<pid_t>{::getpid(), 7, 9, 8});
+
+    // A kernel that lists no children.
+    std::filesystem::remove_all(proc.path() / std::to_string(::getpid()) / "task");
+    CHECK(read_own_processes(proc.path())->size() == 5);
+    CHECK_FALSE(read_own_processes(proc.path() / "missing").has_value());
+}
+
+TEST_CASE("own processes: who changes its parent is found") {
+    StubRun run({"daemon", "ready-then-wait"});
+    const pid_t daemon = std::stoi(run.out().line().value().substr(4));
+    CHECK(run.out().line() == "ready");
+    const auto own = pids(read_own_processes().value());
+    CHECK(own.front() == ::getpid());
+    for (const pid_t pid : {run.pid(), daemon}) CHECK(std::count(own.begin(), own.end(), pid) == 1);
+    CHECK(std::count(own.begin(), own.end(), ::getppid()) == 0);
+    run.runner().signal_worker(run.pid(), SIGKILL, SignalScope::group);
+    run.wait();
 }
 
 TEST_CASE("descendants: parents before children, nothing else") {

@@ -11,6 +11,7 @@ namespace {
 // A /proc of the test's own.
 class FakeProc {
   public:
+    // All of them are started at 99.
     void add(pid_t pid, const std::string& environment, char state = 'S') {
         const std::string number = std::to_string(pid);
         std::filesystem::create_directories(folder_.path() / number);
@@ -18,9 +19,10 @@ class FakeProc {
                      number + " (sh) " + state + " 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n");
         folder_.file(number + "/environ", environment);
     }
-    std::vector<pid_t> marked(const std::string& job) const {
+    std::vector<pid_t> marked(const std::string& job, std::uint64_t since = 0) const {
         std::vector<pid_t> pids;
-        for (const Survivor& survivor : find_survivors(job, folder_.path())) pids.push_back(survivor.pid);
+        for (const Survivor& survivor : find_survivors(job, since, folder_.path()))
+            pids.push_back(survivor.pid);
         return pids;
     }
 
@@ -46,6 +48,14 @@ TEST_CASE("only a living process with just this job's mark counts") {
     CHECK(proc.marked("job-1") == std::vector<pid_t>{2});
     CHECK(proc.marked("job-12") == std::vector<pid_t>{3});
     CHECK(proc.marked("job").empty());
+}
+
+TEST_CASE("what is older than the launcher is none of its job, and its environment is not looked at") {
+    FakeProc proc;
+    proc.add(2, entries({"DDPRUN_RUN_ID=job-1"}));
+    CHECK(proc.marked("job-1", 98) == std::vector<pid_t>{2});
+    CHECK(proc.marked("job-1", 99) == std::vector<pid_t>{2});
+    CHECK(proc.marked("job-1", 100).empty());
 }
 
 TEST_CASE("the mark is found wherever it stands in a long environment") {
