@@ -46,7 +46,7 @@ void worker_facts(std::string& text, const std::vector<WorkerStatus>& workers) {
     for (const WorkerStatus& worker : workers) {
         std::string line = "rank " + std::to_string(worker.rank) + " (local rank " +
                            std::to_string(worker.local_rank) + "), pid " + std::to_string(worker.pid);
-        if (!worker.running) line += ": exit code " + std::to_string(worker.exit_code);
+        if (worker.exit_code) line += ": exit code " + std::to_string(*worker.exit_code);
         fact(text, name, line);
         name = "";
     }

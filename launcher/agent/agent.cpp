@@ -160,7 +160,7 @@ class Agent::Impl {
             rank_ends_.insert(rank_ends_.end(), ends->ends.begin(), ends->ends.end());
         } else if (const auto* finish = std::get_if<Finish>(&message)) {
             finish_ = *finish;
-            if (finish->failed) cause_ = finish->cause;
+            if (finish->cause) cause_ = finish->cause;
             handle(AgentEvent::finish_ordered);
         }
     }
@@ -268,8 +268,7 @@ class Agent::Impl {
         client_->send(WorkersGone{.round = round_.round,
                                   .all_zero = workers_->all_zero(),
                                   .progressed = workers_->progressed(),
-                                  .failed = failure != nullptr,
-                                  .failure = failure != nullptr ? *failure : Failure{}});
+                                  .failure = failure != nullptr ? std::optional(*failure) : std::nullopt});
         limit_finish({});
     }
 

@@ -330,7 +330,6 @@ std::vector<WorkerStatus> RoundWorkers::status() const {
         workers.push_back({.rank = end.rank,
                            .local_rank = end.local_rank,
                            .pid = static_cast<pid_t>(end.pid),
-                           .running = false,
                            .exit_code = end.exit_code});
     }
     std::sort(workers.begin(), workers.end(),

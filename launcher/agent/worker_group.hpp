@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "launcher/agent/grace_notice.hpp"
-#include "launcher/agent_status.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/job/description.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
@@ -40,5 +41,8 @@ struct WorkerSpec {
     // reaches it, and a debugger can hand it on to what it runs.
     bool takes_terminal = false;
 };
+BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
+                      (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
+                       ignore_hangup, takes_terminal))
 
 }  // namespace ddprun

@@ -138,7 +138,7 @@ Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& m
         node.all_zero = gone->all_zero;
         node.is_gone = true;
         progressed_ = progressed_ || gone->progressed;
-        if (gone->failed) add_evidence(node, gone->failure);
+        if (gone->failure) add_evidence(node, *gone->failure);
         return node_ended(node, now);
     }
     if (std::holds_alternative<Goodbye>(message) && state_ == State::over) {
@@ -269,8 +269,7 @@ Coordinator::Outbox Coordinator::finish(const std::string& message) {
 }
 
 Finish Coordinator::summary(const std::string& message) const {
-    Finish finish{
-        .exit_code = exit_code(), .failed = cause_.has_value(), .cause = cause_.value_or(Failure{})};
+    Finish finish{.exit_code = exit_code(), .cause = cause_};
     finish.message = message;
     finish.restarts = restarts_;
     std::vector<RankEnd> ends;

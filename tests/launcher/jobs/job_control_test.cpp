@@ -13,7 +13,7 @@ AgentStatus some_status() {
     status.max_restarts = 3;
     status.world_size = 16;
     status.workers = {{.rank = 8, .local_rank = 0, .pid = 4711},
-                      {.rank = 9, .local_rank = 1, .pid = 4712, .running = false, .exit_code = 137}};
+                      {.rank = 9, .local_rank = 1, .pid = 4712, .exit_code = 137}};
     return status;
 }
 

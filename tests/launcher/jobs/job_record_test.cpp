@@ -73,7 +73,7 @@ TEST_CASE("the end of a job is what the result file says, with this node's worke
     CHECK(end->end_unix_ms == 1'714'559'700'000);
     CHECK(end->restart_count == 2);
     CHECK(end->max_restarts == 3);
-    const WorkerStatus worker{.rank = 1, .local_rank = 0, .pid = 11, .running = false, .exit_code = 7};
+    const WorkerStatus worker{.rank = 1, .local_rank = 0, .pid = 11, .exit_code = 7};
     CHECK(end->workers == std::vector<WorkerStatus>{worker});
 
     CHECK_FALSE(parse_job_end(""));

@@ -54,7 +54,7 @@ std::vector<ControlMessage> samples() {
     ready.restart_reason = "rank 1 failed";
     ready.reached_at = "10.0.0.1";
     const PeerRefused peer_refused{"gpu07", 4711, "--node-rank 1 has already joined"};
-    Finish finish{.exit_code = 139, .failed = true, .cause = sample_failure(), .message = "no restart"};
+    Finish finish{.exit_code = 139, .cause = sample_failure(), .message = "no restart"};
     finish.others = {sample_end()};
     finish.failed_too = 1;
     finish.restarts = {{0, "rank 1 failed", 1'700'000'000'000}};
@@ -65,7 +65,7 @@ std::vector<ControlMessage> samples() {
             WorkerFailed{2, sample_failure()},
             WorkerDying{2, 12, 0xffff'ffff'ffff'fffe, true},
             AgentSignalled{2, 15},
-            WorkersGone{2, true, true, true, sample_failure()},
+            WorkersGone{2, true, true, sample_failure()},
             RankEnds{2, {sample_end(), sample_end()}},
             NoticeSignal{2, 10, true},
             Goodbye{},
