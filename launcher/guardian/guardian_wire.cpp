@@ -22,8 +22,7 @@ struct BinaryForm<StreamTarget> {
         } else {
             target = static_cast<Stdio>(kind);
         }
-        return kind == kGivenStream || kind == static_cast<int>(Stdio::inherit) ||
-               kind == static_cast<int>(Stdio::null);
+        return kind == kGivenStream || is_value(static_cast<Stdio>(kind));
     }
 };
 

@@ -15,6 +15,7 @@ enum class Stdio {
     inherit,  // the launcher's own
     null,     // /dev/null
 };
+BOOST_DESCRIBE_ENUM(Stdio, inherit, null)
 
 // An open descriptor of this process that becomes a worker's stream. It stays the caller's, who keeps it open
 // until the worker was started and closes it then. None of the numbers 0 to 2, which are the worker's own.

@@ -1,9 +1,11 @@
 #include "rendezvous/coordinator/control_wire.hpp"
 
+#include <boost/json.hpp>
 #include <random>
 
 #include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/random_values.hpp"
 
 namespace ddprun {
 namespace {
@@ -91,6 +93,38 @@ TEST_CASE("every control message survives its own bytes") {
         INFO(encode_control(message));
         REQUIRE(back.has_value());
         CHECK(*back == message);
+    }
+}
+
+TEST_CASE("whatever a control message holds comes back, and no part of it does") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    RandomValues values(seed);
+    for (int i = 0; i < 2000; ++i) {
+        const auto message = values.make<ControlMessage>();
+        const std::string text = json_of(encode_control(message));
+        INFO(text);
+        const auto back = decode_control(text);
+        REQUIRE(back.has_value());
+        REQUIRE(*back == message);
+        REQUIRE(decode_control(text.substr(0, values.below(text.size()))).has_error());
+    }
+}
+
+TEST_CASE("a control message without one of its members, or with another type there, is refused") {
+    for (const ControlMessage& message : samples()) {
+        const auto object =
+            boost::json::parse(json_of(encode_control(message)), {}, {.allow_invalid_utf8 = true})
+                .as_object();
+        for (const auto& member : object) {
+            INFO(object << " without " << member.key());
+            auto less = object;
+            less.erase(member.key());
+            CHECK(decode_control(boost::json::serialize(less)).has_error());
+            auto other = object;
+            other[member.key()] = nullptr;
+            CHECK(decode_control(boost::json::serialize(other)).has_error());
+        }
     }
 }
 
