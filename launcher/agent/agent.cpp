@@ -24,7 +24,7 @@
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
-#include "rendezvous/coordinator/job_end.hpp"
+#include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/check.hpp"
@@ -197,9 +197,10 @@ class Agent::Impl {
         for (const UnkillableWorker& worker : unkillable) {
             say(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
         }
-        for (RankEnds& ends : as_messages(round_.round, workers_->ends())) client_->send(std::move(ends));
+        for (RankEnds& ends : as_messages(round_.round, workers_->ledger().ends()))
+            client_->send(std::move(ends));
         const bool success =
-            machine_.state() == AgentState::running && workers_->all_zero() && unkillable.empty();
+            machine_.state() == AgentState::running && workers_->ledger().all_zero() && unkillable.empty();
         handle(success ? AgentEvent::workers_succeeded : AgentEvent::workers_gone);
     }
 
@@ -263,13 +264,13 @@ class Agent::Impl {
     }
 
     void report_gone() {
-        const Failure* failure = workers_->failure();
-        if (failure != nullptr) own_failure_ = *failure;
+        const auto failure = workers_->ledger().failure();
+        if (failure) own_failure_ = *failure;
         client_->send(WorkersGone{.round = round_.round,
-                                  .all_zero = workers_->all_zero(),
+                                  .all_zero = workers_->ledger().all_zero(),
                                   .progressed = workers_->progressed(),
-                                  .failed = failure != nullptr,
-                                  .failure = failure != nullptr ? *failure : Failure{}});
+                                  .failed = failure.has_value(),
+                                  .failure = failure.value_or(Failure{})});
         limit_finish({});
     }
 
