@@ -96,6 +96,15 @@ std::optional<Failure> RoundLedger::failure() const {
     return failures_.first([](int) { return std::nullopt; });
 }
 
+WorkersGone RoundLedger::gone(const std::string& progress) const {
+    const auto first = failure();
+    return {.round = place_.round,
+            .all_zero = all_zero(),
+            .progressed = progress != progress_before_,
+            .failed = first.has_value(),
+            .failure = first.value_or(Failure{})};
+}
+
 Failure RoundLedger::failure_of(int rank, int local_rank, pid_t pid, std::int64_t unix_time_ms) const {
     Failure failure{.kind = Failure::Kind::worker_failed, .node_rank = node_rank_, .host = host_};
     failure.rank = rank;

@@ -61,9 +61,10 @@ class RoundLedger {
     std::vector<WorkerStatus> status(std::vector<WorkerStatus> running) const;
     // True if every worker ended with 0 so far.
     bool all_zero() const;
-    bool progressed(const std::string& progress) const { return progress != progress_before_; }
     // The node's first, as far as is known.
     std::optional<Failure> failure() const;
+    // What the coordinator is told when all are gone; `progress` is the state of the progress file then.
+    WorkersGone gone(const std::string& progress) const;
 
   private:
     Failure failure_of(int rank, int local_rank, pid_t pid, std::int64_t unix_time_ms) const;

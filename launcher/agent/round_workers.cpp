@@ -229,6 +229,4 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     return folder + " (rank " + std::to_string(failure.rank) + ": " + files + ")";
 }
 
-bool RoundWorkers::progressed() const { return ledger_.progressed(file_state(options_.progress_file)); }
-
 }  // namespace ddprun

@@ -69,8 +69,7 @@ class RoundWorkers {
 
     // When on_gone comes, its failure() is complete; and it may be another one then than on_failure told of.
     const RoundLedger& ledger() const { return ledger_; }
-    // True if the progress file changed since the start.
-    bool progressed() const;
+    WorkersGone gone() const { return ledger_.gone(file_state(options_.progress_file)); }
     // All of them, by local rank.
     std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
     // Where what a failing worker of this node printed is, in words; empty if there are no such files.

@@ -119,10 +119,13 @@ TEST_CASE("a worker that could not be started is the first failure, and nothing 
 }
 
 TEST_CASE("a round has come to something when the progress file changed") {
-    const RoundLedger ledger = ledger_of_node();
-    CHECK_FALSE(ledger.progressed("before"));
-    CHECK(ledger.progressed("after"));
-    CHECK(ledger.progressed(""));
+    RoundLedger ledger = ledger_of_node();
+    CHECK(ledger.gone("before") == WorkersGone{.round = 2, .all_zero = true});
+    CHECK(ledger.gone("after").progressed);
+    CHECK(ledger.gone("").progressed);
+    ledger.ended(end_of(1, Exited{3}), 0);
+    CHECK_FALSE(ledger.gone("before").all_zero);
+    CHECK(ledger.gone("before").failure == *ledger.failure());
 }
 
 TEST_CASE("the status has all workers by local rank") {

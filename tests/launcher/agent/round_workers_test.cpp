@@ -68,7 +68,7 @@ TEST_CASE("a round in which all is well") {
     CHECK(round.workers->ledger().all_zero());
     CHECK(round.workers->ledger().ends().size() == 2);
     CHECK_FALSE(round.workers->ledger().failure());
-    CHECK_FALSE(round.workers->progressed());
+    CHECK(round.workers->gone() == WorkersGone{.round = 3, .all_zero = true});
 }
 
 TEST_CASE("the first failure is told once, and the evidence is there when all are gone") {
