@@ -15,12 +15,14 @@ TOKEN = re.compile(
 
 
 def code_only(text):
-    """The text with comments and preprocessor lines blanked and strings emptied; every line keeps its number."""
+    """The text with comments, preprocessor lines and descriptions of structs blanked and strings emptied; every line
+    keeps its number."""
     def blank(match):
         found = match.group(0)
         kept = "" if found.startswith("/") else '""'
         return kept + "\n" * found.count("\n")
     text = TOKEN.sub(blank, text)
+    text = re.sub(r"^[ \t]*BOOST_DESCRIBE_\w+\([^;{}#]*?\)$", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.M)
     return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.M)
 
 

@@ -75,6 +75,7 @@ CASES = (
     (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "int next() {\n    static int last = 0;\n    return ++last;\n}"}, "static int last"),
     (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "constexpr int kMax = 3;\nconst std::map<int, int> kMap = {{1, 2}};\nint f(int a = 3);"
                          "\nclass A {\n    int a_ = 0;\n    static int b();\n    template <class T>\n    static int c(T) { return 1; }\n};\nvoid g() { static const int one = 1; }"}, None),
+    (tidy.global_state, {"launcher/a.cpp": IN_NAMESPACE % "struct A {};\nBOOST_DESCRIBE_STRUCT(A, (),\n    ())\ntemplate <>\nstruct B<A> {\n    static A out();\n};"}, None),
     (tidy.environment_reads, {"launcher/a.cpp": 'auto x = std::getenv("X");\n'}, "getenv belongs"),
     (tidy.environment_reads, {"apps/a.cpp": 'auto x = std::getenv("X");\n', "launcher/a.cpp": "// getenv() is for apps.\n"}, None),
     (tidy.pure_cores, {"launcher/a.hpp": "#pragma once\n// Pure: a table.\n", "launcher/a.cpp": "#include <boost/asio.hpp>\n"}, "says it is pure"),

@@ -12,10 +12,12 @@ from tidy_cpp import includes
 # Wing -> wings of the same room that it may include. Files directly in launcher/ are what its wings share.
 WINGS = {
     "rendezvous/system": (),
+    "rendezvous/job": ("rendezvous/system",),
     "rendezvous/net": ("rendezvous/system",),
     "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
-    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/net", "rendezvous/worker", "rendezvous/store"),
+    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/job", "rendezvous/net", "rendezvous/worker",
+                               "rendezvous/store"),
 
     "launcher": (),
     "launcher/plan": ("launcher",),

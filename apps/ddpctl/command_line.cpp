@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/exit_status.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {

@@ -14,10 +14,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::array<std::string_view, 3> kStates = {"running", "ended", "lost"};
-
-std::string_view name_of(JobState state) { return kStates.at(static_cast<std::size_t>(state)); }
-
 std::string two_units(std::int64_t large, char large_unit, std::int64_t small, char small_unit) {
     std::array<char, 48> text{};
     std::snprintf(text.data(), text.size(), "%lld%c%02lld%c", static_cast<long long>(large), large_unit,
@@ -46,7 +42,7 @@ void worker_facts(std::string& text, const std::vector<WorkerStatus>& workers) {
     for (const WorkerStatus& worker : workers) {
         std::string line = "rank " + std::to_string(worker.rank) + " (local rank " +
                            std::to_string(worker.local_rank) + "), pid " + std::to_string(worker.pid);
-        if (!worker.running) line += ": exit code " + std::to_string(worker.exit_code);
+        if (worker.exit_code) line += ": exit code " + std::to_string(*worker.exit_code);
         fact(text, name, line);
         name = "";
     }
@@ -64,7 +60,7 @@ json::object job_object(const JobFacts& facts) {
     const auto& [job, status, result_file] = facts;
     json::object root;
     root["id"] = valid_utf8(job.id);
-    root["state"] = name_of(job.state);
+    root["state"] = name_of_value(job.state);
     root["exit_code"] = job.end ? json::value(job.end->exit_code) : json::value(nullptr);
     const std::int64_t last_output = job.last_output_unix_ms;
     root["last_output_unix_ms"] = last_output != 0 ? json::value(last_output) : json::value(nullptr);
@@ -79,7 +75,7 @@ json::object job_object(const JobFacts& facts) {
 }  // namespace
 
 std::string state_text(const Job& job) {
-    std::string text(name_of(job.state));
+    std::string text(name_of_value(job.state));
     if (job.end) text += ", exit code " + std::to_string(job.end->exit_code);
     return text;
 }

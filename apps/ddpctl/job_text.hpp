@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent_status.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 

@@ -7,9 +7,9 @@
 #include <charconv>
 #include <numeric>
 
-#include "launcher/exit_status.hpp"
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {

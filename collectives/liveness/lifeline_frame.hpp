@@ -59,6 +59,7 @@ struct QuestionNotice {
     bool operator==(const QuestionNotice&) const = default;
 };
 
+// The place of the alternative is the kind on the wire: add at the end.
 using Notice = std::variant<Verdict, LeftNotice, InquiryNotice, ProgressNotice, QuestionNotice>;
 
 std::string encode(const Notice& notice);

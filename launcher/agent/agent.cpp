@@ -175,7 +175,7 @@ class Agent::Impl {
 
     void report_gone() {
         const WorkersGone gone = node_->last_round()->gone();
-        if (gone.failed) job_.learn_failure(gone.failure);
+        if (gone.failure) job_.learn_failure(*gone.failure);
         client_->send(gone);
         limit_finish({});
     }

@@ -8,9 +8,9 @@
 #include <functional>
 #include <string>
 
-#include "launcher/agent_status.hpp"
 #include "launcher/report/result_file.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 

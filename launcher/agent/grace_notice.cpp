@@ -1,7 +1,7 @@
 #include "launcher/agent/grace_notice.hpp"
 
-#include "launcher/exit_status.hpp"
 #include "launcher/report/end_summary.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {

@@ -1,11 +1,11 @@
 #include "launcher/agent/job_ending.hpp"
 
-#include "launcher/exit_status.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 
 Verdict verdict_of(const JobEnding& ending) {
-    if (ending.finish && !ending.finish->failed && ending.finish->exit_code == kExitPreempted)
+    if (ending.finish && !ending.finish->cause && ending.finish->exit_code == kExitPreempted)
         return {kExitPreempted, "all ranks ended with 0 after a signal of --requeue-on: requeue the job",
                 true};
     if (ending.finish) return {ending.finish->exit_code, ending.finish->message, false};

@@ -3,8 +3,8 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/exit_status.hpp"
 #include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 
@@ -23,7 +23,7 @@ std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     }
     if (const auto* finish = std::get_if<Finish>(&message)) {
         known_.finish = *finish;
-        if (finish->failed) known_.cause = finish->cause;
+        if (finish->cause) known_.cause = finish->cause;
         return AgentEvent::finish_ordered;
     }
     if (const auto* ends = std::get_if<RankEnds>(&message))

@@ -9,8 +9,8 @@
 
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/job_ending.hpp"
-#include "launcher/agent_status.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 

@@ -79,7 +79,6 @@ std::vector<WorkerStatus> RoundLedger::status(std::vector<WorkerStatus> running)
         running.push_back({.rank = end.rank,
                            .local_rank = end.local_rank,
                            .pid = static_cast<pid_t>(end.pid),
-                           .running = false,
                            .exit_code = end.exit_code});
     }
     std::sort(running.begin(), running.end(),
@@ -97,12 +96,10 @@ std::optional<Failure> RoundLedger::failure() const {
 }
 
 WorkersGone RoundLedger::gone(const std::string& progress) const {
-    const auto first = failure();
     return {.round = place_.round,
             .all_zero = all_zero(),
             .progressed = progress != progress_before_,
-            .failed = first.has_value(),
-            .failure = first.value_or(Failure{})};
+            .failure = failure()};
 }
 
 Failure RoundLedger::failure_of(int rank, int local_rank, pid_t pid, std::int64_t unix_time_ms) const {

@@ -193,8 +193,7 @@ class WorkerGroup::State : public std::enable_shared_from_this<WorkerGroup::Stat
                 return one.phase != Worker::Phase::gone && one.pid == survivor.pid;
             });
             const bool found = worker != workers_.end();
-            unkillable.push_back({found ? worker->rank : -1, found ? worker->local_rank : -1, survivor.pid,
-                                  survivor.state, survivor.wchan, survivor.command});
+            unkillable.push_back({survivor, found ? worker->rank : -1, found ? worker->local_rank : -1});
         }
         for (Worker& worker : workers_) {
             if (worker.phase != Worker::Phase::gone) runner_.forget(worker.pid);
@@ -246,7 +245,7 @@ void WorkerGroup::stop(int signal, Duration grace) { state_->stop(signal, grace)
 void WorkerGroup::kill_now() { state_->kill_now(); }
 
 std::string to_string(const UnkillableWorker& worker) {
-    const std::string process = to_string(Survivor{worker.pid, worker.state, worker.wchan, worker.command});
+    const std::string process = to_string(static_cast<const Survivor&>(worker));
     if (worker.rank < 0) return process + ", left behind by a worker,";
     return "rank " + std::to_string(worker.rank) + ", " + process + ",";
 }

@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "launcher/agent/grace_notice.hpp"
-#include "launcher/agent_status.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 
@@ -54,13 +54,9 @@ struct WorkerStartFailure {
 };
 
 // A process that is still there kKillPatience after SIGKILL.
-struct UnkillableWorker {
+struct UnkillableWorker : Survivor {
     int rank = -1;        // of the worker; -1 for a process that a worker left behind
     int local_rank = -1;  // likewise
-    pid_t pid = 0;
-    char state = '?';  // as in Survivor, like the next two
-    std::string wchan;
-    std::string command;
 };
 
 // "rank 3, pid 77 (python3, state D in nfs_wait)," to be followed by "does not end even by SIGKILL".

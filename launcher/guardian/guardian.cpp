@@ -119,7 +119,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     }
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) {
-        if (lost_) return start_failure(spec, EPIPE, kExitSystemRefused, lost_);
+        if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
         const WorkerSpec sent = with_own_streams(spec);
         const std::string order = encode_order(StartWorker{sent});
         // What the kernel would say, too.
@@ -129,7 +129,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         const auto deadline = Clock::now() + kAnswerPatience;
         if (const int error_number = send(order, given_descriptors(sent), deadline);
             error_number != 0 && !lost_) {
-            return start_failure(spec, error_number, kExitSystemRefused, std::strerror(error_number));
+            return start_failure(spec, error_number, kExitSystem, std::strerror(error_number));
         }
         answer_.reset();
         while (!lost_ && !answer_) {
@@ -145,7 +145,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
                 if (auto state = weak.lock()) state->deliver();
             });
         }
-        if (!answer_) return start_failure(spec, EPIPE, kExitSystemRefused, lost_);
+        if (!answer_) return start_failure(spec, EPIPE, kExitSystem, lost_);
         if (auto* failure = std::get_if<StartFailure>(&*answer_)) return std::move(*failure);
         const Started started = std::get<Started>(*answer_);
         workers_.emplace(started.pid, std::move(events));

@@ -112,7 +112,7 @@ class Guardian {
 
     static StartFailure no_descriptors() {
         return {EMFILE, "cannot start a worker: the guardian has no descriptors left for its streams",
-                kExitSystemRefused};
+                kExitSystem};
     }
 
     void start_worker(const WorkerSpec& spec) {

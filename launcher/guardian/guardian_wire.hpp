@@ -31,17 +31,21 @@ inline constexpr std::size_t kMaxGuardianMessage = 8 * 1024 * 1024;
 struct StartWorker {
     WorkerSpec spec;
 };
+BOOST_DESCRIBE_STRUCT(StartWorker, (), (spec))
 struct SignalWorker {
     pid_t worker = 0;
     int signal = 0;
     SignalScope scope = SignalScope::automatic;
 };
+BOOST_DESCRIBE_STRUCT(SignalWorker, (), (worker, signal, scope))
 struct ForgetWorker {
     pid_t worker = 0;
 };
+BOOST_DESCRIBE_STRUCT(ForgetWorker, (), (worker))
 struct SweepAll {
     std::chrono::milliseconds patience{0};
 };
+BOOST_DESCRIBE_STRUCT(SweepAll, (), (patience))
 using GuardianOrder = std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll>;
 
 // --- from the guardian
@@ -51,9 +55,11 @@ struct WorkerExited {
     pid_t worker = 0;
     ExitStatus status;
 };
+BOOST_DESCRIBE_STRUCT(WorkerExited, (), (worker, status))
 struct GroupGone {
     pid_t worker = 0;
 };
+BOOST_DESCRIBE_STRUCT(GroupGone, (), (worker))
 using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult>;
 
 // --- both

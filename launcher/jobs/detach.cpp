@@ -16,8 +16,8 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/exit_status.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {

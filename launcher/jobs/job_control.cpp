@@ -1,10 +1,8 @@
 #include "launcher/jobs/job_control.hpp"
 
-#include <boost/json.hpp>
-
-#include "launcher/exit_status.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/json_object.hpp"
+#include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/json_codec.hpp"
 
 namespace ddprun {
 namespace {
@@ -13,6 +11,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kStatus = "status";
 constexpr std::string_view kSignal = "signal";
+constexpr std::size_t kMaxRequestDepth = 8;
 
 json::object message() { return {{"version", kControlVersion}}; }
 
@@ -27,43 +26,21 @@ bool same_version(const json::object& object) {
     return version != nullptr && version->is_int64() && version->get_int64() == kControlVersion;
 }
 
-json::object status_object(const AgentStatus& status) {
-    json::array workers;
-    for (const WorkerStatus& worker : status.workers) {
-        json::object entry{{"rank", worker.rank}, {"local_rank", worker.local_rank}, {"pid", worker.pid}};
-        entry["running"] = worker.running;
-        entry["exit_code"] = worker.running ? json::value(nullptr) : json::value(worker.exit_code);
-        workers.push_back(std::move(entry));
-    }
-    json::object object;
-    object["state"] = valid_utf8(status.state);
-    object["job_id"] = valid_utf8(status.job_id);
-    object["round"] = status.round;
-    object["restart_count"] = status.restart_count;
-    object["max_restarts"] = status.max_restarts;
-    object["world_size"] = status.world_size;
-    object["workers"] = std::move(workers);
-    return object;
-}
+// Whether a worker runs is told by a member of its own.
+struct StatusRules : JsonRules {
+    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 
-// Throws boost::system::system_error or std::exception for what has not that form.
-AgentStatus read_status(const json::value& value) {
-    AgentStatus status;
-    status.state = json::value_to<std::string>(value.at("state"));
-    status.job_id = json::value_to<std::string>(value.at("job_id"));
-    status.round = json::value_to<int>(value.at("round"));
-    status.restart_count = json::value_to<int>(value.at("restart_count"));
-    status.max_restarts = json::value_to<int>(value.at("max_restarts"));
-    status.world_size = json::value_to<int>(value.at("world_size"));
-    for (const json::value& entry : value.at("workers").as_array()) {
-        WorkerStatus worker{.rank = json::value_to<int>(entry.at("rank")),
-                            .local_rank = json::value_to<int>(entry.at("local_rank")),
-                            .pid = json::value_to<int>(entry.at("pid"))};
-        worker.running = entry.at("running").as_bool();
-        if (!worker.running) worker.exit_code = json::value_to<int>(entry.at("exit_code"));
-        status.workers.push_back(worker);
+    template <class Rules, std::size_t limit, class T>
+    static void put(json::object& out, std::string_view name, const T& value) {
+        if constexpr (kIsOptional<T>) out["running"] = !value;
+        JsonRules::put<Rules, limit>(out, name, value);
     }
-    return status;
+};
+
+json::object status_object(const AgentStatus& status) {
+    json::object object;
+    put_members<StatusRules>(object, status);
+    return object;
 }
 
 }  // namespace
@@ -88,7 +65,7 @@ std::string to_line(const ControlReply& reply) {
 }
 
 std::variant<ControlRequest, std::string> parse_control_request(std::string_view line) {
-    const auto object = parse_json_object(line);
+    const auto object = parse_json_object(line, kMaxRequestDepth);
     if (!object) return "the request is no JSON object";
     if (!same_version(*object))
         return "only version " + std::to_string(kControlVersion) + " of the protocol is spoken here";
@@ -101,15 +78,13 @@ std::variant<ControlRequest, std::string> parse_control_request(std::string_view
 }
 
 std::optional<ControlReply> parse_control_reply(std::string_view line) {
-    const auto object = parse_json_object(line);
+    const auto object = parse_json_object(line, kMaxRequestDepth);
     if (!object || !same_version(*object)) return std::nullopt;
     ControlReply reply{.error = std::string(text_of(*object, "error"))};
     const json::value* ends_job = object->if_contains("ends_job");
     reply.ends_job = ends_job != nullptr && *ends_job == json::value(true);
-    try {
-        if (const json::value* status = object->if_contains("status")) reply.status = read_status(*status);
-    } catch (const std::exception&) {
-        return std::nullopt;
+    if (const json::value* status = object->if_contains("status")) {
+        if (!from_json<StatusRules, kNoOwnLimit>(*status, reply.status.emplace())) return std::nullopt;
     }
     return reply;
 }

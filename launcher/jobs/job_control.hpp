@@ -16,7 +16,7 @@
 #include <string_view>
 #include <variant>
 
-#include "launcher/agent_status.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 

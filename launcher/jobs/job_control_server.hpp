@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include "launcher/agent_status.hpp"
+#include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {

@@ -51,6 +51,7 @@ enum class JobState {
     ended,  // the launcher wrote a result
     lost,   // the launcher is gone and wrote none
 };
+BOOST_DESCRIBE_ENUM(JobState, running, ended, lost)
 
 struct Job {
     std::string id;

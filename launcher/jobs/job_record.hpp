@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/agent_status.hpp"
+#include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {
 
@@ -34,6 +34,9 @@ struct JobRecord {
     std::int64_t start_unix_ms = 0;
     bool operator==(const JobRecord&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(JobRecord, (),
+                      (id, job_id, entry_name, directory, command, node_rank, nnodes, workers, pid,
+                       start_time, start_unix_ms))
 
 struct JobEnd {
     int exit_code = 0;
@@ -44,6 +47,8 @@ struct JobEnd {
     int max_restarts = 0;
     std::vector<WorkerStatus> workers;  // of this node, in the last round
 };
+BOOST_DESCRIBE_STRUCT(JobEnd, (),
+                      (exit_code, outcome, message, end_unix_ms, restart_count, max_restarts, workers))
 
 std::string to_json(const JobRecord& record);
 

@@ -14,10 +14,11 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/exit_status.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
+#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 
@@ -26,18 +27,15 @@ struct Started {
     pid_t pid = 0;
     bool in_own_cgroup = false;  // it and its descendants are alone in a cgroup (see JobCgroup)
 };
-
-// The exit codes of a launcher that could not start a program, as shells have them.
-inline constexpr int kExitNotFound = 127;
-inline constexpr int kExitNotExecutable = 126;
-inline constexpr int kExitSystemRefused = 71;
+BOOST_DESCRIBE_STRUCT(Started, (), (pid, in_own_cgroup))
 
 // A worker could not be started, and no process of it is left.
 struct StartFailure {
     int error_number = 0;  // errno
     std::string text;      // a whole sentence without final stop that names argv[0] and the reason
-    int exit_code = kExitSystemRefused;
+    int exit_code = kExitSystem;
 };
+BOOST_DESCRIBE_STRUCT(StartFailure, (), (error_number, text, exit_code))
 
 // What a runner reports of a started worker. Both come once, in this order, from the executor and never from
 // inside a call of the runner's own functions; calling the runner from inside them is allowed.
@@ -56,6 +54,7 @@ struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
     std::vector<Survivor> survivors;  // still there when its patience ended; normally none
 };
+BOOST_DESCRIBE_STRUCT(SweepResult, (), (killed, survivors))
 
 class ProcessRunner {
   public:

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/job/description.hpp"
+
 namespace ddprun {
 
 // No /proc/<pid>/status is larger; it lists the user's groups.
@@ -57,6 +59,7 @@ struct Survivor {
         wchan;  // the kernel function in which it waits; empty if it waits in none or the kernel hides it
     std::string command;  // as in ProcessStat, fit to be printed
 };
+BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command))
 
 Survivor describe_survivor(const ProcessStat& process, const std::filesystem::path& proc = "/proc");
 

@@ -116,7 +116,7 @@ void reap(pid_t pid) {
 StartFailure system_failure(const WorkerSpec& spec, const char* call, int error_number) {
     return {error_number,
             "cannot start '" + spec.argv.front() + "': " + call + ": " + std::strerror(error_number),
-            kExitSystemRefused};
+            kExitSystem};
 }
 
 bool exists(const std::vector<std::string>& paths) {

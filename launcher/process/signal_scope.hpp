@@ -30,6 +30,7 @@ enum class SignalScope {
     leftovers,  // what the worker that ended has left, as above, at once or when it has lost its parent, but
                 // nobody whom the last signal has reached
 };
+BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers)
 
 // `auto`, `leader` or `group`, the values of --signal-scope.
 std::optional<SignalScope> parse_signal_scope(std::string_view text);

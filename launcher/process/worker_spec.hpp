@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/job/description.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
@@ -14,6 +15,7 @@ enum class Stdio {
     inherit,  // the launcher's own
     null,     // /dev/null
 };
+BOOST_DESCRIBE_ENUM(Stdio, inherit, null)
 
 // An open descriptor of this process that becomes a worker's stream. It stays the caller's, who keeps it open
 // until the worker was started and closes it then. None of the numbers 0 to 2, which are the worker's own.
@@ -40,5 +42,8 @@ struct WorkerSpec {
     // reaches it, and a debugger can hand it on to what it runs.
     bool takes_terminal = false;
 };
+BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
+                      (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
+                       ignore_hangup, takes_terminal))
 
 }  // namespace ddprun

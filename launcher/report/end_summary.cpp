@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/exit_status.hpp"
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {

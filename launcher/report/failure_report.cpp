@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <climits>
 
-#include "launcher/exit_status.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/report/end_summary.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
 namespace {
@@ -67,8 +67,8 @@ std::string headline(const std::string& entry_name, const Failure& failure) {
 
 std::string circumstances(const ReportFacts& facts) {
     std::string text;
-    if (facts.finish.cause.unix_time_ms != 0)
-        text = "at " + wall_clock_text(facts.finish.cause.unix_time_ms, facts.utc_offset);
+    const std::int64_t time = facts.finish.cause->unix_time_ms;
+    if (time != 0) text = "at " + wall_clock_text(time, facts.utc_offset);
     if (facts.max_restarts == 0 && facts.restarts == 0) return text;
     text += (text.empty() ? "restarts so far: " : "; restarts so far: ") + std::to_string(facts.restarts) +
             " of " + std::to_string(facts.max_restarts);
@@ -144,7 +144,7 @@ void append(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.be
 }  // namespace
 
 std::string failure_report(const ReportFacts& facts) {
-    const Failure& cause = facts.finish.cause;
+    const Failure& cause = facts.finish.cause.value();
     Lines lines{headline(harmless_line(facts.entry_name), cause)};
     if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
     append(lines, message_lines(cause.message));

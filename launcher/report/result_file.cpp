@@ -1,13 +1,12 @@
 #include "launcher/report/result_file.hpp"
 
 #include <algorithm>
-#include <array>
-#include <boost/json.hpp>
 
-#include "launcher/exit_status.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/json_codec.hpp"
 
 namespace ddprun {
 namespace {
@@ -17,80 +16,49 @@ namespace json = boost::json;
 // Raised when a member changes its meaning or goes; new members do not count.
 constexpr int kResultSchema = 1;
 
-constexpr std::array<std::string_view, 7> kOutcomes = {"succeeded", "failed",      "preempted",   "signalled",
-                                                       "node_lost", "not_started", "not_admitted"};
-constexpr std::array<std::string_view, 3> kKinds = {"worker_failed", "node_lost", "signalled"};
-constexpr std::array<std::string_view, 4> kManners = {"succeeded", "failed", "stopped", "lost"};
+// What a member says where nothing is known, and null says here.
+constexpr std::pair<std::string_view, int> kNothing[] = {
+    {"rank", -1}, {"local_rank", -1}, {"witness", -1}, {"pid", 0}, {"signal", 0}};
 
-json::string text(std::string_view bytes) { return json::string(valid_utf8(bytes)); }
+struct ResultRules : JsonRules {
+    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 
-json::array texts(const std::vector<std::string>& lines) {
-    json::array array;
-    for (const std::string& line : lines) array.push_back(text(line));
-    return array;
-}
+    template <class Rules, std::size_t limit, class T>
+    static void put(json::object& out, std::string_view name, const T& value) {
+        if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+            put_number(out, name, value);
+        } else {
+            JsonRules::put<Rules, limit>(out, name, value);
+        }
+    }
+    // Of a lost rank nothing is known.
+    template <class Rules, std::size_t limit>
+    static void put(json::object& out, std::string_view name, const std::vector<RankEnd>& ends) {
+        JsonRules::put<Rules, limit>(out, name, ends);
+        for (std::size_t i = 0; i < ends.size(); ++i) {
+            if (ends[i].manner != RankEnd::Manner::lost) continue;
+            for (const char* unknown : {"exit_code", "wall_ms"})
+                out[name].at(i).as_object()[unknown] = nullptr;
+        }
+    }
 
-json::value number_or_null(std::int64_t number, std::int64_t none) {
-    return number == none ? json::value(nullptr) : json::value(number);
-}
-
-void put_time(json::object& object, const std::string& name, std::int64_t unix_time_ms) {
-    object[name + "_unix_ms"] = number_or_null(unix_time_ms, 0);
-    object[name] = unix_time_ms == 0 ? json::value(nullptr) : json::value(utc_text(unix_time_ms));
-}
-
-void put_signal(json::object& object, int signal, bool core_dumped) {
-    object["signal"] = number_or_null(signal, 0);
-    object["signal_name"] = signal == 0 ? json::value(nullptr) : json::value(signal_text(signal));
-    object["core_dumped"] = core_dumped;
-}
-
-json::object failure_object(const Failure& failure) {
-    json::object object;
-    object["kind"] = kKinds.at(static_cast<std::size_t>(failure.kind));
-    object["node_rank"] = failure.node_rank;
-    object["host"] = text(failure.host);
-    object["rank"] = number_or_null(failure.rank, -1);
-    object["local_rank"] = number_or_null(failure.local_rank, -1);
-    object["pid"] = number_or_null(failure.pid, 0);
-    object["exit_code"] = failure.exit_code;
-    put_signal(object, failure.signal, failure.core_dumped);
-    put_time(object, "time", failure.unix_time_ms);
-    object["message"] = text(failure.message);
-    object["error_message"] = text(failure.error_message);
-    object["traceback"] = text(failure.traceback);
-    object["hint"] = text(failure.hint);
-    object["last_lines"] = texts(failure.last_lines);
-    object["witness"] = number_or_null(failure.witness, -1);
-    object["accusation"] = text(failure.accusation);
-    object["testimony"] = text(failure.testimony);
-    return object;
-}
-
-// Of a lost rank nothing is known, and null says so.
-json::object rank_object(const RankEnd& end) {
-    const bool known = end.manner != RankEnd::Manner::lost;
-    json::object object;
-    object["rank"] = end.rank;
-    object["local_rank"] = end.local_rank;
-    object["node_rank"] = end.node_rank;
-    object["host"] = text(end.host);
-    object["pid"] = number_or_null(end.pid, 0);
-    object["manner"] = kManners.at(static_cast<std::size_t>(end.manner));
-    object["exit_code"] = known ? json::value(end.exit_code) : json::value(nullptr);
-    put_signal(object, end.signal, end.core_dumped);
-    object["outlasted_grace"] = end.outlasted_grace;
-    object["wall_ms"] = known ? json::value(end.wall_ms) : json::value(nullptr);
-    return object;
-}
-
-json::object restart_object(const Restart& restart) {
-    json::object object;
-    object["round"] = restart.round;
-    object["reason"] = text(restart.reason);
-    put_time(object, "time", restart.unix_time_ms);
-    return object;
-}
+  private:
+    // Signals and times are there as a number and as people write them.
+    static void put_number(json::object& out, std::string_view name, std::int64_t number) {
+        constexpr std::string_view kUnixTime = "_unix_ms";
+        if (name == "unix_time_ms") name = "time_unix_ms";
+        const bool is_time = name.ends_with(kUnixTime);
+        bool known = !is_time || number != 0;
+        for (const auto& [member, nothing] : kNothing)
+            known = known && !(member == name && number == nothing);
+        out[name] = known ? json::value(number) : json::value(nullptr);
+        if (name == "signal")
+            out["signal_name"] = known ? json::value(signal_text(number)) : json::value(nullptr);
+        if (!is_time) return;
+        name.remove_suffix(kUnixTime.size());
+        out[name] = known ? json::value(utc_text(number)) : json::value(nullptr);
+    }
+};
 
 std::string complaint(const std::filesystem::path& path, const boost::system::error_code& error) {
     if (!error) return {};
@@ -115,38 +83,14 @@ Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool join
     return joined ? Outcome::failed : Outcome::not_admitted;
 }
 
-std::string_view to_text(Outcome outcome) { return kOutcomes.at(static_cast<std::size_t>(outcome)); }
+std::string_view to_text(Outcome outcome) { return name_of_value(outcome); }
 
 std::string to_json(const JobResult& result) {
-    json::object root;
-    root["schema"] = kResultSchema;
-    root["version"] = DDPRUN_VERSION;
-    root["job_id"] = text(result.job_id);
-    root["run_id"] = text(result.run_id);
-    root["entry_name"] = text(result.entry_name);
-    root["host"] = text(result.host);
-    root["node_rank"] = result.node_rank;
-    root["nnodes"] = result.nnodes;
-    root["outcome"] = to_text(result.outcome);
-    root["exit_code"] = result.exit_code;
-    root["message"] = text(result.message);
-    put_time(root, "start", result.start_unix_ms);
-    put_time(root, "end", result.end_unix_ms);
-    root["first_failure"] =
-        result.first_failure ? json::value(failure_object(*result.first_failure)) : json::value(nullptr);
-    auto ends = result.ranks;
-    std::sort(ends.begin(), ends.end(), [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
-    json::array ranks;
-    for (const RankEnd& end : ends) ranks.push_back(rank_object(end));
-    root["ranks"] = std::move(ranks);
-    root["restart_count"] = result.restart_count;
-    root["max_restarts"] = result.max_restarts;
-    json::array restarts;
-    for (const Restart& restart : result.restarts) restarts.push_back(restart_object(restart));
-    root["restarts"] = std::move(restarts);
-    root["survivors"] = texts(result.survivors);
-    root["unknown_nodes"] = texts(result.unknown_nodes);
-    root["unknown_node_count"] = result.unknown_node_count;
+    JobResult sorted = result;
+    std::sort(sorted.ranks.begin(), sorted.ranks.end(),
+              [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
+    json::object root{{"schema", kResultSchema}, {"version", DDPRUN_VERSION}};
+    put_members<ResultRules>(root, sorted);
     return json::serialize(root) + "\n";
 }
 

@@ -22,6 +22,7 @@ enum class Outcome {
     not_started,   // no worker ran: the program was not found, or a process could not be made
     not_admitted,  // this node never became part of the job: nodes were missing, or it was refused
 };
+BOOST_DESCRIBE_ENUM(Outcome, succeeded, failed, preempted, signalled, node_lost, not_started, not_admitted)
 
 // Everything that is known when the launcher ends.
 struct JobResult {
@@ -46,6 +47,10 @@ struct JobResult {
     std::vector<std::string> unknown_nodes;  // see Finish; empty without the coordinator's last word
     int unknown_node_count = 0;
 };
+BOOST_DESCRIBE_STRUCT(JobResult, (),
+                      (job_id, run_id, entry_name, host, node_rank, nnodes, outcome, exit_code, message,
+                       start_unix_ms, end_unix_ms, first_failure, ranks, restart_count, max_restarts,
+                       restarts, survivors, unknown_nodes, unknown_node_count))
 
 // `cause` is the job's first failure, if there was one; `joined`: a round began on this node.
 Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined);

@@ -12,76 +12,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "rendezvous/coordinator/job_command.hpp"
+#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/failure.hpp"
+#include "rendezvous/job/rank_end.hpp"
+#include "rendezvous/job/restart.hpp"
 
 namespace ddprun {
 
-// What ended, or would have ended, the job first.
-struct Failure {
-    enum class Kind { worker_failed, node_lost, signalled };
-
-    Kind kind = Kind::worker_failed;
-    int node_rank = 0;
-    std::string host;
-    int rank = -1;         // global rank of the worker, -1 when no worker is meant
-    int local_rank = -1;   // likewise
-    std::int64_t pid = 0;  // of the worker; 0 if it was never started
-    int exit_code =
-        0;  // worker_failed: what a shell would report, 128+n for a signal; node_lost: kExitUnavailable
-    int signal = 0;  // the signal that ended the worker, or that the agent was sent; 0 if none
-    bool core_dumped = false;
-    std::int64_t unix_time_ms = 0;        // when its own node saw it; for people to read, never compared
-    std::string message;                  // one sentence more, for example why a program could not be started
-    std::string error_message;            // what the worker wrote into its error file …
-    std::string traceback;                // … and where it was then
-    std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
-    std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
-    // Where the worker did not fail by itself, but another did because of it, see culprit.hpp: the rank of
-    // that one, else -1. All from exit_code to hint, and the last lines, are then the witness's.
-    int witness = -1;
-    std::string accusation;  // "does not answer"; empty without a witness
-    std::string testimony;   // the witness's own words; likewise
-
-    bool operator==(const Failure&) const = default;
-};
-
-// How one worker ended.
-struct RankEnd {
-    enum class Manner {
-        succeeded,  // exit code 0, and nobody had told it to end
-        failed,     // by itself: the first failure, or one that came too before it was told to end, even if
-                    // that showed only later
-        stopped,    // after ddprun had told it to, by no signal but those that ddprun had sent
-        lost,       // with its node: nothing is known
-    };
-
-    int rank = 0;
-    int local_rank = 0;
-    int node_rank = 0;
-    std::string host;
-    std::int64_t pid = 0;
-    int exit_code = 0;  // as a shell reports it
-    int signal = 0;
-    bool core_dumped = false;
-    bool outlasted_grace = false;  // stopped by the SIGKILL at the end of the grace
-    Manner manner = Manner::succeeded;
-    std::int64_t wall_ms = 0;
-
-    bool operator==(const RankEnd&) const = default;
-};
-
-// One restart of the job.
-struct Restart {
-    int round = 0;  // the one that failed
-    std::string reason;
-    std::int64_t unix_time_ms = 0;  // of that failure, see Failure
-
-    bool operator==(const Restart&) const = default;
-};
+// Limits of the texts and lists below, so that every message fits its frame.
+inline constexpr std::size_t kMaxMissingListed = 64;
+inline constexpr std::size_t kMaxEndsInMessage = 256;
+inline constexpr std::size_t kMaxOthersListed = 20;
+inline constexpr std::size_t kMaxRestartsListed = 100;
+inline constexpr std::size_t kMaxUnknownListed = 8;
 
 // --- agent to coordinator ---------------------------------------------------------------------------
 
@@ -102,12 +51,20 @@ struct Hello {
 
     bool operator==(const Hello&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Hello, (),
+                      (version, run_id, node_rank, nnodes, local_world_size, role, host, pid, wants_rank_ends,
+                       command, allow_different, reached_at))
+template <>
+inline constexpr std::size_t kLimit<&Hello::host> = kMaxHostText;
+template <>
+inline constexpr std::size_t kLimit<&Hello::reached_at> = kMaxHostText;
 
 // All workers of the node ended with 0.
 struct WorkersSucceeded {
     int round = 0;
     bool operator==(const WorkersSucceeded&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(WorkersSucceeded, (), (round))
 
 // A worker of the node failed; the agent stops the others without waiting for an answer.
 struct WorkerFailed {
@@ -115,6 +72,7 @@ struct WorkerFailed {
     Failure failure;
     bool operator==(const WorkerFailed&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(WorkerFailed, (), (round, failure))
 
 // A process of the worker ends, or has ended, that others may be waiting for (see LifeTable). That is no
 // failure yet, but tells who died first when failures come: how a large process ended is known only long
@@ -127,6 +85,7 @@ struct WorkerDying {
     bool itself = false;     // it is the worker itself, so how the worker ends is decided
     bool operator==(const WorkerDying&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(WorkerDying, (), (round, rank, life, itself))
 
 // The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer.
 struct AgentSignalled {
@@ -134,16 +93,18 @@ struct AgentSignalled {
     int signal = 0;
     bool operator==(const AgentSignalled&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(AgentSignalled, (), (round, signal))
 
 // No process of the node's workers is left after a stop.
 struct WorkersGone {
     int round = 0;
     bool all_zero = false;    // every worker ended with 0
     bool progressed = false;  // the progress file changed during the round
-    bool failed = false;      // a worker of this node failed by itself; `failure` is the first of them, …
-    Failure failure;          // … now with what could be found out about it
+    // The first worker of this node that failed by itself, now with what could be found out about it.
+    std::optional<Failure> failure;
     bool operator==(const WorkersGone&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(WorkersGone, (), (round, all_zero, progressed, failure))
 
 // How workers of the round ended; from an agent its own, from the coordinator everybody's. At most
 // kMaxEndsInMessage in one message.
@@ -152,6 +113,9 @@ struct RankEnds {
     std::vector<RankEnd> ends;
     bool operator==(const RankEnds&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(RankEnds, (), (round, ends))
+template <>
+inline constexpr std::size_t kLimit<&RankEnds::ends> = kMaxEndsInMessage;
 
 // A signal that does not end the job. From an agent: it was sent one that the user wants passed on, and
 // `signal` is what the workers shall get. From the coordinator, to all agents: send it to your workers now.
@@ -161,11 +125,13 @@ struct NoticeSignal {
     bool requeue = false;  // the user wants kExitPreempted if all workers of the round end with 0 after it
     bool operator==(const NoticeSignal&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(NoticeSignal, (), (round, signal, requeue))
 
 // The agent has read Finish and closes.
 struct Goodbye {
     bool operator==(const Goodbye&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
 
 // --- coordinator to agent ---------------------------------------------------------------------------
 
@@ -175,6 +141,7 @@ struct Refused {
     int exit_code = 0;
     bool operator==(const Refused&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Refused, (), (reason, exit_code))
 
 // To node 0's agent: somebody else was refused.
 struct PeerRefused {
@@ -183,6 +150,9 @@ struct PeerRefused {
     std::string reason;
     bool operator==(const PeerRefused&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(PeerRefused, (), (host, pid, reason))
+template <>
+inline constexpr std::size_t kLimit<&PeerRefused::host> = kMaxHostText;
 
 // Who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed numbers are
 // listed.
@@ -192,6 +162,9 @@ struct Waiting {
     std::vector<int> missing;
     bool operator==(const Waiting&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing))
+template <>
+inline constexpr std::size_t kLimit<&Waiting::missing> = kMaxMissingListed;
 
 // The round begins: what one agent needs to start its workers.
 struct RoundReady {
@@ -209,6 +182,13 @@ struct RoundReady {
     std::string reached_at;      // to node 0: its address as another node has reached it; empty if none has
     bool operator==(const RoundReady&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(RoundReady, (),
+                      (round, job_id, group_rank, group_world_size, base_rank, world_size, role_base_rank,
+                       role_world_size, restart_count, max_restarts, restart_reason, reached_at))
+template <>
+inline constexpr std::size_t kLimit<&RoundReady::restart_reason> = kMaxReasonText;
+template <>
+inline constexpr std::size_t kLimit<&RoundReady::reached_at> = kMaxHostText;
 
 // The process of this life, on another node, ends or has ended; tell your workers.
 struct PeerDying {
@@ -216,6 +196,7 @@ struct PeerDying {
     std::uint64_t life = 0;
     bool operator==(const PeerDying&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(PeerDying, (), (round, life))
 
 // Stop the node's workers now; `cause` is the job's first failure, as far as is known.
 struct Stop {
@@ -223,6 +204,7 @@ struct Stop {
     Failure cause;
     bool operator==(const Stop&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Stop, (), (round, cause))
 
 // All nodes' workers are gone, and the next round begins after `delay_ms`.
 struct Restarting {
@@ -232,12 +214,12 @@ struct Restarting {
     int delay_ms = 0;
     bool operator==(const Restarting&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms))
 
-// The job is over on all nodes. `failed` says whether `cause` holds anything.
+// The job is over on all nodes.
 struct Finish {
     int exit_code = 0;
-    bool failed = false;
-    Failure cause;
+    std::optional<Failure> cause;
     std::string message;          // why no restart followed, where one might have
     std::vector<RankEnd> others;  // besides the first failure, worst first, at most kMaxOthersListed
     int failed_too = 0;           // how many of each manner there are, besides the first failure
@@ -251,29 +233,18 @@ struct Finish {
     int unknown_node_count = 0;
     bool operator==(const Finish&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Finish, (),
+                      (exit_code, cause, message, others, failed_too, stopped, lost, succeeded, restarts,
+                       unknown_nodes, unknown_node_count))
+template <>
+inline constexpr std::size_t kLimit<&Finish::others> = kMaxOthersListed;
+template <>
+inline constexpr std::size_t kLimit<&Finish::restarts> = kMaxRestartsListed;
+template <>
+inline constexpr std::size_t kLimit<&Finish::unknown_nodes> = kMaxUnknownListed;
 
 using ControlMessage = std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled,
                                     WorkersGone, RankEnds, NoticeSignal, Goodbye, Refused, PeerRefused,
                                     Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
-
-// Limits of the texts and lists above, so that every message fits its frame.
-inline constexpr std::size_t kMaxMissingListed = 64;
-inline constexpr std::size_t kMaxLastLines = 20;
-inline constexpr std::size_t kMaxLastLineText = 400;
-inline constexpr std::size_t kMaxHostText = 255;
-inline constexpr std::size_t kMaxReasonText = 256;
-inline constexpr std::size_t kMaxEndsInMessage = 256;
-inline constexpr std::size_t kMaxOthersListed = 20;
-inline constexpr std::size_t kMaxRestartsListed = 100;
-inline constexpr std::size_t kMaxUnknownListed = 8;
-
-// The launcher's own exit codes (design: one table for all rooms; README lists them).
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitUnavailable = 69;  // rendezvous impossible or timed out, or a node lost
-inline constexpr int kExitInternal = 70;
-inline constexpr int kExitSystem = 71;       // the system refused: fork, port taken
-inline constexpr int kExitPreempted = 75;    // all workers ended 0 after a signal to end or to requeue
-inline constexpr int kExitNotAdmitted = 77;  // refused by the coordinator
-inline constexpr int kExitSignalBase = 128;
 
 }  // namespace ddprun

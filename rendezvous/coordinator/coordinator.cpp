@@ -166,7 +166,7 @@ void Coordinator::node_gone(const Occasion& occasion) {
         node.all_zero = gone.all_zero;
         node.is_gone = true;
         progressed_ = progressed_ || gone.progressed;
-        if (gone.failed) failures_.tell(node.hello.node_rank, placed_on(node, gone.failure));
+        if (gone.failure) failures_.tell(node.hello.node_rank, placed_on(node, *gone.failure));
     }
     node_ended(node, occasion.now);
 }

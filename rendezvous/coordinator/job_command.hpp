@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/job/description.hpp"
+
 namespace ddprun {
 
 // How much of a command is shown where two of them differ.
@@ -19,6 +21,7 @@ struct JobCommand {
 
     bool operator==(const JobCommand&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest))
 
 // Of the program and its arguments, before ${local_rank} is filled in.
 JobCommand describe_command(const std::vector<std::string>& words);

@@ -57,9 +57,7 @@ std::vector<RankEnd> all_ends(const JobNodes& nodes) {
 }
 
 Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
-    Finish finish{.exit_code = exit_code_of(nodes, cause, requeue),
-                  .failed = cause.has_value(),
-                  .cause = cause.value_or(Failure{})};
+    Finish finish{.exit_code = exit_code_of(nodes, cause, requeue), .cause = cause};
     for (const auto& [rank, node] : nodes) {
         if (node.connected) continue;
         if (!node.is_gone && ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))

@@ -7,8 +7,6 @@
 namespace ddprun {
 namespace {
 
-constexpr int kFirstCannotStart = 126;
-constexpr int kLastCannotStart = 127;
 constexpr long kMaxDurationMs = 10'000'000'000;  // 115 days: longer is a typing error
 
 bool contains(const std::vector<CodeRange>& ranges, int code) {
@@ -64,7 +62,7 @@ RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double 
     if (failure.kind == Failure::Kind::node_lost || !result.complete)
         return {.message = "no restart: a node is missing"};
     // The exit code alone could be the worker's own; one that never ran has no pid.
-    if (failure.pid == 0 && failure.exit_code >= kFirstCannotStart && failure.exit_code <= kLastCannotStart) {
+    if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound)) {
         return {.message = "no restart: the program cannot be started"};
     }
     if (failure.pid == 0 && failure.exit_code == kExitUsage)

@@ -361,18 +361,32 @@ class OtherUsers(DetachTest):
 
 
 class Readme(DetachTest):
-    def test_the_commands_of_the_readme_work(self):
-        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
-            section = re.search(r"^## Going on without the shell$(.*?)^## ", file.read(), re.M | re.S)[1]
-        script = "\n".join(re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S))
-        script = script.replace("build/bin/", os.path.join(support.BIN, ""))
-        done = subprocess.run(["bash", "-euxo", "pipefail", "-c", script], cwd=root, env=self.environment, text=True,
+    ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+    def commands(self, page, section):
+        """The section's blocks of shell commands, with the programs under test."""
+        with open(os.path.join(self.ROOT, page), encoding="utf-8") as file:
+            text = re.search(rf"^## {section}$(.*?)^## ", file.read(), re.M | re.S)[1]
+        return [block.replace("build/bin/", os.path.join(support.BIN, "")) for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)]
+
+    def shell(self, script):
+        return subprocess.run(["bash", "-euxo", "pipefail", "-c", script], cwd=self.ROOT, env=self.environment, text=True,
                               capture_output=True, timeout=support.HANG_GUARD * 5, check=False)
+
+    def test_the_commands_of_the_readme_work(self):
+        done = self.shell("\n".join(self.commands("apps/ddpctl/README.md", "Jobs that run on without the shell")))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("running", done.stdout)
         self.assertRegex(done.stdout, r"ended, exit code 143")
         self.assertIn("ddprun:   survivors: 0", done.stdout)
+
+    def test_the_commands_of_the_first_page_work(self):
+        train, fail, detach, two_nodes = self.commands("README.md", "Use")
+        self.assertIn("scripts/two_nodes.sh", two_nodes)  # which needs root, and has tests of its own
+        for script, code, says in ((train, 0, "bit-equal on 4 of 4 ranks"), (fail, 3, "first failure: rank 2 "), (detach, 0, "test accuracy")):
+            done = self.shell(script)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertIn(says, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "launcher/exit_status.hpp"
+#include "rendezvous/job/exit_status.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

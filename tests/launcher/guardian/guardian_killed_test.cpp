@@ -30,7 +30,7 @@ TEST_CASE("a killed guardian takes everything with it, and the agent is told") {
     CHECK(run.sweep().killed == 0);
     auto result = run.start(stub_spec({"exit", "0"}));
     REQUIRE(std::holds_alternative<StartFailure>(result));
-    CHECK(std::get<StartFailure>(result).exit_code == kExitSystemRefused);
+    CHECK(std::get<StartFailure>(result).exit_code == kExitSystem);
     CHECK(std::get<StartFailure>(result).text.find("was killed") != std::string::npos);
 }
 

@@ -4,8 +4,15 @@
 
 #include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/random_values.hpp"
 
 namespace ddprun {
+
+// For RandomValues.
+BOOST_DESCRIBE_STRUCT(GivenDescriptor, (), (fd))
+BOOST_DESCRIBE_STRUCT(Exited, (), (code))
+BOOST_DESCRIBE_STRUCT(Signaled, (), (signal, core_dumped))
+
 namespace {
 
 WorkerSpec full_spec() {
@@ -86,6 +93,18 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(swept.killed == 3);
     REQUIRE(swept.survivors.size() == 2);
     CHECK(to_string(swept.survivors[0]) == "pid 17 (sh, state D in nfs)");
+}
+
+TEST_CASE("guardian wire: whatever is said comes back") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    RandomValues values(seed);
+    for (int i = 0; i < 2000; ++i) {
+        const std::string order = encode_order(values.make<GuardianOrder>());
+        REQUIRE(encode_order(decode_order(order).value()) == order);
+        const std::string event = encode_event(values.make<GuardianEvent>());
+        REQUIRE(encode_event(decode_event(event).value()) == event);
+    }
 }
 
 TEST_CASE("guardian wire: what is cut, too long or damaged is refused, not believed") {

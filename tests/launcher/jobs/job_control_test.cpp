@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/random_values.hpp"
 
 namespace ddprun {
 namespace {
@@ -13,7 +14,7 @@ AgentStatus some_status() {
     status.max_restarts = 3;
     status.world_size = 16;
     status.workers = {{.rank = 8, .local_rank = 0, .pid = 4711},
-                      {.rank = 9, .local_rank = 1, .pid = 4712, .running = false, .exit_code = 137}};
+                      {.rank = 9, .local_rank = 1, .pid = 4712, .exit_code = 137}};
     return status;
 }
 
@@ -50,6 +51,35 @@ TEST_CASE("replies come back as they were written") {
           ControlReply{.status = some_status()}, ControlReply{.status = AgentStatus{}}}) {
         CHECK(parse_control_reply(without_newline(to_line(reply))) == reply);
     }
+}
+
+TEST_CASE("whatever a status holds comes back, and no part of it does") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    RandomValues values(seed, false);
+    for (int i = 0; i < 500; ++i) {
+        const ControlReply reply{.status = values.make<AgentStatus>()};
+        const std::string line = without_newline(to_line(reply));
+        INFO(line);
+        REQUIRE(parse_control_reply(line) == reply);
+        REQUIRE_FALSE(parse_control_reply(line.substr(0, values.below(line.size()))));
+    }
+    const auto parsed = [](const std::string& worker) {
+        return parse_control_reply(
+            R"({"version":1,"error":null,"status":{"state":"x","job_id":"j","round":0,"restart_count":0,)"
+            R"("max_restarts":0,"world_size":1,"workers":[)" +
+            worker + "]}}");
+    };
+    CHECK(parsed(R"({"rank":0,"local_rank":0,"pid":1,"running":true,"exit_code":null})"));
+    CHECK_FALSE(parsed(R"({"rank":0,"local_rank":0,"pid":1,"running":true})"));
+    CHECK_FALSE(parsed(R"({"rank":0,"local_rank":0,"pid":99999999999,"running":false,"exit_code":1})"));
+    CHECK_FALSE(parsed(R"({"rank":0,"local_rank":0,"pid":"1","running":false,"exit_code":1})"));
+    CHECK_FALSE(parsed("\"\xff\""));
+    CHECK(
+        to_line(ControlReply{.status = AgentStatus{.workers = {{.rank = 1, .pid = 5}}}}) ==
+        R"({"version":1,"error":null,"status":{"state":"","job_id":"","round":0,"restart_count":0,"max_restarts":0,)"
+        R"("world_size":0,"workers":[{"rank":1,"local_rank":0,"pid":5,"running":true,"exit_code":null}]}})"
+        "\n");
 }
 
 TEST_CASE("a status of a large node fits into a reply") {

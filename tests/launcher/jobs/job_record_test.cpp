@@ -1,7 +1,10 @@
 #include "launcher/jobs/job_record.hpp"
 
+#include <random>
+
 #include "launcher/report/result_file.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/random_values.hpp"
 
 namespace ddprun {
 namespace {
@@ -27,6 +30,19 @@ TEST_CASE("a job record comes back as it was written") {
     CHECK(parse_job_record(to_json(odd)) == odd);
     odd.command = {"\xff"};
     CHECK(parse_job_record(to_json(odd))->command == std::vector<std::string>{"\uFFFD"});
+}
+
+TEST_CASE("whatever a job record holds comes back, and no part of it does") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    RandomValues values(seed, false);
+    for (int i = 0; i < 500; ++i) {
+        auto record = values.make<JobRecord>();
+        record.pid = 1 + static_cast<pid_t>(values.below(100'000));
+        const std::string text = to_json(record);
+        REQUIRE(parse_job_record(text) == record);
+        REQUIRE_FALSE(parse_job_record(text.substr(0, values.below(text.size() - 1))));
+    }
 }
 
 TEST_CASE("a long command line is recorded up to its limit") {
@@ -73,7 +89,7 @@ TEST_CASE("the end of a job is what the result file says, with this node's worke
     CHECK(end->end_unix_ms == 1'714'559'700'000);
     CHECK(end->restart_count == 2);
     CHECK(end->max_restarts == 3);
-    const WorkerStatus worker{.rank = 1, .local_rank = 0, .pid = 11, .running = false, .exit_code = 7};
+    const WorkerStatus worker{.rank = 1, .local_rank = 0, .pid = 11, .exit_code = 7};
     CHECK(end->workers == std::vector<WorkerStatus>{worker});
 
     CHECK_FALSE(parse_job_end(""));

@@ -25,7 +25,6 @@ Failure worker_failure() {
 ReportFacts facts_of(const Failure& failure, int exit_code) {
     ReportFacts facts{.entry_name = "train.py"};
     facts.finish.exit_code = exit_code;
-    facts.finish.failed = true;
     facts.finish.cause = failure;
     return facts;
 }

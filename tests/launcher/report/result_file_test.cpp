@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 #include <csignal>
+#include <fstream>
 
 #include "launcher/small_file.hpp"
 #include "tests/launcher/worker_fixture.hpp"
@@ -53,6 +54,33 @@ JobResult killed_job() {
     return result;
 }
 
+// What stands between backquotes; the names of enumerations are values of members.
+std::vector<std::string> quoted_members(const std::string& text) {
+    std::vector<std::string> words;
+    for (std::size_t at = text.find('`'); at != std::string::npos; at = text.find('`', at + 1)) {
+        const std::size_t end = text.find('`', at + 1);
+        const std::string word = text.substr(at + 1, end - at - 1);
+        if (!value_of_name<Failure::Kind>(word) && !value_of_name<RankEnd::Manner>(word))
+            words.push_back(word);
+        at = end;
+    }
+    return words;
+}
+
+// The rows of the table under `## Result file`: its members, and what the second column names.
+std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> documented_members() {
+    std::ifstream file(DDPRUN_SOURCE_DIR "/apps/ddprun/README.md");
+    std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> rows;
+    bool inside = false;
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("## ")) inside = line == "## Result file";
+        const std::size_t column = line.find(" | ");
+        if (!inside || !line.starts_with("| `") || column == std::string::npos) continue;
+        rows.emplace_back(quoted_members(line.substr(0, column)), quoted_members(line.substr(column)));
+    }
+    return rows;
+}
+
 }  // namespace
 
 TEST_CASE("result: the whole truth as JSON") {
@@ -80,6 +108,29 @@ TEST_CASE("result: the whole truth as JSON") {
         "survivors": ["pid 18"], "unknown_nodes": [], "unknown_node_count": 0})");
     expected.as_object()["version"] = DDPRUN_VERSION;
     CHECK(json::parse(text) == expected);
+}
+
+TEST_CASE("result: the README lists the members, in their order, and no other") {
+    const json::object root = json::parse(to_json(killed_job())).as_object();
+    const auto members = [](const json::value& value) {
+        std::vector<std::string> names;
+        for (const auto& member : value.as_object()) {
+            if (!member.key().ends_with("unix_ms")) names.emplace_back(member.key());
+        }
+        return names;
+    };
+    const auto rows = documented_members();
+    std::vector<std::string> listed;
+    for (const auto& [names, details] : rows) listed.insert(listed.end(), names.begin(), names.end());
+    CHECK(listed == members(root));
+    for (const char* name : {"first_failure", "ranks", "restarts"}) {
+        INFO(name);
+        const auto row =
+            std::find_if(rows.begin(), rows.end(), [&](const auto& one) { return one.first.back() == name; });
+        REQUIRE(row != rows.end());
+        const json::value& value = root.at(name);
+        CHECK(row->second == members(value.is_array() ? value.as_array().front() : value));
+    }
 }
 
 TEST_CASE("result: a job without a failure") {

@@ -1,9 +1,11 @@
 #include "rendezvous/coordinator/control_wire.hpp"
 
+#include <boost/json.hpp>
 #include <random>
 
 #include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/random_values.hpp"
 
 namespace ddprun {
 namespace {
@@ -54,7 +56,7 @@ std::vector<ControlMessage> samples() {
     ready.restart_reason = "rank 1 failed";
     ready.reached_at = "10.0.0.1";
     const PeerRefused peer_refused{"gpu07", 4711, "--node-rank 1 has already joined"};
-    Finish finish{.exit_code = 139, .failed = true, .cause = sample_failure(), .message = "no restart"};
+    Finish finish{.exit_code = 139, .cause = sample_failure(), .message = "no restart"};
     finish.others = {sample_end()};
     finish.failed_too = 1;
     finish.restarts = {{0, "rank 1 failed", 1'700'000'000'000}};
@@ -65,7 +67,7 @@ std::vector<ControlMessage> samples() {
             WorkerFailed{2, sample_failure()},
             WorkerDying{2, 12, 0xffff'ffff'ffff'fffe, true},
             AgentSignalled{2, 15},
-            WorkersGone{2, true, true, true, sample_failure()},
+            WorkersGone{2, true, true, sample_failure()},
             RankEnds{2, {sample_end(), sample_end()}},
             NoticeSignal{2, 10, true},
             Goodbye{},
@@ -91,6 +93,38 @@ TEST_CASE("every control message survives its own bytes") {
         INFO(encode_control(message));
         REQUIRE(back.has_value());
         CHECK(*back == message);
+    }
+}
+
+TEST_CASE("whatever a control message holds comes back, and no part of it does") {
+    const unsigned seed = std::random_device()();
+    INFO("seed " << seed);
+    RandomValues values(seed);
+    for (int i = 0; i < 2000; ++i) {
+        const auto message = values.make<ControlMessage>();
+        const std::string text = json_of(encode_control(message));
+        INFO(text);
+        const auto back = decode_control(text);
+        REQUIRE(back.has_value());
+        REQUIRE(*back == message);
+        REQUIRE(decode_control(text.substr(0, values.below(text.size()))).has_error());
+    }
+}
+
+TEST_CASE("a control message without one of its members, or with another type there, is refused") {
+    for (const ControlMessage& message : samples()) {
+        const auto object =
+            boost::json::parse(json_of(encode_control(message)), {}, {.allow_invalid_utf8 = true})
+                .as_object();
+        for (const auto& member : object) {
+            INFO(object << " without " << member.key());
+            auto less = object;
+            less.erase(member.key());
+            CHECK(decode_control(boost::json::serialize(less)).has_error());
+            auto other = object;
+            other[member.key()] = nullptr;
+            CHECK(decode_control(boost::json::serialize(other)).has_error());
+        }
     }
 }
 

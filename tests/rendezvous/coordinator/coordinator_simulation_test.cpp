@@ -143,10 +143,10 @@ struct Simulation {
         const auto suspect = std::find_if(suspects.begin(), suspects.end(), [node](const Suspect& one) {
             return one.node == node && one.fails;
         });
-        message.failed = agent.told_failure || suspect != suspects.end();
+        if (!agent.told_failure && suspect == suspects.end()) return message;
         message.failure =
             failed_with(3, suspect != suspects.end() ? suspect->rank : agent.round->base_rank).failure;
-        message.failure.hint = "evidence";
+        message.failure->hint = "evidence";
         return message;
     }
 
@@ -216,9 +216,9 @@ TEST_CASE("simulated networks: every job ends, with one truth on every agent") {
             REQUIRE(agent.round);
             for (int i = 0; i < agent.workers; ++i) ranks.insert(agent.round->base_rank + i);
             if (!agent.finish) continue;
-            CHECK(agent.finish->failed == simulation.first.has_value());
+            CHECK(agent.finish->cause.has_value() == simulation.first.has_value());
             if (!simulation.first) continue;
-            simulation.check_cause(agent.finish->cause);
+            simulation.check_cause(agent.finish->cause.value());
         }
         const int world_size = simulation.agents.front().round->world_size;
         CHECK(static_cast<int>(ranks.size()) == world_size);

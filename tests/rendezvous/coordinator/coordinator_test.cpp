@@ -42,7 +42,7 @@ TEST_CASE("the job succeeds when every node has, and the host leaves last") {
     CHECK(coordinator.receive(1, WorkersSucceeded{0}, kStart).empty());
     auto finish = of_type<Finish>(coordinator.receive(2, WorkersSucceeded{0}, kStart));
     REQUIRE(finish.size() == 2);
-    CHECK(finish[0] == Finish{0, false, {}});
+    CHECK(finish[0] == Finish{0, std::nullopt});
     coordinator.receive(1, Goodbye{}, kStart);
     CHECK_FALSE(coordinator.empty());
     coordinator.closed(2, kStart);
@@ -67,7 +67,7 @@ TEST_CASE("the first failure received is the story, whatever comes later") {
     auto finish = of_type<Finish>(coordinator.receive(3, gone(0, true), kStart));
     REQUIRE(finish.size() == 3);
     CHECK(finish[0].exit_code == 7);
-    CHECK(finish[0].cause.rank == 3);
+    CHECK(finish[0].cause.value().rank == 3);
 }
 
 TEST_CASE("what is found out about the first failure is added to it, and nothing else is") {
@@ -75,18 +75,17 @@ TEST_CASE("what is found out about the first failure is added to it, and nothing
     join_all(coordinator, {2, 2});
     coordinator.receive(2, failed_with(7, 3), kStart);
     WorkersGone victim = gone(0, false), culprit = gone(0, false);
-    victim.failed = culprit.failed = true;
     victim.failure = failed_with(9, 0).failure;
     culprit.failure = failed_with(7, 3).failure;
-    culprit.failure.error_message = "ValueError";
-    culprit.failure.last_lines = {"Traceback"};
+    culprit.failure->error_message = "ValueError";
+    culprit.failure->last_lines = {"Traceback"};
     coordinator.receive(1, victim, kStart);
     auto finish = of_type<Finish>(coordinator.receive(2, culprit, kStart));
     REQUIRE(finish.size() == 2);
-    CHECK(finish[0].cause.rank == 3);
-    CHECK(finish[0].cause.host == "gpu1");
-    CHECK(finish[0].cause.error_message == "ValueError");
-    CHECK(finish[0].cause.last_lines == std::vector<std::string>{"Traceback"});
+    CHECK(finish[0].cause.value().rank == 3);
+    CHECK(finish[0].cause.value().host == "gpu1");
+    CHECK(finish[0].cause.value().error_message == "ValueError");
+    CHECK(finish[0].cause.value().last_lines == std::vector<std::string>{"Traceback"});
 }
 
 TEST_CASE("a node that vanishes is the first failure, named; one that had finished is not") {
@@ -145,7 +144,7 @@ TEST_CASE("a failure with restarts left begins the next round when every node's 
     coordinator.receive(1, WorkersSucceeded{1}, kStart + 3s);
     auto finish = of_type<Finish>(coordinator.receive(2, WorkersSucceeded{1}, kStart + 3s));
     REQUIRE(finish.size() == 2);
-    CHECK_FALSE(finish[0].failed);
+    CHECK_FALSE(finish[0].cause);
     CHECK(finish[0].exit_code == 0);
     REQUIRE(finish[0].restarts.size() == 1);
     CHECK(finish[0].restarts[0].round == 0);
@@ -201,7 +200,7 @@ TEST_CASE("a pause between rounds is kept, and ends early when the job must") {
     finish = of_type<Finish>(lost.closed(2, kStart + 1s));
     REQUIRE(finish.size() == 1);
     CHECK(finish[0].exit_code == kExitUnavailable);
-    CHECK(finish[0].cause.kind == Failure::Kind::node_lost);
+    CHECK(finish[0].cause.value().kind == Failure::Kind::node_lost);
 }
 
 TEST_CASE("no restart once the user wants the job to end, or a node is missing") {
@@ -245,7 +244,7 @@ TEST_CASE("a notice to requeue makes the end of its round one, unless a worker f
         const auto finish = of_type<Finish>(out);
         REQUIRE(finish.size() == 2);
         CHECK(finish[0].exit_code == (fails ? 3 : kExitPreempted));
-        CHECK(finish[0].failed == fails);
+        CHECK(finish[0].cause.has_value() == fails);
     }
 }
 

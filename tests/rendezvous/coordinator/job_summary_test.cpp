@@ -52,7 +52,7 @@ TEST_CASE("the exit code of a job") {
         for (auto& [rank, node] : nodes) node.all_zero = one.all_zero;
         const Finish finish = summary_of(nodes, one.cause, one.requeue);
         CHECK(finish.exit_code == one.exit_code);
-        CHECK(finish.failed == one.cause.has_value());
+        CHECK(finish.cause == one.cause);
     }
 }
 

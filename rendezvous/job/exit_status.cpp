@@ -1,4 +1,4 @@
-#include "launcher/exit_status.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 #include <sys/wait.h>
 
@@ -7,6 +7,7 @@
 #include <charconv>
 #include <csignal>
 
+#include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -66,7 +67,7 @@ bool succeeded(const ExitStatus& status) {
 
 int shell_code(const ExitStatus& status) {
     if (auto* exited = std::get_if<Exited>(&status)) return exited->code;
-    return 128 + std::get<Signaled>(status).signal;
+    return kExitSignalBase + std::get<Signaled>(status).signal;
 }
 
 std::string to_string(const ExitStatus& status) {

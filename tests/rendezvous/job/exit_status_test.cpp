@@ -1,4 +1,4 @@
-#include "launcher/exit_status.hpp"
+#include "rendezvous/job/exit_status.hpp"
 
 #include <sys/wait.h>
 

@@ -3,8 +3,11 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "rendezvous/job/description.hpp"
 
 namespace ddprun {
 
@@ -13,10 +16,10 @@ struct WorkerStatus {
     int rank = 0;
     int local_rank = 0;
     pid_t pid = 0;
-    bool running = true;
-    int exit_code = 0;  // of one that has ended: what a shell would show
+    std::optional<int> exit_code;  // what a shell would show; nothing while it runs
     bool operator==(const WorkerStatus&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(WorkerStatus, (), (rank, local_rank, pid, exit_code))
 
 struct AgentStatus {
     std::string state;  // as AgentMachine has it: running, stopping, …
@@ -28,5 +31,7 @@ struct AgentStatus {
     std::vector<WorkerStatus> workers;
     bool operator==(const AgentStatus&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(AgentStatus, (),
+                      (state, job_id, round, restart_count, max_restarts, world_size, workers))
 
 }  // namespace ddprun

@@ -1,0 +1,62 @@
+// Description: the members of a struct and the names of an enumeration, as BOOST_DESCRIBE_STRUCT and
+// BOOST_DESCRIBE_ENUM beside it list them, each once. What goes over a wire or into a file is made from them
+// (json_codec.hpp, binary_codec.hpp). Pure.
+#pragma once
+
+#include <boost/describe.hpp>
+#include <boost/mp11.hpp>
+#include <boost/pfr/tuple_size.hpp>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "rendezvous/system/check.hpp"
+
+namespace ddprun {
+
+template <class T>
+concept Described = std::is_class_v<T> && boost::describe::has_describe_members<T>::value;
+
+template <class T>
+concept DescribedEnum = std::is_enum_v<T> && boost::describe::has_describe_enumerators<T>::value;
+
+// How many bytes a text, or items a list, may have; by default what the format says. Specialised beside the
+// struct: `template <> inline constexpr std::size_t kLimit<&Failure::host> = kMaxHostText;`
+inline constexpr std::size_t kNoOwnLimit = std::numeric_limits<std::size_t>::max();
+template <auto Member>
+inline constexpr std::size_t kLimit = kNoOwnLimit;
+
+// Calls visit(D) for each member, in the order of the description: D::name, D::pointer. A struct with a
+// member that its description lacks does not compile.
+template <Described T, class Visitor>
+constexpr void visit_members(Visitor&& visit) {
+    using Members = boost::describe::describe_members<T, boost::describe::mod_public>;
+    static_assert(boost::mp11::mp_size<Members>::value == boost::pfr::tuple_size_v<T>,
+                  "the description lacks a member of the struct");
+    boost::mp11::mp_for_each<Members>(visit);
+}
+
+template <DescribedEnum E>
+std::string_view name_of_value(E value) {
+    const char* name = boost::describe::enum_to_string(value, nullptr);
+    check(name != nullptr, "a value that its enumeration does not have");
+    return name;
+}
+
+template <DescribedEnum E>
+std::optional<E> value_of_name(std::string_view name) {
+    std::optional<E> found;
+    boost::mp11::mp_for_each<boost::describe::describe_enumerators<E>>([&](auto enumerator) {
+        if (enumerator.name == name) found = enumerator.value;
+    });
+    return found;
+}
+
+template <DescribedEnum E>
+bool is_value(E value) {
+    return boost::describe::enum_to_string(value, nullptr) != nullptr;
+}
+
+}  // namespace ddprun

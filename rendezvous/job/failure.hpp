@@ -1,0 +1,54 @@
+// Failure: what ended, or would have ended, the job first. Plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rendezvous/job/description.hpp"
+
+namespace ddprun {
+
+inline constexpr std::size_t kMaxHostText = 255;
+inline constexpr std::size_t kMaxLastLines = 20;
+inline constexpr std::size_t kMaxLastLineText = 400;
+
+struct Failure {
+    enum class Kind { worker_failed, node_lost, signalled };
+    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled)
+
+    Kind kind = Kind::worker_failed;
+    int node_rank = 0;
+    std::string host;
+    int rank = -1;         // global rank of the worker, -1 when no worker is meant
+    int local_rank = -1;   // likewise
+    std::int64_t pid = 0;  // of the worker; 0 if it was never started
+    int exit_code = 0;     // worker_failed: what a shell would report, 128+n for a signal; node_lost:
+                           // kExitUnavailable
+    int signal = 0;        // the signal that ended the worker, or that the agent was sent; 0 if none
+    bool core_dumped = false;
+    std::int64_t unix_time_ms = 0;        // when its own node saw it; for people to read, never compared
+    std::string message;                  // one sentence more, for example why a program could not be started
+    std::string error_message;            // what the worker wrote into its error file …
+    std::string traceback;                // … and where it was then
+    std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
+    std::vector<std::string> last_lines;  // of its stderr, at most kMaxLastLines
+    // Where the worker did not fail by itself, but another did because of it, see culprit.hpp: the rank of
+    // that one, else -1. All from exit_code to hint, and the last lines, are then the witness's.
+    int witness = -1;
+    std::string accusation;  // "does not answer"; empty without a witness
+    std::string testimony;   // the witness's own words; likewise
+
+    bool operator==(const Failure&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Failure, (),
+                      (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,
+                       unix_time_ms, message, error_message, traceback, hint, last_lines, witness, accusation,
+                       testimony))
+template <>
+inline constexpr std::size_t kLimit<&Failure::host> = kMaxHostText;
+template <>
+inline constexpr std::size_t kLimit<&Failure::last_lines> = kMaxLastLines;
+
+}  // namespace ddprun

@@ -1,0 +1,156 @@
+// JSON of described structs, both ways. Pure.
+//
+// A format is a struct of rules, derived from JsonRules, that hides what it does otherwise. Texts over their
+// limit are cut on the way out, so that what is written can be read, and refused on the way in, as are
+// missing members, other types and numbers out of range. Members that nobody knows are passed over.
+#pragma once
+
+#include <boost/json.hpp>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/job/description.hpp"
+
+namespace ddprun {
+
+// The text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will do.
+std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
+                                                     bool any_bytes = false);
+
+// Cut to the limit, but not in the middle of a UTF-8 character.
+std::string cut_text(const std::string& text, std::size_t limit);
+
+// `limit` is the member's own, or kNoOwnLimit.
+template <class Rules, std::size_t limit, class T>
+boost::json::value json_of(const T& value);
+template <class Rules, std::size_t limit, class T>
+bool from_json(const boost::json::value& from, T& value);
+
+// The members at the end of the object, in the order of the description.
+template <class Rules, Described T>
+void put_members(boost::json::object& out, const T& value) {
+    visit_members<T>([&](auto member) {
+        Rules::template put<Rules, kLimit<member.pointer>>(out, member.name, value.*member.pointer);
+    });
+}
+
+// False if one of them is not there or not as it must be; then `value` holds anything.
+template <class Rules, Described T>
+bool take_members(const boost::json::object& in, T& value) {
+    bool whole = true;
+    visit_members<T>([&](auto member) {
+        whole = whole &&
+                Rules::template take<Rules, kLimit<member.pointer>>(in, member.name, value.*member.pointer);
+    });
+    return whole;
+}
+
+// Optionals are null where they hold nothing.
+struct JsonRules {
+    static constexpr std::size_t kMaxText = kNoOwnLimit;
+    static constexpr std::size_t kMaxItemText = kNoOwnLimit;  // of a text in a list
+    static constexpr std::size_t kMaxItems = kNoOwnLimit;     // of a list that has no limit of its own
+
+    static std::string text(const std::string& text, std::size_t limit) { return cut_text(text, limit); }
+
+    // One member of an object, or of several that it becomes.
+    template <class Rules, std::size_t limit, class T>
+    static void put(boost::json::object& out, std::string_view name, const T& value) {
+        out[name] = json_of<Rules, limit>(value);
+    }
+    template <class Rules, std::size_t limit, class T>
+    static bool take(const boost::json::object& in, std::string_view name, T& value) {
+        const boost::json::value* member = in.if_contains(name);
+        return member != nullptr && from_json<Rules, limit>(*member, value);
+    }
+};
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool kIsList = false;
+template <class T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+
+template <class Rules, std::size_t limit, class T>
+boost::json::value json_of(const T& value) {
+    if constexpr (std::same_as<T, std::string>) {
+        return boost::json::string(Rules::text(value, limit == kNoOwnLimit ? Rules::kMaxText : limit));
+    } else if constexpr (DescribedEnum<T>) {
+        return boost::json::string(name_of_value(value));
+    } else if constexpr (kIsOptional<T>) {
+        return value ? json_of<Rules, limit>(*value) : boost::json::value(nullptr);
+    } else if constexpr (kIsList<T>) {
+        static_assert(limit != kNoOwnLimit || Rules::kMaxItems > 0, "this list needs a kLimit");
+        check(value.size() <= (limit == kNoOwnLimit ? Rules::kMaxItems : limit), "a list over its limit");
+        boost::json::array items;
+        for (const auto& item : value) items.push_back(json_of<Rules, Rules::kMaxItemText>(item));
+        return items;
+    } else if constexpr (Described<T>) {
+        boost::json::object members;
+        put_members<Rules>(members, value);
+        return members;
+    } else {
+        static_assert(std::integral<T>);
+        return boost::json::value(value);
+    }
+}
+
+template <std::integral T>
+bool number_from_json(const boost::json::value& from, T& number) {
+    // Which of the two the parser takes depends on the size.
+    const auto convert = [&number](const auto* found) {
+        if (found == nullptr || !std::in_range<T>(*found)) return false;
+        number = static_cast<T>(*found);
+        return true;
+    };
+    return convert(from.if_int64()) || convert(from.if_uint64());
+}
+
+template <class Rules, std::size_t limit, class T>
+bool from_json(const boost::json::value& from, T& value) {
+    if constexpr (std::same_as<T, std::string>) {
+        const boost::json::string* found = from.if_string();
+        if (found == nullptr || found->size() > (limit == kNoOwnLimit ? Rules::kMaxText : limit))
+            return false;
+        value.assign(found->data(), found->size());
+        return true;
+    } else if constexpr (DescribedEnum<T>) {
+        const boost::json::string* found = from.if_string();
+        const auto named = found != nullptr ? value_of_name<T>(*found) : std::nullopt;
+        if (named) value = *named;
+        return named.has_value();
+    } else if constexpr (kIsOptional<T>) {
+        value.reset();
+        return from.is_null() || from_json<Rules, limit>(from, value.emplace());
+    } else if constexpr (kIsList<T>) {
+        const boost::json::array* found = from.if_array();
+        if (found == nullptr || found->size() > (limit == kNoOwnLimit ? Rules::kMaxItems : limit))
+            return false;
+        value.resize(found->size());
+        for (std::size_t i = 0; i < value.size(); ++i) {
+            if (!from_json<Rules, Rules::kMaxItemText>((*found)[i], value[i])) return false;
+        }
+        return true;
+    } else if constexpr (Described<T>) {
+        const boost::json::object* found = from.if_object();
+        return found != nullptr && take_members<Rules>(*found, value);
+    } else if constexpr (std::same_as<T, bool>) {
+        const bool* found = from.if_bool();
+        if (found != nullptr) value = *found;
+        return found != nullptr;
+    } else {
+        return number_from_json(from, value);
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+// RankEnd: how one worker ended. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/job/failure.hpp"
+
+namespace ddprun {
+
+struct RankEnd {
+    enum class Manner {
+        succeeded,  // exit code 0, and nobody had told it to end
+        failed,     // by itself: the first failure, or one that came too before it was told to end, even if
+                    // that showed only later
+        stopped,    // after ddprun had told it to, by no signal but those that ddprun had sent
+        lost,       // with its node: nothing is known
+    };
+    BOOST_DESCRIBE_NESTED_ENUM(Manner, succeeded, failed, stopped, lost)
+
+    int rank = 0;
+    int local_rank = 0;
+    int node_rank = 0;
+    std::string host;
+    std::int64_t pid = 0;
+    int exit_code = 0;  // as a shell reports it
+    int signal = 0;
+    bool core_dumped = false;
+    bool outlasted_grace = false;  // stopped by the SIGKILL at the end of the grace
+    Manner manner = Manner::succeeded;
+    std::int64_t wall_ms = 0;
+
+    bool operator==(const RankEnd&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(RankEnd, (),
+                      (rank, local_rank, node_rank, host, pid, manner, exit_code, signal, core_dumped,
+                       outlasted_grace, wall_ms))
+template <>
+inline constexpr std::size_t kLimit<&RankEnd::host> = kMaxHostText;
+
+}  // namespace ddprun

@@ -1,0 +1,24 @@
+// Restart: one restart of the job. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/job/description.hpp"
+
+namespace ddprun {
+
+inline constexpr std::size_t kMaxReasonText = 256;
+
+struct Restart {
+    int round = 0;  // the one that failed
+    std::string reason;
+    std::int64_t unix_time_ms = 0;  // of that failure, see Failure
+
+    bool operator==(const Restart&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
+template <>
+inline constexpr std::size_t kLimit<&Restart::reason> = kMaxReasonText;
+
+}  // namespace ddprun
