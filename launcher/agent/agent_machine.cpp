@@ -1,82 +1,72 @@
 #include "launcher/agent/agent_machine.hpp"
 
-#include <array>
+#include "rendezvous/system/transition_table.hpp"
 
 namespace ddprun {
 namespace {
 
-struct Cell {
-    AgentAction action = AgentAction::none;
-    AgentState next = AgentState::done;
-};
-
-using Row = std::array<Cell, kAgentEvents>;
-
-// The columns are the events in the order of their enumeration.
-constexpr std::array<Row, kAgentStates> make_table() {
+struct AgentTable {
+    using enum AgentState;
+    using E = AgentEvent;
     using A = AgentAction;
-    using S = AgentState;
-    constexpr Cell joining{A::none, S::joining}, running{A::none, S::running}, draining{A::none, S::draining},
-        stopping{A::none, S::stopping}, alone{A::none, S::stopping_alone}, leaving{A::none, S::leaving},
-        done{A::none, S::done};
-    constexpr Cell out{A::leave, S::done};
-    return {{
-        // joining
-        {{/* round_ready */ {A::start_workers, S::running}, /* refused */ out,
-          /* connection_lost */ {A::join_again, S::joining}, /* workers_succeeded */ joining,
-          /* worker_failed */ joining, /* workers_gone */ joining, /* stop_ordered */ joining,
-          /* finish_ordered */ joining, /* signal_received */ out, /* interrupted_again */ out,
-          /* finish_timed_out */ joining}},
-        // running
-        {{/* round_ready */ running, /* refused */ running,
-          /* connection_lost */ {A::stop_workers, S::stopping_alone},
-          /* workers_succeeded */ {A::report_success, S::draining},
-          /* worker_failed */ {A::report_failure, S::stopping}, /* workers_gone */ running,
-          /* stop_ordered */ {A::stop_workers, S::stopping}, /* finish_ordered */ running,
-          /* signal_received */ {A::report_signal, S::stopping},
-          /* interrupted_again */ {A::kill_workers, S::stopping},
-          /* finish_timed_out */ running}},
-        // draining
-        {{/* round_ready */ draining, /* refused */ draining, /* connection_lost */ out,
-          /* workers_succeeded */ draining, /* worker_failed */ draining, /* workers_gone */ draining,
-          /* stop_ordered */ {A::report_gone, S::leaving}, /* finish_ordered */ {A::say_goodbye, S::done},
-          /* signal_received */ {A::tell_signal, S::draining}, /* interrupted_again */ out,
-          /* finish_timed_out */ out}},
-        // stopping
-        {{/* round_ready */ stopping, /* refused */ stopping, /* connection_lost */ alone,
-          /* workers_succeeded */ stopping, /* worker_failed */ stopping,
-          /* workers_gone */ {A::report_gone, S::leaving}, /* stop_ordered */ stopping,
-          /* finish_ordered */ stopping,
-          /* signal_received */ {A::tell_signal, S::stopping},
-          /* interrupted_again */ {A::kill_workers, S::stopping},
-          /* finish_timed_out */ stopping}},
-        // stopping_alone
-        {{/* round_ready */ alone, /* refused */ alone, /* connection_lost */ alone,
-          /* workers_succeeded */ alone,
-          /* worker_failed */ alone, /* workers_gone */ out, /* stop_ordered */ alone,
-          /* finish_ordered */ alone,
-          /* signal_received */ alone, /* interrupted_again */ {A::kill_workers, S::stopping_alone},
-          /* finish_timed_out */ alone}},
-        // leaving
-        {{/* round_ready */ {A::start_workers, S::running}, /* refused */ leaving, /* connection_lost */ out,
-          /* workers_succeeded */ leaving,
-          /* worker_failed */ leaving, /* workers_gone */ leaving, /* stop_ordered */ leaving,
-          /* finish_ordered */ {A::say_goodbye, S::done}, /* signal_received */ {A::tell_signal, S::leaving},
-          /* interrupted_again */ out,
-          /* finish_timed_out */ out}},
-        // done
-        {{done, done, done, done, done, done, done, done, done, done, done}},
-    }};
-}
 
-constexpr auto kTable = make_table();
+    // clang-format off
+    static constexpr Transition<AgentState, E, A> kRows[] = {
+        {joining,         E::round_ready,       A::start_workers,  running},
+        {joining,         E::reminder_due,      A::remind,         joining},
+        {joining,         E::refused,           A::leave,          draining_output},
+        {joining,         E::connection_lost,   A::join_again,     joining},
+        {joining,         E::signal_received,   A::leave,          draining_output},
+        {joining,         E::interrupted_again, A::leave,          draining_output},
+
+        {running,         E::connection_lost,   A::stop_workers,   stopping_alone},
+        {running,         E::workers_succeeded, A::report_success, draining},
+        {running,         E::worker_failed,     A::report_failure, stopping},
+        {running,         E::stop_ordered,      A::stop_workers,   stopping},
+        {running,         E::signal_received,   A::report_signal,  stopping},
+        {running,         E::interrupted_again, A::kill_workers,   stopping},
+
+        {draining,        E::connection_lost,   A::leave,          draining_output},
+        {draining,        E::stop_ordered,      A::report_gone,    leaving},
+        {draining,        E::finish_ordered,    A::leave,          draining_output},
+        {draining,        E::signal_received,   A::tell_signal,    draining},
+        {draining,        E::interrupted_again, A::leave,          draining_output},
+        {draining,        E::finish_timed_out,  A::leave,          draining_output},
+
+        {stopping,        E::connection_lost,   A::none,           stopping_alone},
+        {stopping,        E::workers_succeeded, A::report_gone,    leaving},
+        {stopping,        E::workers_gone,      A::report_gone,    leaving},
+        {stopping,        E::signal_received,   A::tell_signal,    stopping},
+        {stopping,        E::interrupted_again, A::kill_workers,   stopping},
+
+        {stopping_alone,  E::workers_succeeded, A::leave,          draining_output},
+        {stopping_alone,  E::workers_gone,      A::leave,          draining_output},
+        {stopping_alone,  E::interrupted_again, A::kill_workers,   stopping_alone},
+
+        {leaving,         E::round_ready,       A::start_workers,  running},
+        {leaving,         E::connection_lost,   A::leave,          draining_output},
+        {leaving,         E::finish_ordered,    A::leave,          draining_output},
+        {leaving,         E::signal_received,   A::tell_signal,    leaving},
+        {leaving,         E::interrupted_again, A::leave,          draining_output},
+        {leaving,         E::finish_timed_out,  A::leave,          draining_output},
+
+        {draining_output, E::output_shown,      A::report,         reporting},
+        {draining_output, E::interrupted_again, A::report,         reporting},
+        {reporting,       E::reported,          A::await_goodbye,  saying_goodbye},
+        {saying_goodbye,  E::goodbye_said,      A::await_guests,   awaiting_guests},
+        {awaiting_guests, E::guests_gone,       A::end,            done},
+    };
+    // clang-format on
+};
+static_assert(is_unambiguous(AgentTable::kRows));
 
 }  // namespace
 
 AgentAction AgentMachine::handle(AgentEvent event) {
-    const Cell& cell = kTable.at(static_cast<std::size_t>(state_)).at(static_cast<std::size_t>(event));
-    state_ = cell.next;
-    return cell.action;
+    const auto* row = find_transition(AgentTable::kRows, state_, event);
+    if (row == nullptr) return AgentAction::none;
+    state_ = row->next;
+    return row->action;
 }
 
 std::string_view to_text(AgentState state) {
@@ -87,6 +77,10 @@ std::string_view to_text(AgentState state) {
         case AgentState::stopping: return "stopping";
         case AgentState::stopping_alone: return "stopping_alone";
         case AgentState::leaving: return "leaving";
+        case AgentState::draining_output: return "draining_output";
+        case AgentState::reporting: return "reporting";
+        case AgentState::saying_goodbye: return "saying_goodbye";
+        case AgentState::awaiting_guests: return "awaiting_guests";
         case AgentState::done: return "done";
     }
     return "?";
@@ -95,6 +89,7 @@ std::string_view to_text(AgentState state) {
 std::string_view to_text(AgentEvent event) {
     switch (event) {
         case AgentEvent::round_ready: return "round_ready";
+        case AgentEvent::reminder_due: return "reminder_due";
         case AgentEvent::refused: return "refused";
         case AgentEvent::connection_lost: return "connection_lost";
         case AgentEvent::workers_succeeded: return "workers_succeeded";
@@ -105,8 +100,18 @@ std::string_view to_text(AgentEvent event) {
         case AgentEvent::signal_received: return "signal_received";
         case AgentEvent::interrupted_again: return "interrupted_again";
         case AgentEvent::finish_timed_out: return "finish_timed_out";
+        case AgentEvent::output_shown: return "output_shown";
+        case AgentEvent::reported: return "reported";
+        case AgentEvent::goodbye_said: return "goodbye_said";
+        case AgentEvent::guests_gone: return "guests_gone";
     }
     return "?";
+}
+
+std::string transition_text(AgentState before, AgentEvent event, AgentState after) {
+    if (before == after || after > AgentState::draining_output) return {};
+    return std::string(to_text(before)) + " -> " + std::string(to_text(after)) + " by " +
+           std::string(to_text(event));
 }
 
 }  // namespace ddprun

@@ -8,20 +8,38 @@
 //   stopping         the workers were told to end; the coordinator listens
 //   stopping_alone   likewise, but the coordinator is gone
 //   leaving          no worker is left; waiting for the coordinator's word: the end, or another round
+//   draining_output  the job is over here; what the workers printed is being shown
+//   reporting        why the job ended is being shown and written down
+//   saying_goodbye   the connection to the coordinator is being closed
+//   awaiting_guests  the other agents read how the job ended from the coordinator that this one hosts
 //   done             nothing left to do
 //
-// Legal changes are the cells of the table in agent_machine.cpp; a cell without an action is an event that is
-// no news in that state (for example the end of a worker that was told to end).
+// Legal changes are the rows of the table in agent_machine.cpp; an event that has no row in a state is no news
+// there (for example the end of a worker that was told to end).
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace ddprun {
 
-enum class AgentState { joining, running, draining, stopping, stopping_alone, leaving, done };
+enum class AgentState {
+    joining,
+    running,
+    draining,
+    stopping,
+    stopping_alone,
+    leaving,
+    draining_output,
+    reporting,
+    saying_goodbye,
+    awaiting_guests,
+    done,
+};
 
 enum class AgentEvent {
     round_ready,        // the coordinator says who takes part: ranks are known
+    reminder_due,       // nobody has said anything new for long
     refused,            // the coordinator says no, or the join timeout has passed
     connection_lost,    // the connection to the coordinator broke
     workers_succeeded,  // every worker of this node ended with 0
@@ -32,11 +50,16 @@ enum class AgentEvent {
     signal_received,    // this agent was sent a terminating signal
     interrupted_again,  // … a second SIGINT: the user is in a hurry
     finish_timed_out,   // the coordinator's last word did not come in time
+    output_shown,       // all of it, or the console takes no more
+    reported,
+    goodbye_said,  // or there was nobody to say it to
+    guests_gone,   // there is none, or none left, or they take too long
 };
 
 enum class AgentAction {
     none,
     join_again,      // connect to the coordinator anew
+    remind,          // the user of what is still missing
     start_workers,   // with the ranks of round_ready
     report_success,  // tell the coordinator
     report_failure,  // tell the coordinator, and stop the workers
@@ -45,8 +68,11 @@ enum class AgentAction {
     stop_workers,    // signal, grace period, SIGKILL
     kill_workers,    // SIGKILL now
     report_gone,     // tell the coordinator
-    say_goodbye,     // tell the coordinator, then leave
-    leave,           // report and end
+    leave,           // close the connection, and show what is left of the output
+    report,          // why the job ended
+    await_goodbye,
+    await_guests,
+    end,
 };
 
 class AgentMachine {
@@ -61,9 +87,12 @@ class AgentMachine {
 };
 
 inline constexpr int kAgentStates = static_cast<int>(AgentState::done) + 1;
-inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::finish_timed_out) + 1;
+inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::guests_gone) + 1;
 
 std::string_view to_text(AgentState state);
 std::string_view to_text(AgentEvent event);
+// "running -> stopping by worker_failed", for --verbose. Empty where nothing changes, and from the report on,
+// which is the last thing on the screen.
+std::string transition_text(AgentState before, AgentEvent event, AgentState after);
 
 }  // namespace ddprun

@@ -15,9 +15,9 @@ namespace {
 std::string write_own_error_file(const Failure& cause, const LaunchOptions& options,
                                  const RoundWorkers* workers) {
     if (options.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return {};
-    const bool ours =
-        workers != nullptr && workers->failure() != nullptr && workers->failure()->rank == witness_of(cause);
-    return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text() : "");
+    const auto own = workers != nullptr ? workers->ledger().failure() : std::nullopt;
+    const bool ours = own && own->rank == witness_of(cause);
+    return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text(own->rank) : "");
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ void complete_ending(JobEnding& ending, const LaunchOptions& options, const Roun
     if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
     if (ending.cause && workers != nullptr) ending.logs = workers->logs_of(*ending.cause);
     // Without the coordinator's last word this node knows of its own workers only.
-    if (ending.rank_ends.empty() && workers != nullptr) ending.rank_ends = workers->ends();
+    if (ending.rank_ends.empty() && workers != nullptr) ending.rank_ends = workers->ledger().ends();
     if (ending.finish) {
         ending.unknown_nodes = ending.finish->unknown_nodes;
         ending.unknown_node_count = ending.finish->unknown_node_count;

@@ -36,4 +36,10 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     return server;
 }
 
+std::string rendezvous_text(const LaunchOptions& options) {
+    return "node " + std::to_string(options.node_rank) + " of " + std::to_string(options.nnodes) +
+           (options.node_rank == 0 ? " serves" : " joins") + " the rendezvous at " +
+           to_string(options.master);
+}
+
 }  // namespace ddprun

@@ -2,10 +2,14 @@
 
 #include <utility>
 
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/coordinator/control_text.hpp"
 
 namespace ddprun {
 namespace {
+
+// A refusal may hold two commands.
+constexpr std::size_t kMaxRefusalShown = 1200;
 
 std::string duration_text(JoinStatus::Duration duration) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
@@ -41,6 +45,16 @@ std::string JoinStatus::remind(TimePoint now) {
     return last_line_ + "; this for " + duration_text(age / kReminderPeriod * kReminderPeriod) +
            " of at most " + duration_text(limit_) + " (--rdzv-conf join_timeout)" +
            (advice_.empty() ? "" : "; " + advice_);
+}
+
+std::string JoinStatus::advice_to(int node_rank) {
+    if (node_rank != 0) return {};
+    return "each other node needs a --node-rank of its own and --master-addr with an address that leads here";
+}
+
+std::string JoinStatus::refused(const PeerRefused& other) {
+    return "refused an agent on " + harmless_line(other.host) + " (pid " + std::to_string(other.pid) +
+           "): " + harmless_line(other.reason, kMaxRefusalShown);
 }
 
 Refused JoinStatus::given_up(const std::string& cause) const {

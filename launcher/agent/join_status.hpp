@@ -33,6 +33,12 @@ class JoinStatus {
     // The coordinator says who is there (it has waited before it said so).
     std::string waiting(const Waiting& status);
 
+    // What the user of this node may have forgotten.
+    static std::string advice_to(int node_rank);
+
+    // The coordinator, which is here, refused another agent.
+    static std::string refused(const PeerRefused& other);
+
     // The agent has given up, for this cause.
     Refused given_up(const std::string& cause) const;
 

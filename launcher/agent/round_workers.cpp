@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <chrono>
 
 #include "launcher/agent/rank_limits.hpp"
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/process/ending_process.hpp"
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/report/error_file.hpp"
@@ -40,6 +40,7 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
       place_(place),
       host_(std::move(host)),
       events_(std::move(events)),
+      ledger_(options.node_rank, host_, place, file_state(options.progress_file)),
       group_(executor, runner,
              {.on_end = [this](const WorkerEnd& end) { ended(end); },
               .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
@@ -50,97 +51,64 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
 RoundWorkers::~RoundWorkers() { *self_ = nullptr; }
 
 void RoundWorkers::start() {
-    if (!options_.progress_file.empty()) progress_before_ = file_state(options_.progress_file);
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
         {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
     if (!pump_.log_folder().empty()) events_.on_word("logs: " + pump_.log_folder());
-    if (has_tty_rank() && ::isatty(STDIN_FILENO) != 0) relay_.emplace(executor_, STDIN_FILENO);
+    if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
+        relay_.emplace(executor_, STDIN_FILENO);
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
-    // The workers' ends of the streams; closed here once the workers have them.
-    std::vector<WorkerStreams> streams;
-    std::vector<WorkerSpec> specs;
-    for (std::size_t i = 0; i < options_.workers.size(); ++i) {
-        const int local_rank = static_cast<int>(i);
-        streams.push_back(pump_.open(local_rank, place_.base_rank + local_rank));
-        error_files_.push_back(streams.back().error_file);
-        specs.push_back(spec(local_rank, streams.back()));
-    }
     std::optional<WorkerStartFailure> refused;
     if (std::string wrong = rank_beyond_job(options_, place_.world_size); !wrong.empty()) {
         refused = {place_.base_rank, 0, {EINVAL, std::move(wrong), kExitUsage}};
-        specs.clear();
+        group_.start_all({});
+    } else {
+        refused = start_group();
     }
-    if (auto failed = group_.start_all(specs); failed) refused = std::move(failed);
     tell_start();
     if (relay_) relay_->start();
-    if (!refused) {
-        // After the workers that have ended already: if all have, there is nobody to watch.
-        boost::asio::post(executor_, [self = self_] {
-            if (*self != nullptr && (*self)->watch_ && (*self)->group_.running() > 0)
-                (*self)->watch_->start();
-        });
-        return;
+    if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
+    // After the workers that have ended already: if all have, there is nobody to watch.
+    boost::asio::post(executor_, [self = self_] {
+        if (*self != nullptr && (*self)->watch_ && (*self)->group_.running() > 0) (*self)->watch_->start();
+    });
+}
+
+std::optional<WorkerStartFailure> RoundWorkers::start_group() {
+    LauncherStreams launcher;
+    if (relay_) {
+        launcher = {.terminal = GivenDescriptor{relay_->worker_end()},
+                    .output_is_terminal = ::isatty(STDOUT_FILENO) != 0,
+                    .error_is_terminal = ::isatty(STDERR_FILENO) != 0};
     }
-    all_zero_ = false;
-    settled_ = true;  // the others have been killed
-    Failure failure = failure_of(refused->rank, refused->local_rank, 0);
-    failure.exit_code = refused->failure.exit_code;
-    failure.message = refused->failure.text;
-    failures_.add(failure);
-    fail(failure);
+    // The workers' ends of the streams; closed here once the workers have them.
+    std::vector<WorkerStreams> streams;
+    std::vector<WorkerSpec> specs;
+    for (int local_rank = 0; local_rank < static_cast<int>(options_.workers.size()); ++local_rank) {
+        const WorkerStreams& own =
+            streams.emplace_back(pump_.open(local_rank, place_.base_rank + local_rank));
+        error_files_.push_back(own.error_file);
+        specs.push_back(place_worker(options_, place_, local_rank,
+                                     {.host = host_,
+                                      .life = watch_ ? watch_->seat(local_rank) : std::string(),
+                                      .error_file = own.error_file,
+                                      .standard_output = own.standard_output(),
+                                      .standard_error = own.standard_error()},
+                                     launcher));
+    }
+    return group_.start_all(specs);
 }
 
 void RoundWorkers::stop(int signal) {
     tell_ending(settle());
-    if (stop_signal_ == 0) stop_signal_ = signal;
+    ledger_.stop(signal);
     group_.stop(signal, options_.shutdown_timeout);
 }
 
 void RoundWorkers::kill_now() {
     tell_ending(settle());
     group_.kill_now();
-}
-
-WorkerSpec RoundWorkers::spec(int local_rank, const WorkerStreams& streams) const {
-    const WorkerPlan& plan = options_.workers.at(static_cast<std::size_t>(local_rank));
-    WorkerIdentity identity;
-    identity.rank = place_.base_rank + local_rank;
-    identity.local_rank = local_rank;
-    identity.world_size = place_.world_size;
-    identity.local_world_size = static_cast<int>(options_.workers.size());
-    identity.group_rank = place_.group_rank;
-    identity.group_world_size = place_.group_world_size;
-    identity.role = options_.role;
-    identity.role_rank = place_.role_base_rank + local_rank;
-    identity.role_world_size = place_.role_world_size;
-    identity.master_addr = options_.master.host;
-    identity.master_port = options_.master.port;
-    identity.run_id = options_.run_id;
-    identity.job_id = place_.job_id;
-    identity.round = place_.round;
-    identity.restart_count = place_.restart_count;
-    identity.max_restarts = place_.max_restarts;
-    identity.restart_reason = place_.restart_reason;
-    if (watch_) identity.life = watch_->seat(local_rank);
-
-    Environment environment = options_.environment;
-    for (const auto& [name, value] : plan.additions) environment[name] = value;
-    environment["TORCHELASTIC_ERROR_FILE"] = streams.error_file;
-    WorkerSpec spec;
-    spec.argv = wrapped_argv(options_.wraps, plan.argv, {identity.rank, local_rank, host_});
-    spec.environment = worker_environment(std::move(environment), identity);
-    spec.rank = identity.rank;
-    spec.local_rank = local_rank;
-    spec.ignore_hangup = options_.hangup_ignored;
-    if (options_.tty_rank == identity.rank) {
-        lend_streams(spec);
-    } else {
-        spec.standard_output = streams.standard_output();
-        spec.standard_error = streams.standard_error();
-    }
-    return spec;
 }
 
 void RoundWorkers::tell_start() {
@@ -150,59 +118,35 @@ void RoundWorkers::tell_start() {
     }
 }
 
-// The launcher's own streams; in place of its terminal the relay's.
-void RoundWorkers::lend_streams(WorkerSpec& spec) const {
-    spec.standard_input = Stdio::inherit;
-    if (!relay_) return;
-    const GivenDescriptor terminal{relay_->worker_end()};
-    spec.takes_terminal = true;
-    spec.standard_input = terminal;
-    if (::isatty(STDOUT_FILENO) != 0) spec.standard_output = terminal;
-    if (::isatty(STDERR_FILENO) != 0) spec.standard_error = terminal;
-}
-
-bool RoundWorkers::has_tty_rank() const {
-    const int local_rank = options_.tty_rank.value_or(-1) - place_.base_rank;
-    return local_rank >= 0 && local_rank < static_cast<int>(options_.workers.size());
-}
-
 void RoundWorkers::look_for_deaths() {
     if (!watch_) return;
-    auto deaths = watch_->take();
-    if (deaths.empty()) return;
+    std::vector<RoundLedger::Death> deaths;
     const auto running = group_.running_workers();
-    const auto worker_of = [&](const LifeWatch::Death& death) {
-        return std::find_if(running.begin(), running.end(), [&](const WorkerStatus& worker) {
-            return worker.local_rank == death.local_rank;
+    for (const LifeWatch::Death& death : watch_->take()) {
+        const auto worker = std::find_if(running.begin(), running.end(), [&](const WorkerStatus& status) {
+            return status.local_rank == death.local_rank;
         });
-    };
-    // How the others ended is known, so they are no suspects; perhaps they ended because of these.
-    std::stable_partition(deaths.begin(), deaths.end(),
-                          [&](const auto& death) { return worker_of(death) != running.end(); });
-    for (const LifeWatch::Death& death : deaths) {
-        watch_->announce(death.life);
-        if (settled_) continue;
-        const auto worker = worker_of(death);
-        const bool itself = worker != running.end() && is_ending(worker->pid);
-        const int rank = place_.base_rank + death.local_rank;
-        if (itself) failures_.suspect(rank);
-        if (itself || death.life != 0)
-            events_.on_dying({.round = place_.round, .rank = rank, .life = death.life, .itself = itself});
+        const bool is_running = worker != running.end();
+        deaths.push_back({.local_rank = death.local_rank,
+                          .life = death.life,
+                          .is_running = is_running,
+                          .is_ending = is_running && is_ending(worker->pid)});
+    }
+    for (const WorkerDying& dying : ledger_.see(std::move(deaths))) {
+        watch_->announce(dying.life);
+        if (!ledger_.is_settled() && (dying.itself || dying.life != 0)) events_.on_dying(dying);
     }
 }
 
-// Last look at who ended by itself, before the first signal of ours. Those that only this look has shown.
+// Last look at who ended by itself, before the first signal of ours.
 std::vector<int> RoundWorkers::settle() {
-    std::vector<int> found;
-    if (settled_) return found;
+    if (ledger_.is_settled()) return {};
     look_for_deaths();
-    settled_ = true;
+    std::vector<int> ending;
     for (const WorkerStatus& worker : group_.running_workers()) {
-        if (failures_.is_suspect(worker.rank) || !is_ending(worker.pid)) continue;
-        failures_.contend(worker.rank);
-        found.push_back(worker.rank);
+        if (is_ending(worker.pid)) ending.push_back(worker.rank);
     }
-    return found;
+    return ledger_.settle(ending);
 }
 
 void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
@@ -211,38 +155,13 @@ void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
 }
 
 void RoundWorkers::ended(const WorkerEnd& end) {
-    const bool zero = succeeded(end.status);
-    all_zero_ = all_zero_ && zero;
-    RankEnd record{
-        .rank = end.rank, .local_rank = end.local_rank, .pid = end.pid, .exit_code = shell_code(end.status)};
-    if (const auto* signaled = std::get_if<Signaled>(&end.status)) {
-        record.signal = signaled->signal;
-        record.core_dumped = signaled->core_dumped;
-    }
-    record.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(end.wall_time).count();
-    // The signal may have come from us, or from whoever told us to stop and the worker as well.
-    const bool by_stop_signal = record.signal != 0 && record.signal == stop_signal_;
-    const bool by_itself =
-        failures_.is_suspect(end.rank) || (failures_.is_contender(end.rank) && !by_stop_signal);
-    record.outlasted_grace = end.outlasted_grace;
-    const bool stopped = end.stopped_by_us && !by_itself;
-    record.manner = stopped ? RankEnd::Manner::stopped
-                    : zero  ? RankEnd::Manner::succeeded
-                            : RankEnd::Manner::failed;
-    ends_.push_back(record);
+    const RoundLedger::Entry entry = ledger_.ended(end, unix_time_now_ms());
     events_.on_word("rank " + std::to_string(end.rank) + ", pid " + std::to_string(end.pid) + ": " +
-                    to_string(end.status) + " after " + std::to_string(record.wall_ms) + " ms" +
-                    (stopped ? ", stopped by ddprun" : ""));
-    if (record.manner != RankEnd::Manner::failed) return;
-
-    Failure failure = failure_of(end.rank, end.local_rank, end.pid);
-    failure.exit_code = record.exit_code;
-    failure.signal = record.signal;
-    failure.core_dumped = record.core_dumped;
-    NodeFailures::Record* kept = failures_.add(failure);
-    if (kept == nullptr) return;
-    if (!settled_) fail(failure);
-    gather_evidence(*kept);
+                    to_string(end.status) + " after " + std::to_string(entry.end.wall_ms) + " ms" +
+                    (entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
+    if (entry.failure == nullptr) return;
+    if (entry.is_first) fail(*entry.failure);
+    gather_evidence(*entry.failure);
 }
 
 void RoundWorkers::fail(const Failure& failure) {
@@ -252,8 +171,7 @@ void RoundWorkers::fail(const Failure& failure) {
 }
 
 // What the worker has left behind: its error file, its last words, the kernel's counters.
-void RoundWorkers::gather_evidence(NodeFailures::Record& record) {
-    Failure& failure = record.failure;
+void RoundWorkers::gather_evidence(Failure& failure) {
     if (failure.signal == SIGKILL) {
         OomSources sources = oom_sources();
         OomCounters before = oom_before_;
@@ -266,7 +184,7 @@ void RoundWorkers::gather_evidence(NodeFailures::Record& record) {
     if (auto error = path.empty() ? std::nullopt : read_error_file(path)) {
         failure.error_message = error->message;
         failure.traceback = error->traceback;
-        record.error_file_text = error->file;
+        error_file_texts_[failure.rank] = error->file;
     }
     ++open_steps_;
     pump_.last_lines(failure.local_rank, [self = self_, &failure](std::vector<std::string> lines) {
@@ -295,14 +213,9 @@ void RoundWorkers::step_done() {
     if (--open_steps_ == 0) events_.on_gone(unkillable_);
 }
 
-const Failure* RoundWorkers::failure() const {
-    const auto* record = failures_.first();
-    return record == nullptr ? nullptr : &record->failure;
-}
-
-std::string RoundWorkers::error_file_text() const {
-    const auto* record = failures_.first();
-    return record == nullptr ? std::string() : record->error_file_text;
+std::string RoundWorkers::error_file_text(int rank) const {
+    const auto text = error_file_texts_.find(rank);
+    return text == error_file_texts_.end() ? std::string() : text->second;
 }
 
 std::string RoundWorkers::logs_of(const Failure& failure) const {
@@ -318,32 +231,6 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     }
     if (files.empty()) return {};
     return folder + " (rank " + std::to_string(failure.rank) + ": " + files + ")";
-}
-
-Failure RoundWorkers::failure_of(int rank, int local_rank, pid_t pid) const {
-    Failure failure{.kind = Failure::Kind::worker_failed, .node_rank = options_.node_rank, .host = host_};
-    failure.rank = rank;
-    failure.local_rank = local_rank;
-    failure.pid = pid;
-    failure.unix_time_ms = unix_time_now_ms();
-    return failure;
-}
-
-std::vector<WorkerStatus> RoundWorkers::status() const {
-    std::vector<WorkerStatus> workers = group_.running_workers();
-    for (const RankEnd& end : ends_) {
-        workers.push_back({.rank = end.rank,
-                           .local_rank = end.local_rank,
-                           .pid = static_cast<pid_t>(end.pid),
-                           .exit_code = end.exit_code});
-    }
-    std::sort(workers.begin(), workers.end(),
-              [](const WorkerStatus& a, const WorkerStatus& b) { return a.local_rank < b.local_rank; });
-    return workers;
-}
-
-bool RoundWorkers::progressed() const {
-    return !options_.progress_file.empty() && file_state(options_.progress_file) != progress_before_;
 }
 
 }  // namespace ddprun

@@ -1,12 +1,13 @@
 // RoundWorkers: this node's workers in one round, from their ranks to how each of them ended.
 //
-// Fills in what each worker is told (its place in the round, where its output goes), starts the WorkerGroup,
-// and keeps the books that the coordinator and the report want. Driven by the agent on its thread, which
-// makes a new one for every round and may destroy it when on_gone has returned. Decides nothing.
+// Starts the WorkerGroup with what worker_placement.hpp says, stops it, and asks for evidence of what failed;
+// what it came to stands in the RoundLedger. Driven by the agent on its thread, which makes a new one for
+// every round and may destroy it when on_gone has returned. Decides nothing.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/life_watch.hpp"
-#include "launcher/agent/node_failures.hpp"
+#include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
@@ -68,36 +69,27 @@ class RoundWorkers {
 
     // See WorkerGroup.
     bool nothing_left() const { return group_.nothing_left(); }
-    // True if every worker ended with 0 so far.
-    bool all_zero() const { return all_zero_; }
-    // True if the progress file changed since the start.
-    bool progressed() const;
-    // One for each worker that has ended.
-    const std::vector<RankEnd>& ends() const { return ends_; }
+    // When on_gone comes, its failure() is complete; and it may be another one then than on_failure told of.
+    const RoundLedger& ledger() const { return ledger_; }
+    WorkersGone gone() const { return ledger_.gone(file_state(options_.progress_file)); }
     // All of them, by local rank.
-    std::vector<WorkerStatus> status() const;
-    // The first failure of this node, nullptr without one. When on_gone comes, with what could be found out
-    // about it; and it may be another one then than on_failure told of, see NodeFailures.
-    const Failure* failure() const;
+    std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
     // Where what a failing worker of this node printed is, in words; empty if there are no such files.
     std::string logs_of(const Failure& failure) const;
-    // The error file of that worker as it is; empty without one.
-    std::string error_file_text() const;
+    // The error file of a worker that failed as it is; empty without one.
+    std::string error_file_text(int rank) const;
 
   private:
-    WorkerSpec spec(int local_rank, const WorkerStreams& streams) const;
+    std::optional<WorkerStartFailure> start_group();
     void tell_start();
-    void lend_streams(WorkerSpec& spec) const;
-    bool has_tty_rank() const;
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);
     void ended(const WorkerEnd& end);
     void fail(const Failure& failure);
-    void gather_evidence(NodeFailures::Record& record);
+    void gather_evidence(Failure& failure);
     void group_gone(const std::vector<UnkillableWorker>& unkillable);
     void step_done();
-    Failure failure_of(int rank, int local_rank, pid_t pid) const;
 
     boost::asio::any_io_executor executor_;
     const LaunchOptions& options_;
@@ -106,18 +98,14 @@ class RoundWorkers {
     RoundReady place_;
     std::string host_;
     RoundEvents events_;
+    RoundLedger ledger_;
     std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
     WorkerGroup group_;
     std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
     OomCounters oom_before_;
-    std::string progress_before_;
-    std::vector<std::string> error_files_;  // by local rank
-    std::vector<RankEnd> ends_;
+    std::vector<std::string> error_files_;         // by local rank
+    std::map<int, std::string> error_file_texts_;  // by rank, of those that failed
     std::vector<UnkillableWorker> unkillable_;
-    NodeFailures failures_;
-    bool settled_ = false;  // a failure was told, or the workers to end: whoever ends now is no suspect
-    int stop_signal_ = 0;   // the first one; 0: not told to stop
-    bool all_zero_ = true;
     int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
     // Answers of the pump may come when the round is no more.
     std::shared_ptr<RoundWorkers*> self_;

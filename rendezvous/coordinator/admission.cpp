@@ -52,4 +52,22 @@ std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& t
                         "of different programs --allow-different");
 }
 
+Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNodes& nodes) {
+    Company company;
+    if (auto holder = nodes.find(newcomer.node_rank); holder != nodes.end())
+        company.holder = &holder->second.hello;
+    if (own && (own->host != newcomer.host || own->pid != newcomer.pid)) {
+        if (newcomer.node_rank == own->node_rank) company.holder = &*own;
+        if (newcomer.role == own->role) company.companion = &*own;
+    }
+    for (const auto& [rank, node] : nodes) {
+        if (company.companion == nullptr && node.hello.role == newcomer.role) company.companion = &node.hello;
+    }
+    return company;
+}
+
+Refused came_too_late() { return {"the job is over", kExitUnavailable}; }
+Refused said_hello_before() { return not_admitted("this agent has said Hello before"); }
+Refused said_no_hello() { return not_admitted("say Hello first"); }
+
 }  // namespace ddprun

@@ -1,15 +1,35 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "rendezvous/coordinator/control_text.hpp"
-#include "rendezvous/coordinator/culprit.hpp"
-#include "rendezvous/coordinator/job_end.hpp"
-#include "rendezvous/coordinator/rank_mapping.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
+namespace {
+
+// As its coordinator knows it, whatever the agent says.
+Failure placed_on(const JobNode& node, Failure failure) {
+    failure.node_rank = node.hello.node_rank;
+    failure.host = node.hello.host;
+    return failure;
+}
+
+// Without a message: of a node that was lost.
+Failure failure_of(const JobNode& node, const ControlMessage* message) {
+    if (message == nullptr) {
+        Failure lost{.kind = Failure::Kind::node_lost};
+        lost.exit_code = kExitUnavailable;
+        lost.message = "the connection to its agent (pid " + std::to_string(node.hello.pid) + ") was lost";
+        return placed_on(node, std::move(lost));
+    }
+    if (const auto* failed = std::get_if<WorkerFailed>(message)) return placed_on(node, failed->failure);
+    Failure signalled{.kind = Failure::Kind::signalled};
+    signalled.signal = std::get<AgentSignalled>(*message).signal;
+    return placed_on(node, std::move(signalled));
+}
+
+}  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     : options_(std::move(options)),
@@ -20,314 +40,185 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
-    if (const auto* hello = std::get_if<Hello>(&message)) return receive_hello(from, *hello, now);
-    Node* node = find(from);
+    JobNode* node = find(from);
+    const bool is_hello = std::holds_alternative<Hello>(message);
     // Without a Hello, or from a node that was refused, nothing else has a meaning.
-    if (node == nullptr) return {{from, Refused{"say Hello first", kExitNotAdmitted}, true}};
-    if (const auto* failed = std::get_if<WorkerFailed>(&message))
-        return receive_failure(*node, failed->round, failed->failure, now);
-    if (const auto* dying = std::get_if<WorkerDying>(&message)) return receive_dying(*node, *dying);
-    if (const auto* signalled = std::get_if<AgentSignalled>(&message))
-        return receive_signal(*node, *signalled, now);
-    if (const auto* notice = std::get_if<NoticeSignal>(&message)) {
-        if (state_ != State::running || notice->round != round_) return {};
-        requeue_ = requeue_ || notice->requeue;
-        return to_all(*notice);
-    }
-    return receive_end(*node, message, now);
+    if (is_hello == (node != nullptr))
+        return {{from, is_hello ? said_hello_before() : said_no_hello(), true}};
+    if (std::holds_alternative<AgentSignalled>(message)) restart_cancelled_ = true;
+    // During a pause the agents still speak of the round before.
+    const bool is_stale = state_ != CoordinatorState::pausing && round_of(message).value_or(round_) != round_;
+    const auto event = event_of(message);
+    if (event && !is_stale) handle(*event, {now, node, &message, from});
+    return take_out();
 }
 
-Coordinator::Outbox Coordinator::start_round(TimePoint now) {
-    state_ = State::running;
-    awaited_ = nodes_.size();
-    round_start_ = now;
-    progressed_ = requeue_ = false;
-    order_ = {};
-    deaths_told_ = 0;
-    std::vector<NodeShare> shares;
-    for (auto& [rank, node] : nodes_) {
-        shares.push_back({node.hello.local_world_size, node.hello.role});
-        node.ended = node.all_zero = node.is_gone = false;
-        node.ends.clear();
-        node.failure.reset();
-    }
-    std::vector<NodeRanks> ranks = map_ranks(shares);
-
-    Outbox out;
-    for (auto& [node_rank, node] : nodes_) {
-        const NodeRanks& own = ranks.at(static_cast<std::size_t>(node_rank));
-        node.base_rank = own.base_rank;
-        RoundReady ready{.round = round_, .job_id = options_.job_id, .group_rank = node_rank};
-        ready.group_world_size = options_.nnodes;
-        ready.base_rank = own.base_rank;
-        ready.world_size = own.world_size;
-        ready.role_base_rank = own.role_base_rank;
-        ready.role_world_size = own.role_world_size;
-        ready.restart_count = policy_.restarts();
-        ready.max_restarts = policy_.max_restarts();
-        if (!restarts_.empty()) ready.restart_reason = restarts_.back().reason;
-        if (node_rank == 0) ready.reached_at = reached_at();
-        out.push_back({node.connection, ready});
-    }
-    return out;
+Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now) {
+    JobNode* node = find(connection);
+    if (node == nullptr) return {};
+    nodes_by_connection_.erase(connection);
+    node->connected = false;
+    handle(node->ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, node});
+    return take_out();
 }
 
-// As the node with the lowest number says, since one that shares node 0's machine may have taken another way.
-std::string Coordinator::reached_at() const {
-    for (const auto& [rank, node] : nodes_) {
-        if (rank != 0) return node.hello.reached_at;
+Coordinator::Outbox Coordinator::tick(TimePoint now) {
+    if (state_ == CoordinatorState::pausing && now >= pause_end_) {
+        handle(CoordinatorEvent::pause_over, {now});
+    } else if (now >= join_deadline_) {
+        handle(CoordinatorEvent::join_timed_out, {now});
+    } else if (status_due_ && now >= *status_due_) {
+        handle(CoordinatorEvent::status_due, {now});
     }
-    return {};
+    return take_out();
 }
 
-Coordinator::Outbox Coordinator::receive_failure(Node& node, int round, Failure failure, TimePoint now) {
-    // Late echoes of a failure are no news: the first one received is the story.
-    if (round == round_ && state_ == State::stopping && node.has_rank(failure.rank))
-        order_.contend(failure.rank);
-    if (round != round_ || state_ != State::running) return {};
-    failure.node_rank = node.hello.node_rank;
-    failure.host = node.hello.host;
-    return first_failure(std::move(failure), now);
+std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
+    if (state_ == CoordinatorState::pausing) return pause_end_;
+    if (state_ != CoordinatorState::gathering) return std::nullopt;
+    return status_due_ ? std::min(*status_due_, join_deadline_) : join_deadline_;
 }
 
-Coordinator::Outbox Coordinator::receive_dying(Node& node, const WorkerDying& dying) {
-    if (dying.round != round_ || (state_ != State::running && state_ != State::stopping)) return {};
-    if (dying.itself && node.has_rank(dying.rank)) {
-        state_ == State::running ? order_.suspect(dying.rank) : order_.contend(dying.rank);
-    }
-    if (state_ != State::running) return {};
-    if (dying.life == 0 || deaths_told_ + nodes_.size() > kMaxDeathsTold) return {};
-    Outbox out;
-    for (const auto& [rank, other] : nodes_) {
-        if (&other != &node && other.connected && !other.ended)
-            out.push_back({other.connection, PeerDying{round_, dying.life}});
-    }
-    deaths_told_ += out.size();
-    return out;
+void Coordinator::handle(CoordinatorEvent event, const Occasion& occasion) {
+    const CoordinatorStep step = next_step(state_, event);
+    state_ = step.next;
+    carry_out(step.action, occasion);
 }
 
-Coordinator::Outbox Coordinator::receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now) {
-    restart_cancelled_ = true;
-    Failure failure{.kind = Failure::Kind::signalled};
-    failure.signal = signalled.signal;
-    if (state_ != State::pausing) return receive_failure(node, signalled.round, failure, now);
-    failure.node_rank = node.hello.node_rank;
-    failure.host = node.hello.host;
-    cause_ = failure;
-    return finish({});
-}
-
-Coordinator::Outbox Coordinator::receive_end(Node& node, const ControlMessage& message, TimePoint now) {
-    if (const auto* ends = std::get_if<RankEnds>(&message)) {
-        const auto room = static_cast<std::size_t>(node.hello.local_world_size) - node.ends.size();
-        if (ends->round != round_ || state_ == State::over) return {};
-        for (std::size_t i = 0; i < std::min(room, ends->ends.size()); ++i) {
-            node.ends.push_back(ends->ends[i]);
-            node.ends.back().node_rank = node.hello.node_rank;
-            node.ends.back().host = node.hello.host;
+void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) {
+    const auto& [now, node, message, from] = occasion;
+    switch (action) {
+        case CoordinatorAction::none: break;
+        case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
+        case CoordinatorAction::refuse: {
+            const auto& hello = std::get<Hello>(*message);
+            return refuse(from, hello, reason_against(hello).value_or(came_too_late()));
         }
-        return {};
+        case CoordinatorAction::forget: return forget(*node, now);
+        case CoordinatorAction::start_round: return start_round(now);
+        case CoordinatorAction::tell_waiting: return tell_waiting(now);
+        case CoordinatorAction::give_up: return give_up();
+        case CoordinatorAction::stop_all: return stop_all(occasion);
+        case CoordinatorAction::suspect: return suspect(*node, std::get<WorkerDying>(*message));
+        case CoordinatorAction::contend: return contend(*node, *message);
+        case CoordinatorAction::pass_on:
+            requeue_ = requeue_ || std::get<NoticeSignal>(*message).requeue;
+            return send_all(*message);
+        case CoordinatorAction::keep_ends: return keep_ends(*node, std::get<RankEnds>(*message));
+        case CoordinatorAction::node_succeeded:
+            node->all_zero = node->is_gone = true;
+            return node_ended(*node, now);
+        case CoordinatorAction::node_gone: return node_gone(occasion);
+        case CoordinatorAction::decide: return decide(now);
+        case CoordinatorAction::pause: return pause(now);
+        case CoordinatorAction::finish: return finish();
+        case CoordinatorAction::abort: cause_ = failure_of(*node, message); return finish();
+        case CoordinatorAction::release:
+            nodes_by_connection_.erase(node->connection);
+            node->connected = false;
+            break;
     }
-    if (const auto* succeeded = std::get_if<WorkersSucceeded>(&message)) {
-        if (state_ != State::running || succeeded->round != round_) return {};
-        node.all_zero = node.is_gone = true;
-        return node_ended(node, now);
-    }
-    if (const auto* gone = std::get_if<WorkersGone>(&message)) {
-        if (state_ != State::stopping || gone->round != round_) return {};
-        node.all_zero = gone->all_zero;
-        node.is_gone = true;
-        progressed_ = progressed_ || gone->progressed;
-        if (gone->failure) add_evidence(node, *gone->failure);
-        return node_ended(node, now);
-    }
-    if (std::holds_alternative<Goodbye>(message) && state_ == State::over) {
-        nodes_by_connection_.erase(node.connection);
-        node.connected = false;
-    }
-    return {};
 }
 
-// The first failure was told at once; what its worker wrote has been gathered since, and how those ended that
-// may have been before it. What a node says of itself now counts more than what it told then.
-void Coordinator::add_evidence(Node& node, Failure failure) {
-    if (!cause_ || cause_->kind != Failure::Kind::worker_failed) return;
-    failure.node_rank = node.hello.node_rank;
-    failure.host = node.hello.host;
-    node.failure = failure;
-    const bool same = cause_->node_rank == failure.node_rank;
-    if (same || order_.is_before(failure, *cause_)) cause_ = std::move(failure);
-}
-
-// All has been heard, so the words of those that failed may be believed.
-void Coordinator::hear_witnesses() {
-    if (cause_->kind != Failure::Kind::worker_failed) return;
-    std::vector<const Failure*> known;
-    for (const auto& [rank, node] : nodes_) {
-        if (node.failure) known.push_back(&*node.failure);
+void Coordinator::suspect(const JobNode& node, const WorkerDying& dying) {
+    if (dying.itself && node.has_rank(dying.rank)) failures_.suspect(dying.rank);
+    if (dying.life == 0 || deaths_told_ + nodes_.size() > kMaxDeathsTold) return;
+    for (const auto& [rank, other] : nodes_) {
+        if (&other == &node || !other.connected || other.ended) continue;
+        send(other.connection, PeerDying{round_, dying.life});
+        ++deaths_told_;
     }
-    cause_ = culprit_of(*cause_, known, [this](int rank) { return end_of(rank); });
 }
 
-std::optional<RankEnd> Coordinator::end_of(int rank) const {
-    for (const auto& [node_rank, node] : nodes_) {
-        if (!node.has_rank(rank)) continue;
-        const auto end = std::find_if(node.ends.begin(), node.ends.end(),
-                                      [rank](const RankEnd& one) { return one.rank == rank; });
-        if (end != node.ends.end()) return *end;
-        RankEnd lost{.rank = rank, .local_rank = rank - node.base_rank, .node_rank = node_rank};
-        lost.host = node.hello.host;
-        lost.manner = RankEnd::Manner::lost;
-        return lost;
+void Coordinator::contend(const JobNode& node, const ControlMessage& message) {
+    const auto* failed = std::get_if<WorkerFailed>(&message);
+    const auto* dying = std::get_if<WorkerDying>(&message);
+    const int rank = failed != nullptr ? failed->failure.rank : dying->rank;
+    if ((failed != nullptr || dying->itself) && node.has_rank(rank)) failures_.contend(rank);
+}
+
+void Coordinator::keep_ends(JobNode& node, const RankEnds& ends) const {
+    for (const RankEnd& end : ends.ends) {
+        if (node.ends.size() == static_cast<std::size_t>(node.hello.local_world_size)) return;
+        node.ends.push_back(end);
+        node.ends.back().node_rank = node.hello.node_rank;
+        node.ends.back().host = node.hello.host;
     }
-    return std::nullopt;
 }
 
-Coordinator::Outbox Coordinator::first_failure(Failure failure, TimePoint now) {
-    state_ = State::stopping;
-    uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(now - round_start_);
-    cause_ = std::move(failure);
+void Coordinator::stop_all(const Occasion& occasion) {
+    uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(occasion.now - round_start_);
+    cause_ = failures_.tell(occasion.node->hello.node_rank, failure_of(*occasion.node, occasion.message));
     awaited_ = 0;
     for (auto& [rank, node] : nodes_) {
         node.ended = !node.connected;
         if (node.connected) ++awaited_;
     }
-    Outbox out = to_all(Stop{round_, *cause_});
-    Outbox rest = awaited_ == 0 ? all_ended(now) : Outbox{};
-    out.insert(out.end(), rest.begin(), rest.end());
-    return out;
+    send_all(Stop{round_, *cause_});
+    if (awaited_ == 0) handle(CoordinatorEvent::all_ended, occasion);
 }
 
-Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now) {
-    Node* node = find(connection);
-    if (node == nullptr) return {};
-    const int node_rank = node->hello.node_rank;
-    nodes_by_connection_.erase(connection);
-    node->connected = false;
-    Failure lost{.kind = Failure::Kind::node_lost, .node_rank = node_rank, .host = node->hello.host};
-    lost.exit_code = kExitUnavailable;
-    lost.message = "the connection to its agent (pid " + std::to_string(node->hello.pid) + ") was lost";
-
-    switch (state_) {
-        case State::gathering:
-            nodes_.erase(node_rank);
-            status_due_ =
-                last_status_ ? std::max(now, *last_status_ + kStatusPeriod) : now + kFirstStatusDelay;
-            return {};
-        case State::running:
-            if (node->ended) return {};  // Its workers are done; the job does not need it any more.
-            return first_failure(std::move(lost), now);
-        case State::stopping: return node_ended(*node, now);
-        case State::pausing: cause_ = std::move(lost); return finish({});
-        case State::over: return {};
+// What its agent has gathered of the first failure since it was told; nothing if the node itself was lost.
+void Coordinator::node_gone(const Occasion& occasion) {
+    JobNode& node = *occasion.node;
+    if (occasion.message != nullptr) {
+        const auto& gone = std::get<WorkersGone>(*occasion.message);
+        node.all_zero = gone.all_zero;
+        node.is_gone = true;
+        progressed_ = progressed_ || gone.progressed;
+        if (gone.failure) failures_.tell(node.hello.node_rank, placed_on(node, *gone.failure));
     }
-    return {};
+    node_ended(node, occasion.now);
 }
 
-Coordinator::Outbox Coordinator::node_ended(Node& node, TimePoint now) {
-    if (std::exchange(node.ended, true)) return {};
-    --awaited_;
-    return awaited_ == 0 ? all_ended(now) : Outbox{};
+void Coordinator::node_ended(JobNode& node, TimePoint now) {
+    if (std::exchange(node.ended, true)) return;
+    if (--awaited_ == 0) handle(CoordinatorEvent::all_ended, {now});
 }
 
-Coordinator::Outbox Coordinator::all_ended(TimePoint now) {
-    if (state_ == State::running) return finish({});
-    hear_witnesses();
+void Coordinator::decide(TimePoint now) {
+    cause_ = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); });
     const bool complete =
         std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.connected; });
-    if (restart_cancelled_) return finish({});
-    if (!complete && cause_->kind != Failure::Kind::node_lost) {
-        return finish(policy_.max_restarts() > 0 ? "no restart: a node is missing" : "");
-    }
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
-    auto decision = policy_.decide({*cause_, uptime_, progressed_}, jitter);
-    return decision.restart ? pause_before_next_round(decision.delay, now) : finish(decision.message);
+    decision_ = policy_.decide({.failure = *cause_,
+                                .uptime = uptime_,
+                                .progressed = progressed_,
+                                .complete = complete,
+                                .cancelled = restart_cancelled_},
+                               jitter);
+    handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
 }
 
-Coordinator::Outbox Coordinator::pause_before_next_round(std::chrono::milliseconds delay, TimePoint now) {
-    const std::string reason = to_text(*cause_);
-    restarts_.push_back({round_, reason.substr(0, kMaxReasonText), cause_->unix_time_ms});
+void Coordinator::pause(TimePoint now) {
+    restarts_.push_back({round_, to_text(*cause_).substr(0, kMaxReasonText), cause_->unix_time_ms});
     if (restarts_.size() > kMaxRestartsListed) restarts_.erase(restarts_.begin());
-    Outbox out = to_all(
-        Restarting{*cause_, policy_.restarts(), policy_.max_restarts(), static_cast<int>(delay.count())});
-    cause_.reset();
+    const auto delay = static_cast<int>(decision_.delay.count());
+    send_all(Restarting{*cause_, policy_.restarts(), policy_.max_restarts(), delay});
     ++round_;
-    state_ = State::pausing;
-    pause_end_ = now + delay;
-    if (delay.count() > 0) return out;
-    Outbox next = tick(now);
-    out.insert(out.end(), next.begin(), next.end());
-    return out;
+    pause_end_ = now + decision_.delay;
+    if (delay == 0) handle(CoordinatorEvent::pause_over, {now});
 }
 
-Coordinator::Outbox Coordinator::finish(const std::string& message) {
-    Outbox out = rank_ends();
-    Outbox last = to_all(summary(message));
-    state_ = State::over;
-    out.insert(out.end(), last.begin(), last.end());
-    return out;
-}
-
-Finish Coordinator::summary(const std::string& message) const {
-    Finish finish{.exit_code = exit_code(), .cause = cause_};
-    finish.message = message;
-    finish.restarts = restarts_;
-    std::vector<RankEnd> ends;
-    for (const auto& [rank, node] : nodes_) {
-        const bool lost = !node.connected && !node.ended;
-        if (!node.connected && !node.is_gone &&
-            ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
-            finish.unknown_nodes.push_back(node_text(rank, node.hello.host));
-        if (lost || (!node.connected && node.ends.empty())) finish.lost += node.hello.local_world_size;
-        ends.insert(ends.end(), node.ends.begin(), node.ends.end());
-    }
-    add_ends(finish, ends, cause_);
-    return finish;
-}
-
-Coordinator::Outbox Coordinator::rank_ends() const {
-    std::vector<RankEnd> ends;
-    for (const auto& [rank, node] : nodes_) ends.insert(ends.end(), node.ends.begin(), node.ends.end());
-    const std::vector<RankEnds> messages = as_messages(round_, ends);
-    Outbox out;
+void Coordinator::finish() {
+    const std::vector<RankEnds> ends = as_messages(round_, all_ends(nodes_));
     for (const auto& [rank, node] : nodes_) {
         if (!node.connected || !node.hello.wants_rank_ends) continue;
-        for (const RankEnds& message : messages) out.push_back({node.connection, message});
+        for (const RankEnds& message : ends) send(node.connection, message);
     }
-    return out;
+    Finish finish = summary_of(nodes_, cause_, requeue_);
+    finish.message = decision_.message;
+    finish.restarts = restarts_;
+    send_all(finish);
 }
 
-Coordinator::Outbox Coordinator::to_all(const ControlMessage& message) const {
-    Outbox out;
+void Coordinator::send_all(const ControlMessage& message) {
     for (const auto& [rank, node] : nodes_) {
-        if (node.connected) out.push_back({node.connection, message});
+        if (node.connected) send(node.connection, message);
     }
-    return out;
 }
 
-int Coordinator::exit_code() const {
-    if (!cause_) return requeue_ ? kExitPreempted : 0;
-    if (cause_->kind != Failure::Kind::signalled) return cause_->exit_code;
-    const bool all_zero =
-        std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.all_zero; });
-    return all_zero ? kExitPreempted : kExitSignalBase + cause_->signal;
-}
-
-Coordinator::Outbox Coordinator::tick(TimePoint now) {
-    if (state_ == State::pausing && now >= *pause_end_) return start_round(now);
-    if (state_ != State::gathering) return {};
-    if (now >= join_deadline_) return time_out();
-    if (status_due_ && now >= *status_due_) return waiting_to_all(now);
-    return {};
-}
-
-std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
-    if (state_ == State::pausing) return pause_end_;
-    if (state_ != State::gathering) return std::nullopt;
-    return status_due_ ? std::min(*status_due_, join_deadline_) : join_deadline_;
-}
-
-Coordinator::Node* Coordinator::find(ConnectionId connection) {
+JobNode* Coordinator::find(ConnectionId connection) {
     auto entry = nodes_by_connection_.find(connection);
     return entry == nodes_by_connection_.end() ? nullptr : &nodes_.at(entry->second);
 }

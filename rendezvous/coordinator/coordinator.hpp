@@ -2,22 +2,13 @@
 //
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
-// The first failure is the first that an agent told of; it stops the job at once. But if it is a worker's,
-// another may turn out to have been before it (FailureOrder: what takes long is the kernel's work on a large
-// process, not the news of its death), or to be the culprit by the words of those that failed (culprit.hpp).
+// What it does in which state stands in coordinator_table.cpp; this carries the actions out. The decisions are
+// parts of their own: admission.hpp, rank_mapping.hpp, first_failure.hpp, restart_policy.hpp, job_summary.hpp.
 //
 // It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
 // tick() at next_deadline(). It never blocks, reads no clock, and knows nothing of sockets, workers or grace
 // periods.
-//
-//   state       leaves it when
-//   gathering   all nodes have said Hello → running; the join timeout passes → over
-//   running     every node succeeded → over; a first failure → stopping
-//   stopping    every node's workers are gone, or the node itself is
-//               → pausing if the RestartPolicy says so, else over
-//   pausing     the pause is over → running, with the next round; a signal, or a node is lost → over
-//   over        (the caller stops once no connection is left, see empty())
 #pragma once
 
 #include <chrono>
@@ -32,7 +23,9 @@
 
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
-#include "rendezvous/coordinator/failure_order.hpp"
+#include "rendezvous/coordinator/coordinator_table.hpp"
+#include "rendezvous/coordinator/first_failure.hpp"
+#include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 
 namespace ddprun {
@@ -83,63 +76,56 @@ class Coordinator {
     int round() const { return round_; }
 
     // True once the job is over and every agent has left.
-    bool empty() const { return state_ == State::over && nodes_by_connection_.empty(); }
+    bool empty() const { return state_ == CoordinatorState::over && nodes_by_connection_.empty(); }
 
   private:
-    enum class State { gathering, running, stopping, pausing, over };
-
-    struct Node {
-        Hello hello;
-        ConnectionId connection = 0;
-        bool connected = true;
-        bool ended = false;  // succeeded, while the round runs; gone, while it stops
-        bool all_zero = false;
-        bool is_gone = false;  // it said that nothing of this round's workers is left there
-        int base_rank = 0;     // of this round, like the next two
-        std::vector<RankEnd> ends;
-        std::optional<Failure> failure;  // the first of the node
-
-        bool has_rank(int rank) const {
-            return rank >= base_rank && rank - base_rank < hello.local_world_size;
-        }
+    // What happened: the node and the message that it is about, if there are any.
+    struct Occasion {
+        TimePoint now;
+        JobNode* node = nullptr;
+        const ControlMessage* message = nullptr;
+        ConnectionId from = 0;
     };
 
-    Outbox receive_hello(ConnectionId from, const Hello& hello, TimePoint now);
-    Outbox receive_failure(Node& node, int round, Failure failure, TimePoint now);
-    Outbox receive_dying(Node& node, const WorkerDying& dying);
-    Outbox receive_signal(Node& node, const AgentSignalled& signalled, TimePoint now);
-    Outbox receive_end(Node& node, const ControlMessage& message, TimePoint now);
-    std::optional<Refused> reason_to_refuse_now(const Hello& hello) const;
-    Company company_of(const Hello& hello) const;
-    Outbox refuse(ConnectionId from, const Hello& hello, const Refused& refused);
-    std::string reached_at() const;
-    Outbox start_round(TimePoint now);
-    void add_evidence(Node& node, Failure failure);
-    void hear_witnesses();
-    std::optional<RankEnd> end_of(int rank) const;
-    Outbox first_failure(Failure failure, TimePoint now);
-    Outbox node_ended(Node& node, TimePoint now);
-    Outbox all_ended(TimePoint now);
-    Outbox pause_before_next_round(std::chrono::milliseconds delay, TimePoint now);
-    Outbox finish(const std::string& message);
-    Finish summary(const std::string& message) const;
-    Outbox rank_ends() const;
-    Outbox to_all(const ControlMessage& message) const;
-    Outbox waiting_to_all(TimePoint now);
-    Outbox time_out();
+    void handle(CoordinatorEvent event, const Occasion& occasion);
+    void carry_out(CoordinatorAction action, const Occasion& occasion);
+
+    void admit(ConnectionId from, const Hello& hello, TimePoint now);
+    std::optional<Refused> reason_against(const Hello& hello) const;
+    void refuse(ConnectionId from, const Hello& hello, const Refused& refused);
+    void forget(const JobNode& node, TimePoint now);
+    TimePoint next_status(TimePoint now) const;
+    void tell_waiting(TimePoint now);
+    void give_up();
     Waiting waiting() const;
-    int exit_code() const;
-    Node* find(ConnectionId connection);
+
+    void start_round(TimePoint now);
+    std::string reached_at() const;
+    void suspect(const JobNode& node, const WorkerDying& dying);
+    void contend(const JobNode& node, const ControlMessage& message);
+    void keep_ends(JobNode& node, const RankEnds& ends) const;
+    void stop_all(const Occasion& occasion);
+    void node_gone(const Occasion& occasion);
+    void node_ended(JobNode& node, TimePoint now);
+    void decide(TimePoint now);
+    void pause(TimePoint now);
+    void finish();
+
+    void send(ConnectionId to, ControlMessage message) { out_.push_back({to, std::move(message)}); }
+    void send_all(const ControlMessage& message);
+    Outbox take_out() { return std::exchange(out_, {}); }
+    JobNode* find(ConnectionId connection);
 
     CoordinatorOptions options_;
     RestartPolicy policy_;
     std::minstd_rand random_;
-    State state_ = State::gathering;
+    CoordinatorState state_ = CoordinatorState::gathering;
+    Outbox out_;  // of the call that is being answered
     TimePoint join_deadline_;
     std::optional<TimePoint> status_due_;
     std::optional<TimePoint> last_status_;
-    std::optional<TimePoint> pause_end_;
-    std::map<int, Node> nodes_;  // by node rank
+    TimePoint pause_end_;
+    JobNodes nodes_;
     std::map<ConnectionId, int> nodes_by_connection_;
     std::set<std::string> refusals_told_;
     std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
@@ -150,8 +136,9 @@ class Coordinator {
     bool progressed_ = false;
     bool requeue_ = false;            // the workers of this round were sent a signal for that
     bool restart_cancelled_ = false;  // the user wants the job to end
-    std::optional<Failure> cause_;
-    FailureOrder order_;           // of this round
+    FirstFailure failures_;           // of this round, each node's
+    std::optional<Failure> cause_;    // what ends the round, as far as is known
+    RestartPolicy::Decision decision_;
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
 };

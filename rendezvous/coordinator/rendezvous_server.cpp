@@ -1,6 +1,7 @@
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 
 #include <array>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
@@ -44,6 +45,7 @@ class RendezvousServer::Impl {
     }
 
     const Endpoint& own_endpoint() const { return own_endpoint_; }
+    bool is_over() const { return is_over_; }
 
   private:
     using ConnectionId = Coordinator::ConnectionId;
@@ -115,7 +117,7 @@ class RendezvousServer::Impl {
             if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
         }
         arm_deadline();
-        if (coordinator_.empty() && on_over_) std::exchange(on_over_, nullptr)();
+        if (coordinator_.empty() && !is_over_.exchange(true) && on_over_) on_over_();
     }
 
     void arm_deadline() {
@@ -142,6 +144,7 @@ class RendezvousServer::Impl {
     asio::steady_timer deadline_;
     std::optional<Coordinator::TimePoint> armed_for_;
     std::function<void()> on_over_;
+    std::atomic<bool> is_over_ = false;
     std::unordered_map<ConnectionId, std::shared_ptr<ControlSession>> sessions_;
     ConnectionId last_id_ = 0;
     int round_ = 0;
@@ -155,6 +158,8 @@ RendezvousServer::RendezvousServer(const RendezvousServerOptions& options, std::
 RendezvousServer::~RendezvousServer() = default;
 
 std::uint16_t RendezvousServer::port() const { return impl_->own_endpoint().port; }
+
+bool RendezvousServer::is_over() const { return impl_->is_over(); }
 
 Endpoint RendezvousServer::own_endpoint() const { return impl_->own_endpoint(); }
 

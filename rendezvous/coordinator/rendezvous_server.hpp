@@ -41,6 +41,9 @@ class RendezvousServer {
 
     std::uint16_t port() const;
 
+    // Whether `on_over` was called, or is about to be.
+    bool is_over() const;
+
     // By which the host's own agent reaches it: on loopback where that is possible.
     Endpoint own_endpoint() const;
 

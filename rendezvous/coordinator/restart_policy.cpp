@@ -53,8 +53,10 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
 
 RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double jitter) {
     const Failure& failure = result.failure;
-    if (options_.max_restarts == 0 || failure.kind == Failure::Kind::signalled) return {};
-    if (failure.kind == Failure::Kind::node_lost) return {.message = "no restart: a node is missing"};
+    const bool signalled = failure.kind == Failure::Kind::signalled;
+    if (options_.max_restarts == 0 || signalled || result.cancelled) return {};
+    if (failure.kind == Failure::Kind::node_lost || !result.complete)
+        return {.message = "no restart: a node is missing"};
     // The exit code alone could be the worker's own; one that never ran has no pid.
     if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound)) {
         return {.message = "no restart: the program cannot be started"};

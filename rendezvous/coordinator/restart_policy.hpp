@@ -51,6 +51,8 @@ class RestartPolicy {
         Failure failure;
         std::chrono::milliseconds uptime{0};
         bool progressed = false;  // some node's progress file changed
+        bool complete = true;     // all nodes are there
+        bool cancelled = false;   // the user wants the job to end
     };
 
     struct Decision {

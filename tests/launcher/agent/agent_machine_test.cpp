@@ -34,33 +34,40 @@ std::vector<E> all_events() {
     return events;
 }
 
+// What an agent that leaves hears, if nobody disturbs it.
+const std::vector<E> kEnd = {E::refused, E::output_shown, E::reported, E::goodbye_said, E::guests_gone};
+
 }  // namespace
 
 TEST_CASE("the lives of an agent") {
     SECTION("all is well") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
-              {E::finish_ordered, A::say_goodbye, S::done}});
+              {E::finish_ordered, A::leave, S::draining_output},
+              {E::output_shown, A::report, S::reporting},
+              {E::reported, A::await_goodbye, S::saying_goodbye},
+              {E::goodbye_said, A::await_guests, S::awaiting_guests},
+              {E::guests_gone, A::end, S::done}});
     }
     SECTION("the coordinator is not there yet, or restarts while nodes gather") {
         walk({{E::connection_lost, A::join_again, S::joining},
               {E::round_ready, A::start_workers, S::running}});
     }
-    SECTION("not admitted, or nobody came") { walk({{E::refused, A::leave, S::done}}); }
-    SECTION("a signal before the round") { walk({{E::signal_received, A::leave, S::done}}); }
+    SECTION("not admitted, or nobody came") { walk({{E::refused, A::leave, S::draining_output}}); }
+    SECTION("a signal before the round") { walk({{E::signal_received, A::leave, S::draining_output}}); }
     SECTION("a worker here fails first") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::worker_failed, A::report_failure, S::stopping},
               {E::stop_ordered, A::none, S::stopping},
               {E::worker_failed, A::none, S::stopping},
               {E::workers_gone, A::report_gone, S::leaving},
-              {E::finish_ordered, A::say_goodbye, S::done}});
+              {E::finish_ordered, A::leave, S::draining_output}});
     }
     SECTION("a worker elsewhere fails first") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::stop_ordered, A::stop_workers, S::stopping},
               {E::workers_gone, A::report_gone, S::leaving},
-              {E::finish_ordered, A::say_goodbye, S::done}});
+              {E::finish_ordered, A::leave, S::draining_output}});
     }
     SECTION("a failure is followed by another round") {
         walk({{E::round_ready, A::start_workers, S::running},
@@ -68,14 +75,14 @@ TEST_CASE("the lives of an agent") {
               {E::workers_gone, A::report_gone, S::leaving},
               {E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
-              {E::finish_ordered, A::say_goodbye, S::done}});
+              {E::finish_ordered, A::leave, S::draining_output}});
     }
     SECTION("a signal between two rounds, or when all is done here, is the coordinator's business") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::stop_ordered, A::stop_workers, S::stopping},
               {E::workers_gone, A::report_gone, S::leaving},
               {E::signal_received, A::tell_signal, S::leaving},
-              {E::finish_ordered, A::say_goodbye, S::done}});
+              {E::finish_ordered, A::leave, S::draining_output}});
         walk({{E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
               {E::signal_received, A::tell_signal, S::draining},
@@ -83,13 +90,13 @@ TEST_CASE("the lives of an agent") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
               {E::signal_received, A::tell_signal, S::draining},
-              {E::finish_timed_out, A::leave, S::done}});
+              {E::finish_timed_out, A::leave, S::draining_output}});
     }
     SECTION("a worker elsewhere fails when all is done here") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
               {E::stop_ordered, A::report_gone, S::leaving},
-              {E::finish_ordered, A::say_goodbye, S::done}});
+              {E::finish_ordered, A::leave, S::draining_output}});
     }
     SECTION("a signal is forwarded once; a second SIGINT ends the grace") {
         walk({{E::round_ready, A::start_workers, S::running},
@@ -97,7 +104,7 @@ TEST_CASE("the lives of an agent") {
               {E::signal_received, A::tell_signal, S::stopping},
               {E::interrupted_again, A::kill_workers, S::stopping},
               {E::workers_gone, A::report_gone, S::leaving},
-              {E::finish_timed_out, A::leave, S::done}});
+              {E::finish_timed_out, A::leave, S::draining_output}});
     }
 }
 
@@ -105,23 +112,50 @@ TEST_CASE("the lives of an agent that loses its coordinator") {
     SECTION("under running workers") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::connection_lost, A::stop_workers, S::stopping_alone},
-              {E::workers_gone, A::leave, S::done}});
+              {E::workers_gone, A::leave, S::draining_output}});
     }
     SECTION("while workers stop, or when they are gone") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::worker_failed, A::report_failure, S::stopping},
               {E::connection_lost, A::none, S::stopping_alone},
               {E::interrupted_again, A::kill_workers, S::stopping_alone},
-              {E::workers_gone, A::leave, S::done}});
+              {E::workers_gone, A::leave, S::draining_output}});
         walk({{E::round_ready, A::start_workers, S::running},
               {E::workers_succeeded, A::report_success, S::draining},
-              {E::connection_lost, A::leave, S::done}});
+              {E::connection_lost, A::leave, S::draining_output}});
     }
+}
+
+TEST_CASE("the end goes its way, once, whatever else happens") {
+    walk({{E::refused, A::leave, S::draining_output},
+          {E::guests_gone, A::none, S::draining_output},  // nobody waits for them yet
+          {E::signal_received, A::none, S::draining_output},
+          {E::interrupted_again, A::report, S::reporting},  // nobody reads the output
+          {E::output_shown, A::none, S::reporting},
+          {E::reported, A::await_goodbye, S::saying_goodbye},
+          {E::interrupted_again, A::none, S::saying_goodbye},
+          {E::goodbye_said, A::await_guests, S::awaiting_guests},
+          {E::signal_received, A::none, S::awaiting_guests},
+          {E::guests_gone, A::end, S::done}});
+}
+
+TEST_CASE("an agent that waits for long says so again and again") {
+    walk({{E::reminder_due, A::remind, S::joining},
+          {E::reminder_due, A::remind, S::joining},
+          {E::round_ready, A::start_workers, S::running},
+          {E::reminder_due, A::none, S::running}});
+}
+
+TEST_CASE("a transition in words") {
+    CHECK(transition_text(S::running, E::worker_failed, S::stopping) ==
+          "running -> stopping by worker_failed");
+    CHECK(transition_text(S::running, E::worker_failed, S::running).empty());
+    CHECK(transition_text(S::draining_output, E::output_shown, S::reporting).empty());
 }
 
 TEST_CASE("done is done") {
     AgentMachine machine;
-    machine.handle(E::refused);
+    for (E event : kEnd) machine.handle(event);
     for (E event : all_events()) {
         CHECK(machine.handle(event) == A::none);
         CHECK(machine.state() == S::done);
@@ -146,10 +180,14 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                 case A::stop_workers:
                 case A::kill_workers:
                 case A::report_gone: stopped = true; break;
-                case A::leave:
-                case A::say_goodbye: CHECK(machine.state() == S::done); break;
+                case A::leave: CHECK(machine.state() == S::draining_output); break;
+                case A::end: CHECK(machine.state() == S::done); break;
+                case A::report:
+                case A::await_goodbye:
+                case A::await_guests:
                 case A::none:
                 case A::join_again:
+                case A::remind:
                 case A::report_success:
                 case A::tell_signal: break;
             }
@@ -167,7 +205,8 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                         CHECK(walker.stopped);
                     }
                     if (walker.machine.state() == S::joining) CHECK_FALSE(walker.started);
-                    for (E event : {E::connection_lost, E::workers_gone, E::refused}) walker.take(event);
+                    for (E event : {E::connection_lost, E::workers_gone}) walker.take(event);
+                    for (E event : kEnd) walker.take(event);
                     CHECK(walker.machine.state() == S::done);
                 }
             }

@@ -29,21 +29,22 @@ class FakeRunner final : public ProcessRunner {
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override {
         if (spec.argv.front() == "refused")
             return StartFailure{ENOENT, "cannot start 'refused'", kExitNotFound};
+        started_specs.push_back(spec);
         workers_.push_back(std::move(events));
-        return Started{kFirstPid + static_cast<pid_t>(workers_.size()) - 1};
+        return Started{pid_of(workers_.size() - 1)};
     }
     // "0 SIGTERM leader", without the scope for signals that go to all in any case.
     void signal_worker(pid_t worker, int signal, SignalScope scope) override {
         constexpr const char* kScopes[] = {" auto", " leader", " group", " leftovers"};
         const bool to_all = signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT;
-        log.push_back(std::to_string(worker - kFirstPid) + " " + signal_text(signal) +
+        log.push_back(name_of(worker) + " " + signal_text(signal) +
                       (to_all ? "" : kScopes[static_cast<std::size_t>(scope)]));
     }
     void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override {
         log.push_back("sweep " + std::to_string(patience.count()));
         swept_ = std::move(done);
     }
-    void forget(pid_t worker) override { log.push_back(std::to_string(worker - kFirstPid) + " forgotten"); }
+    void forget(pid_t worker) override { log.push_back(name_of(worker) + " forgotten"); }
     std::filesystem::path worker_cgroup(int) const override { return {}; }
 
     void exit(std::size_t worker, ExitStatus status) { workers_.at(worker).on_exit(status); }
@@ -54,8 +55,19 @@ class FakeRunner final : public ProcessRunner {
     Lines take_log() { return std::exchange(log, {}); }
 
     Lines log;
+    std::vector<WorkerSpec> started_specs;
+    std::vector<pid_t> pids;  // living processes, where somebody looks whether the workers are
 
   private:
+    pid_t pid_of(std::size_t worker) const {
+        return worker < pids.size() ? pids[worker] : kFirstPid + static_cast<pid_t>(worker);
+    }
+    std::string name_of(pid_t pid) const {
+        std::size_t worker = 0;
+        while (worker + 1 < workers_.size() && pid_of(worker) != pid) ++worker;
+        return std::to_string(worker);
+    }
+
     std::vector<WorkerEvents> workers_;
     std::function<void(const SweepResult&)> swept_;
 };

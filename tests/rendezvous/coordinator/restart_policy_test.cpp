@@ -66,6 +66,13 @@ TEST_CASE("what cannot be helped is final and uses nothing up") {
     auto lost = failed(69);
     lost.failure.kind = Failure::Kind::node_lost;
     CHECK_THAT(policy.decide(lost, 0).message, Catch::Contains("node is missing"));
+    auto incomplete = failed(1);
+    incomplete.complete = false;
+    CHECK_THAT(policy.decide(incomplete, 0).message, Catch::Contains("node is missing"));
+    auto cancelled = failed(1);
+    cancelled.cancelled = true;
+    CHECK_FALSE(policy.decide(cancelled, 0).restart);
+    CHECK(policy.decide(cancelled, 0).message.empty());
     auto signalled = failed(0);
     signalled.failure.kind = Failure::Kind::signalled;
     CHECK_FALSE(policy.decide(signalled, 0).restart);

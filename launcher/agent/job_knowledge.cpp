@@ -1,0 +1,93 @@
+#include "launcher/agent/job_knowledge.hpp"
+
+#include <csignal>
+#include <utility>
+
+#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/job/exit_status.hpp"
+
+namespace ddprun {
+
+std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
+    if (const auto* refused = std::get_if<Refused>(&message)) return learn_refusal(*refused);
+    if (const auto* ready = std::get_if<RoundReady>(&message)) {
+        known_.round = *ready;
+        known_.joined = true;
+        known_.cause.reset();
+        own_failure_.reset();
+        return AgentEvent::round_ready;
+    }
+    if (const auto* stop = std::get_if<Stop>(&message)) {
+        known_.cause = stop->cause;
+        return AgentEvent::stop_ordered;
+    }
+    if (const auto* finish = std::get_if<Finish>(&message)) {
+        known_.finish = *finish;
+        if (finish->cause) known_.cause = finish->cause;
+        return AgentEvent::finish_ordered;
+    }
+    if (const auto* ends = std::get_if<RankEnds>(&message))
+        known_.rank_ends.insert(known_.rank_ends.end(), ends->ends.begin(), ends->ends.end());
+    return std::nullopt;
+}
+
+AgentEvent JobKnowledge::learn_failure(const Failure& failure) {
+    own_failure_ = failure;
+    return AgentEvent::worker_failed;
+}
+
+AgentEvent JobKnowledge::learn_signal(int signal) {
+    if (known_.signal == 0) known_.signal = signal;
+    if (signal == SIGINT) ++interrupts_;
+    return is_hurried() ? AgentEvent::interrupted_again : AgentEvent::signal_received;
+}
+
+AgentEvent JobKnowledge::learn_refusal(const Refused& refused) {
+    known_.refusal = refused;
+    return AgentEvent::refused;
+}
+
+void JobKnowledge::learn_loss(const std::string& host, const std::string& cause) {
+    if (known_.cause) return;
+    known_.cause = Failure{.kind = Failure::Kind::node_lost, .node_rank = 0, .host = host};
+    known_.cause->exit_code = kExitUnavailable;
+    known_.cause->message = cause;
+}
+
+std::optional<ControlMessage> JobKnowledge::message_for(AgentAction action) const {
+    const int round = known_.round.round;
+    if (action == AgentAction::report_success) return WorkersSucceeded{round};
+    if (action == AgentAction::report_failure) return WorkerFailed{round, *own_failure_};
+    if (action == AgentAction::report_signal || action == AgentAction::tell_signal)
+        return AgentSignalled{round, known_.signal};
+    return std::nullopt;
+}
+
+int JobKnowledge::stop_signal() const {
+    const auto& cause = known_.cause;
+    return cause && cause->kind == Failure::Kind::signalled ? cause->signal : SIGTERM;
+}
+
+std::string JobKnowledge::stop_reason() const {
+    if (const auto& cause = known_.cause ? known_.cause : own_failure_) return ": " + to_text(*cause);
+    return known_.signal != 0 ? ": asked to by " + signal_text(known_.signal) : std::string();
+}
+
+AgentStatus JobKnowledge::status(AgentState state, std::vector<WorkerStatus> workers) const {
+    const RoundReady& round = known_.round;
+    return {.state = std::string(to_text(state)),
+            .job_id = round.job_id,
+            .round = round.round,
+            .restart_count = round.restart_count,
+            .max_restarts = round.max_restarts,
+            .world_size = round.world_size,
+            .workers = std::move(workers)};
+}
+
+JobEnding JobKnowledge::ending() const {
+    JobEnding ending = known_;
+    if (!ending.cause) ending.cause = own_failure_;
+    return ending;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+// JobKnowledge: what an agent has learnt of its job, and what that means. Pure; what happens then is the
+// AgentMachine's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent_machine.hpp"
+#include "launcher/agent/job_ending.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/job/agent_status.hpp"
+
+namespace ddprun {
+
+class JobKnowledge {
+  public:
+    explicit JobKnowledge(std::int64_t start_unix_ms) { known_.start_unix_ms = start_unix_ms; }
+
+    // Keeps what the coordinator says. Nothing if the machine need not hear of it.
+    std::optional<AgentEvent> learn(const ControlMessage& message);
+
+    // A worker of this node failed; what is known of it then, and once all are gone.
+    AgentEvent learn_failure(const Failure& failure);
+    // A terminating signal for this agent.
+    AgentEvent learn_signal(int signal);
+    // The job is never joined, for this reason.
+    AgentEvent learn_refusal(const Refused& refused);
+    // The coordinator, whose node has this address, was lost while a round ran; perhaps it is the cause of all.
+    void learn_loss(const std::string& host, const std::string& cause);
+
+    const RoundReady& round() const { return known_.round; }
+    const std::optional<Failure>& own_failure() const { return own_failure_; }
+    int signal() const { return known_.signal; }
+    bool is_hurried() const { return interrupts_ > 1; }
+    // The coordinator or this agent has said the last word, so that there is a goodbye to say to it.
+    bool has_last_word() const { return known_.finish || known_.refusal; }
+
+    // What the coordinator is told where the machine says so; nothing for actions that tell it nothing, or how
+    // the workers have ended.
+    std::optional<ControlMessage> message_for(AgentAction action) const;
+
+    // A signal that one agent was sent reaches the workers of all nodes; everything else ends them by SIGTERM.
+    int stop_signal() const;
+    // Why workers are stopped, as far as is known, in words that go behind others.
+    std::string stop_reason() const;
+
+    AgentStatus status(AgentState state, std::vector<WorkerStatus> workers) const;
+    JobEnding ending() const;
+
+  private:
+    JobEnding known_;                     // its `cause` is the job's first failure, as the coordinator says
+    std::optional<Failure> own_failure_;  // the first one of this node
+    int interrupts_ = 0;                  // how many signals were SIGINT
+};
+
+}  // namespace ddprun

@@ -1,0 +1,114 @@
+#include "launcher/agent/round_ledger.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace ddprun {
+
+RoundLedger::RoundLedger(int node_rank, std::string host, RoundReady place, std::string progress)
+    : node_rank_(node_rank),
+      host_(std::move(host)),
+      place_(std::move(place)),
+      progress_before_(std::move(progress)) {}
+
+std::vector<WorkerDying> RoundLedger::see(std::vector<Death> deaths) {
+    std::stable_partition(deaths.begin(), deaths.end(), [](const Death& death) { return death.is_running; });
+    std::vector<WorkerDying> seen;
+    for (const Death& death : deaths) {
+        const int rank = place_.base_rank + death.local_rank;
+        const bool itself = death.is_running && death.is_ending;
+        if (itself && !settled_) failures_.suspect(rank);
+        seen.push_back({.round = place_.round, .rank = rank, .life = death.life, .itself = itself});
+    }
+    return seen;
+}
+
+std::vector<int> RoundLedger::settle(const std::vector<int>& ending) {
+    std::vector<int> found;
+    if (std::exchange(settled_, true)) return found;
+    for (const int rank : ending) {
+        if (failures_.is_suspect(rank)) continue;
+        failures_.contend(rank);
+        found.push_back(rank);
+    }
+    return found;
+}
+
+void RoundLedger::stop(int signal) {
+    if (stop_signal_ == 0) stop_signal_ = signal;
+}
+
+Failure RoundLedger::refused(const WorkerStartFailure& refused, std::int64_t unix_time_ms) {
+    refused_ = settled_ = true;
+    Failure failure = failure_of(refused.rank, refused.local_rank, 0, unix_time_ms);
+    failure.exit_code = refused.failure.exit_code;
+    failure.message = refused.failure.text;
+    return failures_.tell(refused.rank, std::move(failure));
+}
+
+RoundLedger::Entry RoundLedger::ended(const WorkerEnd& end, std::int64_t unix_time_ms) {
+    RankEnd record{
+        .rank = end.rank, .local_rank = end.local_rank, .pid = end.pid, .exit_code = shell_code(end.status)};
+    if (const auto* signaled = std::get_if<Signaled>(&end.status)) {
+        record.signal = signaled->signal;
+        record.core_dumped = signaled->core_dumped;
+    }
+    record.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(end.wall_time).count();
+    record.outlasted_grace = end.outlasted_grace;
+    // The signal may have come from us, or from whoever told us to stop and the worker as well.
+    const bool by_stop_signal = record.signal != 0 && record.signal == stop_signal_;
+    const bool by_itself =
+        failures_.is_suspect(end.rank) || (failures_.is_contender(end.rank) && !by_stop_signal);
+    record.manner = end.stopped_by_us && !by_itself ? RankEnd::Manner::stopped
+                    : succeeded(end.status)         ? RankEnd::Manner::succeeded
+                                                    : RankEnd::Manner::failed;
+    ends_.push_back(record);
+    Entry entry{.end = record, .is_first = !settled_};
+    if (record.manner != RankEnd::Manner::failed || !failures_.may_be_first(end.rank)) return entry;
+    Failure failure = failure_of(end.rank, end.local_rank, end.pid, unix_time_ms);
+    failure.exit_code = record.exit_code;
+    failure.signal = record.signal;
+    failure.core_dumped = record.core_dumped;
+    entry.failure = &failures_.tell(end.rank, std::move(failure));
+    return entry;
+}
+
+std::vector<WorkerStatus> RoundLedger::status(std::vector<WorkerStatus> running) const {
+    for (const RankEnd& end : ends_) {
+        running.push_back({.rank = end.rank,
+                           .local_rank = end.local_rank,
+                           .pid = static_cast<pid_t>(end.pid),
+                           .exit_code = end.exit_code});
+    }
+    std::sort(running.begin(), running.end(),
+              [](const WorkerStatus& a, const WorkerStatus& b) { return a.local_rank < b.local_rank; });
+    return running;
+}
+
+bool RoundLedger::all_zero() const {
+    return !refused_ &&
+           std::all_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.exit_code == 0; });
+}
+
+std::optional<Failure> RoundLedger::failure() const {
+    return failures_.first([](int) { return std::nullopt; });
+}
+
+WorkersGone RoundLedger::gone(const std::string& progress) const {
+    return {.round = place_.round,
+            .all_zero = all_zero(),
+            .progressed = progress != progress_before_,
+            .failure = failure()};
+}
+
+Failure RoundLedger::failure_of(int rank, int local_rank, pid_t pid, std::int64_t unix_time_ms) const {
+    Failure failure{.kind = Failure::Kind::worker_failed, .node_rank = node_rank_, .host = host_};
+    failure.rank = rank;
+    failure.local_rank = local_rank;
+    failure.pid = pid;
+    failure.unix_time_ms = unix_time_ms;
+    return failure;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,66 @@
+#include "launcher/agent/worker_placement.hpp"
+
+namespace ddprun {
+namespace {
+
+WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round, int local_rank) {
+    return {.rank = round.base_rank + local_rank,
+            .local_rank = local_rank,
+            .world_size = round.world_size,
+            .local_world_size = static_cast<int>(options.workers.size()),
+            .group_rank = round.group_rank,
+            .group_world_size = round.group_world_size,
+            .role = options.role,
+            .role_rank = round.role_base_rank + local_rank,
+            .role_world_size = round.role_world_size,
+            .master_addr = options.master.host,
+            .master_port = options.master.port,
+            .run_id = options.run_id,
+            .job_id = round.job_id,
+            .round = round.round,
+            .restart_count = round.restart_count,
+            .max_restarts = round.max_restarts,
+            .restart_reason = round.restart_reason,
+            .life = {}};
+}
+
+void lend_streams(WorkerSpec& spec, const LauncherStreams& launcher) {
+    spec.standard_input = spec.standard_output = spec.standard_error = Stdio::inherit;
+    if (!launcher.terminal) return;
+    spec.takes_terminal = true;
+    spec.standard_input = *launcher.terminal;
+    if (launcher.output_is_terminal) spec.standard_output = *launcher.terminal;
+    if (launcher.error_is_terminal) spec.standard_error = *launcher.terminal;
+}
+
+}  // namespace
+
+WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
+                        const WorkerStation& station, const LauncherStreams& launcher) {
+    const WorkerPlan& plan = options.workers.at(static_cast<std::size_t>(local_rank));
+    WorkerIdentity identity = identity_of(options, round, local_rank);
+    identity.life = station.life;
+    Environment environment = options.environment;
+    for (const auto& [name, value] : plan.additions) environment[name] = value;
+    environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
+
+    WorkerSpec spec;
+    spec.argv = wrapped_argv(options.wraps, plan.argv, {identity.rank, local_rank, station.host});
+    spec.environment = worker_environment(std::move(environment), identity);
+    spec.rank = identity.rank;
+    spec.local_rank = local_rank;
+    spec.standard_output = station.standard_output;
+    spec.standard_error = station.standard_error;
+    spec.ignore_hangup = options.hangup_ignored;
+    if (options.tty_rank == identity.rank) lend_streams(spec, launcher);
+    return spec;
+}
+
+std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round) {
+    if (!options.tty_rank) return std::nullopt;
+    const int local_rank = *options.tty_rank - round.base_rank;
+    const bool is_here = local_rank >= 0 && local_rank < static_cast<int>(options.workers.size());
+    return is_here ? std::optional(local_rank) : std::nullopt;
+}
+
+}  // namespace ddprun

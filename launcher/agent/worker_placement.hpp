@@ -1,0 +1,42 @@
+// Worker placement: what one worker of one round is started with. Pure, and the only place where a worker's
+// environment is made; of its variables, those that all ranks are told are listed in worker_env.hpp.
+//
+// In this order, the later over the earlier:
+//   LaunchOptions::environment   what the launcher was started with, and which interface to use
+//   WorkerPlan::additions        devices and threads of this local rank
+//   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if nobody reads it
+//   worker_env.hpp               its place in the round
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/process/worker_spec.hpp"
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+// What the node holds ready for one worker.
+struct WorkerStation {
+    std::string host;
+    std::string life;        // see WorkerIdentity
+    std::string error_file;  // empty: none
+    StreamTarget standard_output = Stdio::null;
+    StreamTarget standard_error = Stdio::null;
+};
+
+// The launcher's own streams, for the rank of --tty.
+struct LauncherStreams {
+    std::optional<GivenDescriptor> terminal;  // in place of the launcher's, if its input is one
+    bool output_is_terminal = false;
+    bool error_is_terminal = false;
+};
+
+WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
+                        const WorkerStation& station, const LauncherStreams& launcher);
+
+// Nothing if the rank of --tty is not on this node.
+std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);
+
+}  // namespace ddprun

@@ -1,0 +1,83 @@
+// What the coordinator does next: a table over the job's states and what happens to it. Pure; the Coordinator
+// carries the actions out.
+//
+//   state       meaning
+//   gathering   nodes say Hello; not all of them are there
+//   running     workers run
+//   stopping    there is a first failure; the nodes stop their workers
+//   pausing     all workers are gone, and another round follows
+//   over        every node was told how it ended; they leave one by one
+//
+// The rows are in coordinator_table.cpp; what has none in a state is no news there (for example a failure in a
+// round that fails already).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausing, over };
+
+enum class CoordinatorEvent : std::uint8_t {
+    hello,  // somebody says who it is
+    all_joined,
+    status_due,  // those who wait may be told who is missing
+    join_timed_out,
+    worker_failed,
+    worker_dying,
+    agent_signalled,
+    notice_signal,  // an agent was sent a signal that the workers shall get
+    rank_ends,
+    workers_succeeded,  // all of one node
+    workers_gone,       // of one node
+    goodbye,
+    node_lost,        // the connection to its agent broke
+    ended_node_lost,  // likewise, but its workers had ended
+    all_ended,        // the last of all nodes' workers
+    restart_granted,
+    restart_refused,
+    pause_over,
+};
+
+enum class CoordinatorAction : std::uint8_t {
+    none,
+    admit,         // unless there is a reason to refuse
+    refuse,        // since it comes too late
+    forget,        // a node that left before the job began
+    start_round,   // ranks for everybody
+    tell_waiting,  // who is there and who is not
+    give_up,       // refuse all that have come
+    stop_all,      // this is the first failure
+    contend,       // or perhaps this
+    suspect,       // keep in mind who ended first, and tell the others
+    pass_on,       // to all agents
+    keep_ends,
+    node_succeeded,
+    node_gone,
+    decide,  // whether a restart follows
+    pause,   // announce it
+    finish,  // say how the job ended
+    abort,   // likewise, for this reason
+    release,
+};
+
+struct CoordinatorStep {
+    CoordinatorAction action = CoordinatorAction::none;
+    CoordinatorState next = CoordinatorState::gathering;
+};
+
+CoordinatorStep next_step(CoordinatorState state, CoordinatorEvent event);
+
+// What a message of an agent means; nothing for those that agents do not send.
+std::optional<CoordinatorEvent> event_of(const ControlMessage& message);
+
+// The round that a message is about; nothing where it is about the job.
+std::optional<int> round_of(const ControlMessage& message);
+
+inline constexpr int kCoordinatorStates = static_cast<int>(CoordinatorState::over) + 1;
+inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::pause_over) + 1;
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+// FirstFailure: which of several failures was first. Pure; one rule for a node, where workers fail, and for
+// the job, where each node tells of the first failure that it had.
+//
+// First is the one that was told first, unless
+//   - other workers had been seen to end before that, whose ends are known only later (see WorkerDying): then
+//     the first of these whose end is a failure;
+//   - it is an exit code, while another worker was ending by itself already, by a signal such as SIGKILL: an
+//     exit code may be the answer to such an end, but not the other way round. What a process does to itself
+//     where another has failed (SIGABRT, SIGPIPE) is no such signal;
+//   - the words of those that failed say whose fault it is, see culprit.hpp.
+// A signal to an agent, or the loss of a node, that was told first stays first.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/coordinator/culprit.hpp"
+
+namespace ddprun {
+
+class FirstFailure {
+  public:
+    // The worker of this rank ends by itself. To be called in the order in which that was seen, as long as no
+    // failure was told and nobody was told to end.
+    void suspect(int rank) { suspects_.try_emplace(rank, suspects_.size()); }
+
+    // The worker ends by itself, which was seen after the first failure and before the worker was told to
+    // end: nobody knows which was first.
+    void contend(int rank);
+
+    bool is_suspect(int rank) const { return suspects_.contains(rank); }
+    bool is_contender(int rank) const { return contenders_.contains(rank); }
+
+    // Whether a failure of this worker, told now, may be the first.
+    bool may_be_first(int rank) const { return told_.empty() || is_suspect(rank) || is_contender(rank); }
+
+    // `teller` (a worker on a node, a node in the job) says what failed first there; of a worker's failure it
+    // may say more later, which then counts instead. The failure stays where it is, to be filled in further.
+    Failure& tell(int teller, Failure failure);
+
+    // As far as is known; nothing if no failure was told.
+    std::optional<Failure> first(const EndOfRank& end_of) const;
+
+  private:
+    struct Told {
+        int teller = 0;
+        Failure failure;
+    };
+
+    bool is_before(const Failure& failure, const Failure& first) const;
+    std::size_t place_among_suspects(int rank) const;
+
+    std::map<int, std::size_t> suspects_;  // by rank: the place in that order
+    std::set<int> contenders_;
+    std::list<Told> told_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,80 @@
+#include "rendezvous/coordinator/job_summary.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/coordinator/control_text.hpp"
+
+namespace ddprun {
+namespace {
+
+int exit_code_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
+    if (!cause) return requeue ? kExitPreempted : 0;
+    if (cause->kind != Failure::Kind::signalled) return cause->exit_code;
+    const bool all_zero =
+        std::all_of(nodes.begin(), nodes.end(), [](const auto& entry) { return entry.second.all_zero; });
+    return all_zero ? kExitPreempted : kExitSignalBase + cause->signal;
+}
+
+void add_ends(Finish& finish, const std::vector<RankEnd>& ends, const std::optional<Failure>& cause) {
+    const bool by_worker = cause && cause->kind == Failure::Kind::worker_failed;
+    for (const RankEnd& end : ends) {
+        if (by_worker && end.rank == cause->rank) continue;
+        switch (end.manner) {
+            case RankEnd::Manner::succeeded: ++finish.succeeded; continue;
+            case RankEnd::Manner::failed: ++finish.failed_too; break;
+            case RankEnd::Manner::stopped: ++finish.stopped; break;
+            case RankEnd::Manner::lost: ++finish.lost; break;
+        }
+        finish.others.push_back(end);
+    }
+    // Those that failed by themselves are the better evidence.
+    std::stable_partition(finish.others.begin(), finish.others.end(),
+                          [](const RankEnd& end) { return end.manner == RankEnd::Manner::failed; });
+    if (finish.others.size() > kMaxOthersListed) finish.others.resize(kMaxOthersListed);
+}
+
+}  // namespace
+
+std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank) {
+    for (const auto& [node_rank, node] : nodes) {
+        if (!node.has_rank(rank)) continue;
+        for (const RankEnd& end : node.ends) {
+            if (end.rank == rank) return end;
+        }
+        RankEnd lost{.rank = rank, .local_rank = rank - node.base_rank, .node_rank = node_rank};
+        lost.host = node.hello.host;
+        lost.manner = RankEnd::Manner::lost;
+        return lost;
+    }
+    return std::nullopt;
+}
+
+std::vector<RankEnd> all_ends(const JobNodes& nodes) {
+    std::vector<RankEnd> ends;
+    for (const auto& [rank, node] : nodes) ends.insert(ends.end(), node.ends.begin(), node.ends.end());
+    return ends;
+}
+
+Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
+    Finish finish{.exit_code = exit_code_of(nodes, cause, requeue), .cause = cause};
+    for (const auto& [rank, node] : nodes) {
+        if (node.connected) continue;
+        if (!node.is_gone && ++finish.unknown_node_count <= static_cast<int>(kMaxUnknownListed))
+            finish.unknown_nodes.push_back(node_text(rank, node.hello.host));
+        if (!node.ended || node.ends.empty()) finish.lost += node.hello.local_world_size;
+    }
+    add_ends(finish, all_ends(nodes), cause);
+    return finish;
+}
+
+std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends) {
+    std::vector<RankEnds> messages;
+    for (std::size_t at = 0; at < ends.size(); at += kMaxEndsInMessage) {
+        const auto some = ends.subspan(at, std::min(kMaxEndsInMessage, ends.size() - at));
+        messages.push_back({round, {some.begin(), some.end()}});
+    }
+    return messages;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+// What a job came to, from what is known of its nodes at the end of a round. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rendezvous/coordinator/control_message.hpp"
+
+namespace ddprun {
+
+// One node, as the coordinator knows it.
+struct JobNode {
+    Hello hello;
+    std::uint64_t connection = 0;
+    bool connected = true;
+    bool ended = false;  // succeeded, while the round runs; gone, while it stops
+    bool all_zero = false;
+    bool is_gone = false;       // it said that nothing of this round's workers is left there
+    int base_rank = 0;          // of this round, like the next
+    std::vector<RankEnd> ends;  // of its workers
+
+    bool has_rank(int rank) const { return rank >= base_rank && rank - base_rank < hello.local_world_size; }
+};
+
+using JobNodes = std::map<int, JobNode>;  // by node rank
+
+// How the worker of this rank ended; lost if its node did not say. Nothing for a rank that is not there.
+std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank);
+
+// Of all nodes' workers.
+std::vector<RankEnd> all_ends(const JobNodes& nodes);
+
+// But for the restarts, and why none followed. The workers besides the one that `cause` is about are counted
+// by their manners; listed are those that did not succeed, those that failed by themselves first. `requeue`:
+// the workers were sent a signal for that.
+Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue);
+
+// Ends as messages that fit their frames.
+std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends);
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+// A state machine as a table: one row for each event that is news in a state. An event without a row in the
+// state changes nothing and asks for nothing. Pure.
+#pragma once
+
+#include <cstddef>
+
+namespace ddprun {
+
+template <typename State, typename Event, typename Action>
+struct Transition {
+    State state;
+    Event event;
+    Action action;
+    State next;
+};
+
+// Null where the event is no news.
+template <typename State, typename Event, typename Action, std::size_t kRows>
+constexpr const Transition<State, Event, Action>* find_transition(
+    const Transition<State, Event, Action> (&rows)[kRows], State state, Event event) {
+    for (const auto& row : rows) {
+        if (row.state == state && row.event == event) return &row;
+    }
+    return nullptr;
+}
+
+// For a static_assert beside the table: no event has two rows in one state.
+template <typename State, typename Event, typename Action, std::size_t kRows>
+constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRows]) {
+    for (const auto& row : rows) {
+        if (find_transition(rows, row.state, row.event) != &row) return false;
+    }
+    return true;
+}
+
+}  // namespace ddprun

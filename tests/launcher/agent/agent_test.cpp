@@ -1,0 +1,139 @@
+// A whole agent, with its own rendezvous, and workers that live only on paper.
+#include "launcher/agent/agent.hpp"
+
+#include <unistd.h>
+#include <boost/asio/post.hpp>
+#include <csignal>
+
+#include "tests/launcher/agent/worker_group_fixture.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+// The test plays a worker's end; the rest of the group ends by whatever signal it is sent.
+class ObedientRunner final : public ProcessRunner {
+  public:
+    explicit ObedientRunner(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
+
+    std::variant<Started, StartFailure> start(const WorkerSpec&, WorkerEvents events) override {
+        workers_.push_back(std::move(events));
+        return Started{pid_of(workers_.size() - 1)};
+    }
+    void signal_worker(pid_t worker, int signal, SignalScope) override {
+        if (signal == SIGCONT) return;
+        for (std::size_t i = 0; i < workers_.size(); ++i) {
+            if (pid_of(i) == worker) end(i, Signaled{signal, false});
+        }
+    }
+    void sweep(std::chrono::milliseconds, std::function<void(const SweepResult&)> done) override {
+        boost::asio::post(executor_, [done] { done({}); });
+    }
+    void forget(pid_t) override {}
+    std::filesystem::path worker_cgroup(int) const override { return {}; }
+
+    // Once.
+    void end(std::size_t worker, ExitStatus status) {
+        if (!workers_.at(worker).on_exit) return;
+        boost::asio::post(executor_, [events = std::exchange(workers_[worker], {}), status] {
+            events.on_exit(status);
+            events.on_group_gone();
+        });
+    }
+
+  private:
+    // Living processes, since it is looked whether workers are.
+    static pid_t pid_of(std::size_t worker) { return worker % 2 == 0 ? ::getpid() : ::getppid(); }
+
+    boost::asio::any_io_executor executor_;
+    std::vector<WorkerEvents> workers_;
+};
+
+// Runs an agent of one node with two workers; `play` is called in each round, once they run.
+class Play : public AgentWatcher {
+  public:
+    using Act = std::function<void(Play&)>;
+
+    explicit Play(Act play) : play_(std::move(play)) {}
+
+    int run() {
+        options.output.files = false;
+        options.verbosity = Verbosity::quiet;
+        options.workers = {{{"program"}, {}}, {{"program"}, {}}};
+        options.terminating_signals = {SIGUSR2};
+        Console console;
+        Agent agent(std::move(options), console, this, [this](const auto& executor, const auto&) {
+            auto made = std::make_unique<ObedientRunner>(executor);
+            runner = made.get();
+            return made;
+        });
+        return agent.run();
+    }
+
+    void began(const boost::asio::any_io_executor&, AgentControls given) override {
+        controls = std::move(given);
+    }
+    void workers_run(const RoundReady& place) override {
+        round = place.round;
+        states.push_back(controls.status().state);
+        play_(*this);
+    }
+    std::string ended(const JobResult& told) override {
+        result = told;
+        states.push_back(controls.status().state);
+        return {};
+    }
+
+    LaunchOptions options;  // of the run that is to come
+    ObedientRunner* runner = nullptr;
+    AgentControls controls;
+    int round = 0;
+    Lines states;
+    JobResult result;
+
+  private:
+    Act play_;
+};
+
+}  // namespace
+
+TEST_CASE("an agent whose workers all succeed ends with 0") {
+    Play play([](Play& self) {
+        self.runner->end(0, Exited{0});
+        self.runner->end(1, Exited{0});
+    });
+    CHECK(play.run() == 0);
+    CHECK(play.states == Lines{"running", "reporting"});
+    CHECK(play.result.outcome == Outcome::succeeded);
+    CHECK(play.result.ranks.size() == 2);
+}
+
+TEST_CASE("a worker's failure stops the others and is the agent's exit code") {
+    Play play([](Play& self) { self.runner->end(1, Exited{7}); });
+    CHECK(play.run() == 7);
+    REQUIRE(play.result.first_failure);
+    CHECK(play.result.first_failure->rank == 1);
+    REQUIRE(play.result.ranks.size() == 2);
+    CHECK(play.result.ranks[1].manner == RankEnd::Manner::stopped);
+}
+
+TEST_CASE("a failed round is followed by another as long as restarts are left") {
+    Play play([](Play& self) {
+        self.runner->end(2 * static_cast<std::size_t>(self.round), Exited{self.round == 0 ? 7 : 0});
+        if (self.round == 1) self.runner->end(3, Exited{0});
+    });
+    play.options.restarts.max_restarts = 1;
+    CHECK(play.run() == 0);
+    CHECK(play.result.restart_count == 1);
+    CHECK(play.states == Lines{"running", "running", "reporting"});
+}
+
+TEST_CASE("a signal to the agent goes to its workers and ends the job") {
+    Play play([](Play& self) { self.controls.signal(SIGUSR2); });
+    CHECK(play.run() == 128 + SIGUSR2);
+    CHECK(play.result.outcome == Outcome::signalled);
+    REQUIRE(play.result.ranks.size() == 2);
+    CHECK(play.result.ranks[0].signal == SIGUSR2);
+}
+
+}  // namespace ddprun

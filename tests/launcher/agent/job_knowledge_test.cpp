@@ -1,0 +1,125 @@
+#include "launcher/agent/job_knowledge.hpp"
+
+#include <csignal>
+
+#include "rendezvous/job/exit_status.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using A = AgentAction;
+using E = AgentEvent;
+
+Failure cause_of(Failure::Kind kind, int rank, int signal = 0) {
+    Failure failure{.kind = kind, .host = "gpu1"};
+    failure.rank = rank;
+    failure.exit_code = 7;
+    failure.signal = signal;
+    return failure;
+}
+
+const Failure kWorker = cause_of(Failure::Kind::worker_failed, 3);
+const Failure kSignal = cause_of(Failure::Kind::signalled, -1, SIGINT);
+
+}  // namespace
+
+TEST_CASE("what the coordinator's messages are to the machine") {
+    JobKnowledge job(0);
+    CHECK(job.learn(RoundReady{}) == E::round_ready);
+    CHECK(job.learn(Refused{}) == E::refused);
+    CHECK(job.learn(Stop{0, kWorker}) == E::stop_ordered);
+    CHECK(job.learn(Finish{}) == E::finish_ordered);
+    for (const ControlMessage& message :
+         {ControlMessage(Waiting{}), ControlMessage(PeerRefused{}), ControlMessage(PeerDying{}),
+          ControlMessage(Restarting{}), ControlMessage(RankEnds{}), ControlMessage(NoticeSignal{})})
+        CHECK_FALSE(job.learn(message));
+}
+
+TEST_CASE("a second SIGINT is a hurry, other signals are not") {
+    JobKnowledge job(0);
+    CHECK(job.learn_signal(SIGTERM) == E::signal_received);
+    CHECK(job.learn_signal(SIGINT) == E::signal_received);
+    CHECK(job.learn_signal(SIGTERM) == E::signal_received);
+    CHECK_FALSE(job.is_hurried());
+    CHECK(job.learn_signal(SIGINT) == E::interrupted_again);
+    CHECK(job.is_hurried());
+    CHECK(job.signal() == SIGTERM);
+}
+
+TEST_CASE(
+    "workers are stopped by the signal of one agent, else by SIGTERM, and for the reason that is known") {
+    JobKnowledge job(0);
+    CHECK(job.stop_signal() == SIGTERM);
+    CHECK(job.stop_reason().empty());
+    job.learn_signal(SIGHUP);
+    CHECK(job.stop_reason() == ": asked to by " + signal_text(SIGHUP));
+    job.learn_failure(kWorker);
+    CHECK_THAT(job.stop_reason(), Catch::StartsWith(": rank 3 on node 0 (gpu1): exit code 7"));
+    CHECK(job.stop_signal() == SIGTERM);
+    job.learn(Stop{0, kSignal});
+    CHECK(job.stop_signal() == SIGINT);
+    CHECK_THAT(job.stop_reason(), Catch::StartsWith(": signal 2 to the agent of"));
+    job.learn(RoundReady{.round = 1});
+    CHECK(job.stop_signal() == SIGTERM);
+}
+
+TEST_CASE("what the coordinator is told") {
+    JobKnowledge job(0);
+    job.learn(RoundReady{.round = 4});
+    job.learn_failure(kWorker);
+    job.learn_signal(SIGTERM);
+    CHECK(job.message_for(A::report_success) == ControlMessage(WorkersSucceeded{4}));
+    CHECK(job.message_for(A::report_failure) == ControlMessage(WorkerFailed{4, kWorker}));
+    CHECK(job.message_for(A::report_signal) == ControlMessage(AgentSignalled{4, SIGTERM}));
+    CHECK(job.message_for(A::tell_signal) == ControlMessage(AgentSignalled{4, SIGTERM}));
+    for (const A action : {A::none, A::start_workers, A::kill_workers, A::leave, A::report, A::end})
+        CHECK_FALSE(job.message_for(action));
+}
+
+TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
+    JobKnowledge job(55);
+    CHECK_FALSE(job.ending().joined);
+    CHECK_FALSE(job.has_last_word());
+    job.learn(RoundReady{.round = 1});
+    CHECK(job.ending().joined);
+    CHECK(job.ending().start_unix_ms == 55);
+    CHECK_FALSE(job.ending().cause);
+    job.learn_failure(kWorker);
+    CHECK(job.ending().cause == kWorker);
+    SECTION("the coordinator is lost") {
+        job.learn_loss("node-a", "no answer");
+        CHECK(job.ending().cause->kind == Failure::Kind::node_lost);
+        CHECK(job.ending().cause->message == "no answer");
+        CHECK(job.ending().cause->exit_code == kExitUnavailable);
+        CHECK_FALSE(job.has_last_word());
+    }
+    SECTION("the coordinator is lost after it has named the cause") {
+        job.learn(Stop{1, kSignal});
+        job.learn_loss("node-a", "no answer");
+        CHECK(job.ending().cause == kSignal);
+    }
+    SECTION("the last word") {
+        job.learn(RankEnds{1, {RankEnd{.rank = 0}, RankEnd{.rank = 1}}});
+        job.learn(RankEnds{1, {RankEnd{.rank = 2}}});
+        job.learn(Finish{.exit_code = 7});
+        CHECK(job.has_last_word());
+        CHECK(job.ending().finish->exit_code == 7);
+        CHECK(job.ending().rank_ends.size() == 3);
+    }
+}
+
+TEST_CASE("the status is of the last round") {
+    JobKnowledge job(0);
+    RoundReady round{.round = 2, .job_id = "none-1f"};
+    round.world_size = 8;
+    job.learn(round);
+    const AgentStatus status = job.status(AgentState::running, {WorkerStatus{.rank = 5}});
+    CHECK(status.state == "running");
+    CHECK(status.job_id == "none-1f");
+    CHECK(status.round == 2);
+    CHECK(status.world_size == 8);
+    CHECK(status.workers.size() == 1);
+}
+
+}  // namespace ddprun

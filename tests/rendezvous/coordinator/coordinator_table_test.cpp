@@ -1,0 +1,103 @@
+#include "rendezvous/coordinator/coordinator_table.hpp"
+
+#include <initializer_list>
+#include <set>
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using A = CoordinatorAction;
+using E = CoordinatorEvent;
+using S = CoordinatorState;
+
+struct Step {
+    E event;
+    A action;
+    S next;
+};
+
+void walk(std::initializer_list<Step> steps) {
+    S state = S::gathering;
+    for (const Step& expected : steps) {
+        INFO("state " << static_cast<int>(state) << ", event " << static_cast<int>(expected.event));
+        const CoordinatorStep step = next_step(state, expected.event);
+        CHECK(step.action == expected.action);
+        CHECK(step.next == expected.next);
+        state = step.next;
+    }
+}
+
+std::set<S> reachable_from(S start) {
+    std::set<S> seen;
+    std::vector<S> ahead{start};
+    while (!ahead.empty()) {
+        const S state = ahead.back();
+        ahead.pop_back();
+        if (!seen.insert(state).second) continue;
+        for (int event = 0; event < kCoordinatorEvents; ++event)
+            ahead.push_back(next_step(state, static_cast<E>(event)).next);
+    }
+    return seen;
+}
+
+}  // namespace
+
+TEST_CASE("the lives of a job") {
+    SECTION("all is well") {
+        walk({{E::hello, A::admit, S::gathering},
+              {E::all_joined, A::start_round, S::running},
+              {E::workers_succeeded, A::node_succeeded, S::running},
+              {E::ended_node_lost, A::none, S::running},
+              {E::all_ended, A::finish, S::over},
+              {E::goodbye, A::release, S::over}});
+    }
+    SECTION("nodes are missing") {
+        walk({{E::node_lost, A::forget, S::gathering},
+              {E::status_due, A::tell_waiting, S::gathering},
+              {E::join_timed_out, A::give_up, S::over},
+              {E::hello, A::refuse, S::over}});
+    }
+    SECTION("a failure, and another round") {
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::worker_dying, A::suspect, S::running},
+              {E::worker_failed, A::stop_all, S::stopping},
+              {E::worker_failed, A::contend, S::stopping},
+              {E::workers_gone, A::node_gone, S::stopping},
+              {E::all_ended, A::decide, S::stopping},
+              {E::restart_granted, A::pause, S::pausing},
+              {E::pause_over, A::start_round, S::running}});
+    }
+    SECTION("a signal during the pause ends the job, and so does the loss of a node") {
+        for (const E event : {E::agent_signalled, E::ended_node_lost}) {
+            walk({{E::all_joined, A::start_round, S::running},
+                  {E::node_lost, A::stop_all, S::stopping},
+                  {E::restart_granted, A::pause, S::pausing},
+                  {event, A::abort, S::over}});
+        }
+    }
+}
+
+TEST_CASE("a job can end from every state, and what is over stays over") {
+    for (int state = 0; state < kCoordinatorStates; ++state) {
+        const auto seen = reachable_from(static_cast<S>(state));
+        CHECK(seen.contains(S::over));
+        CHECK(seen.contains(S::gathering) == (static_cast<S>(state) == S::gathering));
+    }
+    CHECK(reachable_from(S::over).size() == 1);
+}
+
+TEST_CASE("what agents may say is an event, and belongs to a round where it is about one") {
+    CHECK(event_of(Hello{}) == E::hello);
+    CHECK(event_of(WorkersGone{}) == E::workers_gone);
+    CHECK(event_of(Goodbye{}) == E::goodbye);
+    CHECK_FALSE(event_of(Finish{}));
+    CHECK_FALSE(event_of(Stop{}));
+    CHECK(round_of(WorkerFailed{.round = 3, .failure = {}}) == 3);
+    CHECK(round_of(AgentSignalled{.round = 2, .signal = 15}) == 2);
+    CHECK_FALSE(round_of(Hello{}));
+    CHECK_FALSE(round_of(Goodbye{}));
+}
+
+}  // namespace ddprun
