@@ -30,18 +30,12 @@ bool same_version(const json::object& object) {
 struct StatusRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 
-    template <class Rules, std::size_t limit, class T>
-    static void put(json::object& out, std::string_view name, const T& value) {
-        if constexpr (kIsOptional<T>) out["running"] = !value;
-        JsonRules::put<Rules, limit>(out, name, value);
+    template <std::same_as<std::optional<int>> T>
+    static void put(json::object& out, std::string_view name, const T& exit_code) {
+        out["running"] = !exit_code;
+        out[name] = json_of<StatusRules>(exit_code);
     }
 };
-
-json::object status_object(const AgentStatus& status) {
-    json::object object;
-    put_members<StatusRules>(object, status);
-    return object;
-}
 
 }  // namespace
 
@@ -60,7 +54,7 @@ std::string to_line(const ControlReply& reply) {
     json::object object = message();
     object["error"] = reply.error.empty() ? json::value(nullptr) : json::value(valid_utf8(reply.error));
     if (reply.ends_job) object["ends_job"] = true;
-    if (reply.status) object["status"] = status_object(*reply.status);
+    if (reply.status) object["status"] = json_of<StatusRules>(*reply.status);
     return json::serialize(object) + "\n";
 }
 
@@ -84,11 +78,11 @@ std::optional<ControlReply> parse_control_reply(std::string_view line) {
     const json::value* ends_job = object->if_contains("ends_job");
     reply.ends_job = ends_job != nullptr && *ends_job == json::value(true);
     if (const json::value* status = object->if_contains("status")) {
-        if (!from_json<StatusRules, kNoOwnLimit>(*status, reply.status.emplace())) return std::nullopt;
+        if (!from_json<StatusRules>(*status, reply.status.emplace())) return std::nullopt;
     }
     return reply;
 }
 
-std::string to_json(const AgentStatus& status) { return json::serialize(status_object(status)); }
+std::string to_json(const AgentStatus& status) { return json::serialize(json_of<StatusRules>(status)); }
 
 }  // namespace ddprun

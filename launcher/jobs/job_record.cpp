@@ -31,21 +31,17 @@ struct RecordRules : JsonRules {
 // The workers are those of the result's ranks that this node had. Of a lost rank nothing is known, so it is
 // passed over.
 struct EndRules : JsonRules {
-    template <class Rules, std::size_t limit, class T>
-    static bool take(const json::object& in, std::string_view name, T& value) {
-        return JsonRules::take<Rules, limit>(in, name, value);
-    }
-    template <class Rules, std::size_t limit>
-    static bool take(const json::object& in, std::string_view, std::vector<WorkerStatus>& workers) {
+    template <std::same_as<std::vector<WorkerStatus>> T>
+    static bool take(const json::object& in, std::string_view, T& workers) {
         int node_rank = 0;
+        if (!take_member<JsonRules>(in, "node_rank", node_rank)) return false;
         const json::value* ranks = in.if_contains("ranks");
-        if (!JsonRules::take<Rules, limit>(in, "node_rank", node_rank)) return false;
         if (ranks == nullptr || !ranks->is_array()) return true;
         for (const json::value& entry : ranks->get_array()) {
             WorkerStatus worker;
             int node = 0;
-            if (from_json<JsonRules, kNoOwnLimit>(entry, worker) && worker.exit_code &&
-                JsonRules::take<Rules, limit>(entry.get_object(), "node_rank", node) && node == node_rank) {
+            if (from_json<JsonRules>(entry, worker) && worker.exit_code &&
+                take_member<JsonRules>(entry.get_object(), "node_rank", node) && node == node_rank) {
                 workers.push_back(worker);
             }
         }

@@ -23,28 +23,19 @@ constexpr std::pair<std::string_view, int> kNothing[] = {
 struct ResultRules : JsonRules {
     static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
 
-    template <class Rules, std::size_t limit, class T>
-    static void put(json::object& out, std::string_view name, const T& value) {
-        if constexpr (std::integral<T> && !std::same_as<T, bool>) {
-            put_number(out, name, value);
-        } else {
-            JsonRules::put<Rules, limit>(out, name, value);
-        }
-    }
     // Of a lost rank nothing is known.
-    template <class Rules, std::size_t limit>
-    static void put(json::object& out, std::string_view name, const std::vector<RankEnd>& ends) {
-        JsonRules::put<Rules, limit>(out, name, ends);
+    template <std::same_as<std::vector<RankEnd>> T>
+    static void put(json::object& out, std::string_view name, const T& ends) {
+        json::array ranks = json_of<ResultRules>(ends).as_array();
         for (std::size_t i = 0; i < ends.size(); ++i) {
             if (ends[i].manner != RankEnd::Manner::lost) continue;
-            for (const char* unknown : {"exit_code", "wall_ms"})
-                out[name].at(i).as_object()[unknown] = nullptr;
+            for (const char* unknown : {"exit_code", "wall_ms"}) ranks[i].as_object()[unknown] = nullptr;
         }
+        out[name] = std::move(ranks);
     }
-
-  private:
     // Signals and times are there as a number and as people write them.
-    static void put_number(json::object& out, std::string_view name, std::int64_t number) {
+    template <std::integral T>
+    requires(!std::same_as<T, bool>) static void put(json::object& out, std::string_view name, T number) {
         constexpr std::string_view kUnixTime = "_unix_ms";
         if (name == "unix_time_ms") name = "time_unix_ms";
         const bool is_time = name.ends_with(kUnixTime);

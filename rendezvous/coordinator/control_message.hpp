@@ -54,10 +54,8 @@ struct Hello {
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, local_world_size, role, host, pid, wants_rank_ends,
                        command, allow_different, reached_at))
-template <>
-inline constexpr std::size_t kLimit<&Hello::host> = kMaxHostText;
-template <>
-inline constexpr std::size_t kLimit<&Hello::reached_at> = kMaxHostText;
+constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 
 // All workers of the node ended with 0.
 struct WorkersSucceeded {
@@ -114,8 +112,7 @@ struct RankEnds {
     bool operator==(const RankEnds&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(RankEnds, (), (round, ends))
-template <>
-inline constexpr std::size_t kLimit<&RankEnds::ends> = kMaxEndsInMessage;
+constexpr std::size_t limit_of(Of<&RankEnds::ends>) { return kMaxEndsInMessage; }
 
 // A signal that does not end the job. From an agent: it was sent one that the user wants passed on, and
 // `signal` is what the workers shall get. From the coordinator, to all agents: send it to your workers now.
@@ -151,8 +148,7 @@ struct PeerRefused {
     bool operator==(const PeerRefused&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(PeerRefused, (), (host, pid, reason))
-template <>
-inline constexpr std::size_t kLimit<&PeerRefused::host> = kMaxHostText;
+constexpr std::size_t limit_of(Of<&PeerRefused::host>) { return kMaxHostText; }
 
 // Who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed numbers are
 // listed.
@@ -163,8 +159,7 @@ struct Waiting {
     bool operator==(const Waiting&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing))
-template <>
-inline constexpr std::size_t kLimit<&Waiting::missing> = kMaxMissingListed;
+constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
 
 // The round begins: what one agent needs to start its workers.
 struct RoundReady {
@@ -185,10 +180,8 @@ struct RoundReady {
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
                       (round, job_id, group_rank, group_world_size, base_rank, world_size, role_base_rank,
                        role_world_size, restart_count, max_restarts, restart_reason, reached_at))
-template <>
-inline constexpr std::size_t kLimit<&RoundReady::restart_reason> = kMaxReasonText;
-template <>
-inline constexpr std::size_t kLimit<&RoundReady::reached_at> = kMaxHostText;
+constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
+constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
 
 // The process of this life, on another node, ends or has ended; tell your workers.
 struct PeerDying {
@@ -236,12 +229,9 @@ struct Finish {
 BOOST_DESCRIBE_STRUCT(Finish, (),
                       (exit_code, cause, message, others, failed_too, stopped, lost, succeeded, restarts,
                        unknown_nodes, unknown_node_count))
-template <>
-inline constexpr std::size_t kLimit<&Finish::others> = kMaxOthersListed;
-template <>
-inline constexpr std::size_t kLimit<&Finish::restarts> = kMaxRestartsListed;
-template <>
-inline constexpr std::size_t kLimit<&Finish::unknown_nodes> = kMaxUnknownListed;
+constexpr std::size_t limit_of(Of<&Finish::others>) { return kMaxOthersListed; }
+constexpr std::size_t limit_of(Of<&Finish::restarts>) { return kMaxRestartsListed; }
+constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownListed; }
 
 using ControlMessage = std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled,
                                     WorkersGone, RankEnds, NoticeSignal, Goodbye, Refused, PeerRefused,

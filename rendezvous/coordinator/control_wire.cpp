@@ -19,24 +19,16 @@ struct ControlRules : JsonRules {
     static constexpr std::size_t kMaxItemText = kMaxLastLineText;
     static constexpr std::size_t kMaxItems = 0;
 
-    template <class Rules, std::size_t limit, class T>
+    template <std::same_as<std::optional<Failure>> T>
     static void put(json::object& out, std::string_view name, const T& value) {
-        JsonRules::put<Rules, limit>(out, name, value);
-    }
-    template <class Rules, std::size_t limit>
-    static void put(json::object& out, std::string_view name, const std::optional<Failure>& value) {
         out["failed"] = value.has_value();
-        JsonRules::put<Rules, limit>(out, name, value.value_or(Failure{}));
+        out[name] = json_of<ControlRules>(value.value_or(Failure{}));
     }
-    template <class Rules, std::size_t limit, class T>
+    template <std::same_as<std::optional<Failure>> T>
     static bool take(const json::object& in, std::string_view name, T& value) {
-        return JsonRules::take<Rules, limit>(in, name, value);
-    }
-    template <class Rules, std::size_t limit>
-    static bool take(const json::object& in, std::string_view name, std::optional<Failure>& value) {
         bool failed = false;
-        const bool whole = JsonRules::take<Rules, limit>(in, "failed", failed) &&
-                           JsonRules::take<Rules, limit>(in, name, value.emplace());
+        const bool whole = take_member<ControlRules>(in, "failed", failed) &&
+                           take_member<ControlRules>(in, name, value.emplace());
         if (!failed) value.reset();
         return whole;
     }

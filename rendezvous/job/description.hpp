@@ -22,11 +22,15 @@ concept Described = std::is_class_v<T> && boost::describe::has_describe_members<
 template <class T>
 concept DescribedEnum = std::is_enum_v<T> && boost::describe::has_describe_enumerators<T>::value;
 
-// How many bytes a text, or items a list, may have; by default what the format says. Specialised beside the
-// struct: `template <> inline constexpr std::size_t kLimit<&Failure::host> = kMaxHostText;`
+// How many bytes a text, or items a list, may have, is said beside the struct:
+// `constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }`; by default by the format.
+template <auto Member>
+struct Of {};
 inline constexpr std::size_t kNoOwnLimit = std::numeric_limits<std::size_t>::max();
 template <auto Member>
-inline constexpr std::size_t kLimit = kNoOwnLimit;
+constexpr std::size_t limit_of(Of<Member>) {
+    return kNoOwnLimit;
+}
 
 // Calls visit(D) for each member, in the order of the description: D::name, D::pointer. A struct with a
 // member that its description lacks does not compile.

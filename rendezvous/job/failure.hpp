@@ -46,9 +46,7 @@ BOOST_DESCRIBE_STRUCT(Failure, (),
                       (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,
                        unix_time_ms, message, error_message, traceback, hint, last_lines, witness, accusation,
                        testimony))
-template <>
-inline constexpr std::size_t kLimit<&Failure::host> = kMaxHostText;
-template <>
-inline constexpr std::size_t kLimit<&Failure::last_lines> = kMaxLastLines;
+constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Failure::last_lines>) { return kMaxLastLines; }
 
 }  // namespace ddprun

@@ -2,7 +2,8 @@
 //
 // A format is a struct of rules, derived from JsonRules, that hides what it does otherwise. Texts over their
 // limit are cut on the way out, so that what is written can be read, and refused on the way in, as are
-// missing members, other types and numbers out of range. Members that nobody knows are passed over.
+// missing members, other types and numbers out of range. Members that nobody knows are passed over, and an
+// optional is null where it holds nothing.
 #pragma once
 
 #include <boost/json.hpp>
@@ -27,50 +28,55 @@ std::optional<boost::json::object> parse_json_object(std::string_view text, std:
 // Cut to the limit, but not in the middle of a UTF-8 character.
 std::string cut_text(const std::string& text, std::size_t limit);
 
-// `limit` is the member's own, or kNoOwnLimit.
-template <class Rules, std::size_t limit, class T>
+// `limit` is the member's own.
+template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 boost::json::value json_of(const T& value);
-template <class Rules, std::size_t limit, class T>
+template <class Rules, std::size_t limit = kNoOwnLimit, class T>
 bool from_json(const boost::json::value& from, T& value);
 
-// The members at the end of the object, in the order of the description.
-template <class Rules, Described T>
-void put_members(boost::json::object& out, const T& value) {
-    visit_members<T>([&](auto member) {
-        Rules::template put<Rules, kLimit<member.pointer>>(out, member.name, value.*member.pointer);
-    });
-}
-
-// False if one of them is not there or not as it must be; then `value` holds anything.
-template <class Rules, Described T>
-bool take_members(const boost::json::object& in, T& value) {
-    bool whole = true;
-    visit_members<T>([&](auto member) {
-        whole = whole &&
-                Rules::template take<Rules, kLimit<member.pointer>>(in, member.name, value.*member.pointer);
-    });
-    return whole;
-}
-
-// Optionals are null where they hold nothing.
+// Where the rules have `put(out, name, value)` for a member's type, it decides what of the object becomes of
+// the member; `take(in, name, value)` likewise.
 struct JsonRules {
     static constexpr std::size_t kMaxText = kNoOwnLimit;
     static constexpr std::size_t kMaxItemText = kNoOwnLimit;  // of a text in a list
     static constexpr std::size_t kMaxItems = kNoOwnLimit;     // of a list that has no limit of its own
 
     static std::string text(const std::string& text, std::size_t limit) { return cut_text(text, limit); }
-
-    // One member of an object, or of several that it becomes.
-    template <class Rules, std::size_t limit, class T>
-    static void put(boost::json::object& out, std::string_view name, const T& value) {
-        out[name] = json_of<Rules, limit>(value);
-    }
-    template <class Rules, std::size_t limit, class T>
-    static bool take(const boost::json::object& in, std::string_view name, T& value) {
-        const boost::json::value* member = in.if_contains(name);
-        return member != nullptr && from_json<Rules, limit>(*member, value);
-    }
 };
+
+// The members at the end of the object, in the order of the description.
+template <class Rules, Described T>
+void put_members(boost::json::object& out, const T& whole) {
+    visit_members<T>([&](auto member) {
+        const auto& value = whole.*member.pointer;
+        if constexpr (requires { Rules::put(out, member.name, value); }) {
+            Rules::put(out, member.name, value);
+        } else {
+            out[member.name] = json_of<Rules, limit_of(Of<member.pointer>{})>(value);
+        }
+    });
+}
+
+template <class Rules, std::size_t limit = kNoOwnLimit, class T>
+bool take_member(const boost::json::object& in, std::string_view name, T& value) {
+    const boost::json::value* member = in.if_contains(name);
+    return member != nullptr && from_json<Rules, limit>(*member, value);
+}
+
+// False if one of them is not there or not as it must be; then `whole` holds anything.
+template <class Rules, Described T>
+bool take_members(const boost::json::object& in, T& whole) {
+    bool good = true;
+    visit_members<T>([&](auto member) {
+        auto& value = whole.*member.pointer;
+        if constexpr (requires { Rules::take(in, member.name, value); }) {
+            good = good && Rules::take(in, member.name, value);
+        } else {
+            good = good && take_member<Rules, limit_of(Of<member.pointer>{})>(in, member.name, value);
+        }
+    });
+    return good;
+}
 
 template <class T>
 inline constexpr bool kIsOptional = false;
@@ -90,7 +96,7 @@ boost::json::value json_of(const T& value) {
     } else if constexpr (kIsOptional<T>) {
         return value ? json_of<Rules, limit>(*value) : boost::json::value(nullptr);
     } else if constexpr (kIsList<T>) {
-        static_assert(limit != kNoOwnLimit || Rules::kMaxItems > 0, "this list needs a kLimit");
+        static_assert(limit != kNoOwnLimit || Rules::kMaxItems > 0, "this list needs a limit_of");
         check(value.size() <= (limit == kNoOwnLimit ? Rules::kMaxItems : limit), "a list over its limit");
         boost::json::array items;
         for (const auto& item : value) items.push_back(json_of<Rules, Rules::kMaxItemText>(item));

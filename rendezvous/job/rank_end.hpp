@@ -35,7 +35,6 @@ struct RankEnd {
 BOOST_DESCRIBE_STRUCT(RankEnd, (),
                       (rank, local_rank, node_rank, host, pid, manner, exit_code, signal, core_dumped,
                        outlasted_grace, wall_ms))
-template <>
-inline constexpr std::size_t kLimit<&RankEnd::host> = kMaxHostText;
+constexpr std::size_t limit_of(Of<&RankEnd::host>) { return kMaxHostText; }
 
 }  // namespace ddprun

@@ -18,7 +18,6 @@ struct Restart {
     bool operator==(const Restart&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
-template <>
-inline constexpr std::size_t kLimit<&Restart::reason> = kMaxReasonText;
+constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }
 
 }  // namespace ddprun

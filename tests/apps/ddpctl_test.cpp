@@ -26,7 +26,7 @@ Job some_job(JobState state) {
     job.record->pid = 4711;
     if (state == JobState::ended) {
         job.end = JobEnd{.exit_code = 7, .outcome = "failed", .message = "", .end_unix_ms = 1'000};
-        job.end->workers = {{.rank = 8, .local_rank = 0, .pid = 11, .running = false, .exit_code = 7}};
+        job.end->workers = {{.rank = 8, .local_rank = 0, .pid = 11, .exit_code = 7}};
     }
     return job;
 }

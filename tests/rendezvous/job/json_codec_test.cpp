@@ -5,10 +5,8 @@
 
 namespace ddprun {
 
-template <>
-inline constexpr std::size_t kLimit<&Part::name> = 12;
-template <>
-inline constexpr std::size_t kLimit<&Whole::numbers> = 3;
+constexpr std::size_t limit_of(Of<&Part::name>) { return 12; }
+constexpr std::size_t limit_of(Of<&Whole::numbers>) { return 3; }
 
 namespace {
 
