@@ -92,7 +92,6 @@ class Agent::Impl {
                 .on_dying = [this](const WorkerDying& dying) { client_->send(dying); }};
     }
 
-    // Besides what JobKnowledge learns.
     void receive(const Waiting& waiting) { node_->inform(join_status_.waiting(waiting)); }
     void receive(const PeerRefused& other) { node_->inform(JoinStatus::refused(other)); }
     void receive(const NoticeSignal& notice) { node_->signal_all(notice.signal); }
@@ -215,7 +214,6 @@ class Agent::Impl {
         handle(AgentEvent::reported);
     }
 
-    // While the job still gathers, or without the coordinator's last word, nobody says goodbye to it.
     void await_guests() {
         if (!server_ || !job_.has_last_word() || server_->is_over()) return handle(AgentEvent::guests_gone);
         limit(Clock::now() + kGoodbyeTimeout, AgentEvent::guests_gone);

@@ -34,7 +34,8 @@ class JobKnowledge {
     const std::optional<Failure>& own_failure() const { return own_failure_; }
     int signal() const { return known_.signal; }
     bool is_hurried() const { return interrupts_ > 1; }
-    // The coordinator or this agent has said the last word, so that there is a goodbye to say to it.
+    // The coordinator or this agent has said the last word; else nobody says goodbye to the coordinator, since
+    // the job still gathers, or that word did not come.
     bool has_last_word() const { return known_.finish || known_.refusal; }
 
     // What the coordinator is told where the machine says so; nothing for actions that tell it nothing, or how
