@@ -25,7 +25,7 @@ std::string refusal_of(const std::function<void()>& call) {
     return "accepted";
 }
 
-std::string refusal(const Words& words) {
+std::string parse_refusal(const Words& words) {
     return refusal_of([&] { parsed(words); });
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("command line: a value that was left out is missed") {
          "--master-addr: needs a value, but -- follows; write --master-addr=VALUE for one that begins so"},
         {{"-r", "-t", "3", "p"}, "-r: needs a value, but -t follows; write -rVALUE for one that begins so"},
     };
-    for (const auto& row : rows) CHECK(refusal(row.words) == row.message);
+    for (const auto& row : rows) CHECK(parse_refusal(row.words) == row.message);
     CHECK(parsed({"--role=--nproc-per-node=2", "p"}).role == "--nproc-per-node=2");
     CHECK(parsed({"--role", "-1", "p"}).role == "-1");
     CHECK(parsed({"--role", "--unknown", "p"}).role == "--unknown");
@@ -232,8 +232,8 @@ TEST_CASE("command line: one -- is dropped, before the program or directly behin
         CAPTURE(row.words);
         CHECK(parsed(row.words).program == row.program);
     }
-    CHECK(refusal({"--"}) == "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
-    CHECK(refusal({"--nnodes=1", "--"}) == refusal({"--"}));
+    CHECK(parse_refusal({"--"}) == "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
+    CHECK(parse_refusal({"--nnodes=1", "--"}) == parse_refusal({"--"}));
 }
 
 TEST_CASE("launch: one of several tasks needs a word about nodes") {
