@@ -27,7 +27,7 @@ std::vector<std::string> all_orders() {
             encode_order(ForgetWorker{13}), encode_order(SweepAll{std::chrono::milliseconds(15'000)})};
 }
 
-std::vector<std::string> all_events() {
+std::vector<std::string> one_of_each() {
     return {encode_event(Started{14, true}),
             encode_event(StartFailure{2, "no\nway", 127}),
             encode_event(WorkerExited{15, Exited{255}}),
@@ -70,7 +70,7 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(std::get<ForgetWorker>(*decode_order(all_orders()[2])).worker == 13);
     CHECK(std::get<SweepAll>(*decode_order(all_orders()[3])).patience == std::chrono::seconds(15));
 
-    const auto events = all_events();
+    const auto events = one_of_each();
     CHECK(std::get<Started>(*decode_event(events[0])).pid == 14);
     CHECK(std::get<Started>(*decode_event(events[0])).in_own_cgroup);
     const auto failure = std::get<StartFailure>(*decode_event(events[1]));
@@ -102,7 +102,7 @@ TEST_CASE("guardian wire: what is cut, too long or damaged is refused, not belie
     INFO("seed " << seed);
     std::mt19937 random(seed);
     for (int i = 0; i < 20'000; ++i) {
-        std::string message = i % 2 == 0 ? messages[random() % messages.size()] : all_events()[random() % 6];
+        std::string message = i % 2 == 0 ? messages[random() % messages.size()] : one_of_each()[random() % 6];
         for (int damage = 0; damage < 3; ++damage)
             message[random() % message.size()] = static_cast<char>(random());
         // Either answer is right, as long as it comes and takes no more memory than the message has.
