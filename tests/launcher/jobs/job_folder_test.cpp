@@ -52,7 +52,7 @@ void end_job(const fs::path& folder, int exit_code, hours ago = hours(0)) {
     fs::last_write_time(folder / "result.json", fs::file_time_type::clock::now() - ago);
 }
 
-std::vector<std::string> names_in(const fs::path& folder) {
+std::vector<std::string> sorted_names(const fs::path& folder) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
@@ -229,11 +229,12 @@ TEST_CASE("of ended jobs only the newest are kept") {
     const fs::path lost = add_job(jobs.path(), "lost", dead_record(1));
     fs::last_write_time(lost / "output", fs::file_time_type::clock::now() - hours(1) - hours(1) / 2);
     prune_jobs(jobs.path(), 4);
-    CHECK(names_in(jobs.path()) == std::vector<std::string>{"ended-0", "ended-1", "ended-2", "lost", "runs"});
+    CHECK(sorted_names(jobs.path()) ==
+          std::vector<std::string>{"ended-0", "ended-1", "ended-2", "lost", "runs"});
     prune_jobs(jobs.path());
-    CHECK(names_in(jobs.path()).size() == 5);
+    CHECK(sorted_names(jobs.path()).size() == 5);
     prune_jobs(jobs.path(), 0);
-    CHECK(names_in(jobs.path()) == std::vector<std::string>{"runs"});
+    CHECK(sorted_names(jobs.path()) == std::vector<std::string>{"runs"});
     prune_jobs(jobs.path() / "missing", 0);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content(const fs::path& path) {
+std::string file_content(const fs::path& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -90,7 +90,7 @@ TEST_CASE("a job's folders in a folder like the cgroup file system's") {
     CHECK(subfolders(job->path()) == 1);
     std::ofstream(job->path() / "cgroup.kill") << "";
     job->kill();
-    CHECK(content(job->path() / "cgroup.kill") == "1");
+    CHECK(file_content(job->path() / "cgroup.kill") == "1");
     fs::remove(job->path() / "cgroup.kill");
 
     job->remove();
@@ -114,7 +114,7 @@ TEST_CASE("in the real cgroup file system a whole subtree is killed in one strok
         ::_exit(0);
     }
     std::ofstream(job->worker_path(0) / "cgroup.procs") << child << std::flush;
-    CHECK(content(job->worker_path(0) / "cgroup.procs") == std::to_string(child) + "\n");
+    CHECK(file_content(job->worker_path(0) / "cgroup.procs") == std::to_string(child) + "\n");
     job->remove();  // in use: it stays
     CHECK(fs::exists(job->worker_path(0)));
     if (fs::exists(job->path() / "cgroup.kill")) {
