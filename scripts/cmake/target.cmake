@@ -44,7 +44,6 @@ if(DDPRUN_SANITIZE)
   list(APPEND DDPRUN_LEFT_OUT
       sampler_vs_pytorch sampler_program pytorch_store peer_launchers_torchrun peer_launchers_mpirun  # others' programs
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
-      newcomer                                                             # walks through what other tests look at
       fork_test fork_program)                                              # a sanitizer's threads do not survive fork()
 endif()
 if(DDPRUN_SANITIZE MATCHES "thread")
