@@ -43,10 +43,6 @@ class GuardianRunner final : public ProcessRunner {
     // and not at all after a sweep that left something which cannot be killed.
     ~GuardianRunner() override;
 
-    // Lets the guardian end, and kill what is left, while the caller still has other things to do. Nothing is
-    // called any more but the destructor.
-    void hang_up();
-
     StartResult start(const WorkerSpec& spec, WorkerEvents events) override;
     // Orders some starts ahead, so that the guardian and the agent work side by side.
     std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
@@ -54,6 +50,7 @@ class GuardianRunner final : public ProcessRunner {
     void signal_worker(pid_t worker, int signal, SignalScope scope) override;
     void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override;
     void forget(pid_t worker) override;
+    void hang_up() override;
     std::filesystem::path worker_cgroup(int local_rank) const override;
 
   private:

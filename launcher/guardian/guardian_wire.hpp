@@ -32,7 +32,7 @@ struct StartWorker {
     WorkerSpec spec;
     bool in_series = false;  // not to be started if the one before could not be
 };
-BOOST_DESCRIBE_STRUCT(StartWorker, (), (spec))
+BOOST_DESCRIBE_STRUCT(StartWorker, (), (spec, in_series))
 struct SignalWorker {
     pid_t worker = 0;
     int signal = 0;

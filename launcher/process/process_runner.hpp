@@ -96,6 +96,10 @@ class ProcessRunner {
     // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
     virtual void forget(pid_t worker) = 0;
 
+    // Lets what belongs to the runner end, and kill what is left, while the caller still has other things to
+    // do. Nothing is called any more but the destructor.
+    virtual void hang_up() {}
+
     // The cgroup v2 folder in which the worker that was last started with this local rank is alone with its
     // descendants, made for it alone; empty where it has none. It stays until the next start or the runner's
     // end.
