@@ -103,7 +103,10 @@ void Gathering::require_agreement() {
 }
 
 std::string Gathering::decide(const std::string& decision) {
-    return store_.compare_set(prefix_ + "table", "", decision);
+    const std::string decided = store_.compare_set(prefix_ + "table", "", decision);
+    // PyTorch's store wakes nobody when a key comes into being by compare_set.
+    if (decided == decision) store_.set(prefix_ + "table", decision);
+    return decided;
 }
 
 void Gathering::throw_if_failure(const std::string& decision) const {

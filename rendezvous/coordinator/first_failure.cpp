@@ -15,7 +15,7 @@ Failure& FirstFailure::tell(int teller, Failure failure) {
     const auto earlier = std::find_if(told_.begin(), told_.end(), [teller](const Told& told) {
         return told.teller == teller && told.failure.kind == Failure::Kind::worker_failed;
     });
-    if (earlier == told_.end()) return told_.emplace_back(teller, std::move(failure)).failure;
+    if (earlier == told_.end()) return told_.emplace_back(Told{teller, std::move(failure)}).failure;
     return earlier->failure = std::move(failure);
 }
 

@@ -11,7 +11,7 @@ constexpr std::size_t kCommonShown = 40;
 constexpr std::string_view kPlain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
 
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
     std::string text = "'";
     for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -38,7 +38,7 @@ JobCommand describe_command(const std::vector<std::string>& words) {
             command.digest *= kPrime;
         }
         if (command.text.size() <= kMaxJobCommandText)
-            command.text += (command.text.empty() ? "" : " ") + quoted(word);
+            command.text += (command.text.empty() ? "" : " ") + shell_word(word);
     }
     if (command.text.size() > kMaxJobCommandText)
         command.text.resize(before_character(command.text, kMaxJobCommandText));

@@ -42,7 +42,7 @@ struct WideNumbers {
 // Every number as wide as its type.
 struct PlainNumbers {
     template <class T>
-    using On = std::conditional_t<
+    using On = typename std::conditional_t<
         std::is_same_v<T, bool>, std::type_identity<std::uint8_t>,
         std::conditional_t<std::is_enum_v<T>, std::underlying_type<T>, std::type_identity<T>>>::type;
 };

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <csignal>
 
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -36,20 +36,11 @@ constexpr std::string_view kRealTime = "RTMIN";
 
 bool is_real_time(int signal) { return signal >= SIGRTMIN && signal <= SIGRTMAX; }
 
-std::optional<int> parse_number(std::string_view text) {
-    int number = 0;
-    const char* end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (text.empty() || error != std::errc{} || stop != end) return std::nullopt;
-    return number;
-}
-
 std::optional<int> parse_real_time(std::string_view rest) {
     if (rest.empty()) return SIGRTMIN;
     if (rest.front() != '+') return std::nullopt;
-    auto offset = parse_number(rest.substr(1));
-    if (!offset || *offset < 0 || *offset > SIGRTMAX - SIGRTMIN) return std::nullopt;
-    return SIGRTMIN + *offset;
+    const auto offset = whole_number<int>(rest.substr(1), 0, SIGRTMAX - SIGRTMIN);
+    return offset ? std::optional(SIGRTMIN + *offset) : std::nullopt;
 }
 
 }  // namespace
@@ -92,7 +83,7 @@ std::string signal_text(int signal) {
 }
 
 std::optional<int> parse_signal(std::string_view text) {
-    if (auto number = parse_number(text)) return signal_name(*number) ? number : std::nullopt;
+    if (auto number = whole_number<int>(text)) return signal_name(*number) ? number : std::nullopt;
     std::string upper(text);
     std::transform(upper.begin(), upper.end(), upper.begin(),
                    [](unsigned char c) { return std::toupper(c); });

@@ -31,16 +31,16 @@ std::string probe_key() {
     return key;
 }
 
-std::string quoted(std::string_view key) {
+std::string in_quotes(std::string_view key) {
     std::string text;
     return text.append("\"").append(key).append("\"");
 }
 
-std::string quoted(const std::vector<std::string>& keys) {
+std::string in_quotes(const std::vector<std::string>& keys) {
     constexpr std::size_t kShown = 8;
     std::string text;
     for (std::size_t i = 0; i < std::min(keys.size(), kShown); ++i) {
-        text.append(i == 0 ? "" : ", ").append(quoted(keys[i]));
+        text.append(i == 0 ? "" : ", ").append(in_quotes(keys[i]));
     }
     if (keys.size() > kShown) text += " and " + std::to_string(keys.size() - kShown) + " more";
     return text;
@@ -201,47 +201,47 @@ std::string TcpStore::receive_string(std::string_view doing) {
 
 void TcpStore::set(std::string_view key, std::string_view value) {
     if (value.size() > kMaxValueLength) {
-        fail(Errc::limit_exceeded, "the value for " + quoted(key) + " is too long for the store: " +
+        fail(Errc::limit_exceeded, "the value for " + in_quotes(key) + " is too long for the store: " +
                                        std::to_string(value.size()) + " bytes");
     }
     const std::string full_key = wire_key(key);
-    send({.opcode = Opcode::set, .key = full_key, .value = value}, "set of " + quoted(key));
+    send({.opcode = Opcode::set, .key = full_key, .value = value}, "set of " + in_quotes(key));
 }
 
 std::string TcpStore::get(std::string_view key, Milliseconds timeout) {
     wait({std::string(key)}, timeout);
     const std::string full_key = wire_key(key);
-    const std::string doing = "get of " + quoted(key);
+    const std::string doing = "get of " + in_quotes(key);
     send({.opcode = Opcode::get, .key = full_key}, doing);
     return receive_string(doing);
 }
 
 std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
     const std::string full_key = wire_key(key);
-    const std::string doing = "add to " + quoted(key) + " (whose value may be no number)";
+    const std::string doing = "add to " + in_quotes(key) + " (whose value may be no number)";
     send({.opcode = Opcode::add, .key = full_key, .number = delta}, doing);
     return receive_number(doing);
 }
 
 std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
     if (std::max(expected.size(), desired.size()) > kMaxValueLength) {
-        fail(Errc::limit_exceeded, "a value for " + quoted(key) + " is too long for the store");
+        fail(Errc::limit_exceeded, "a value for " + in_quotes(key) + " is too long for the store");
     }
     const std::string full_key = wire_key(key);
-    const std::string doing = "compare_set of " + quoted(key);
+    const std::string doing = "compare_set of " + in_quotes(key);
     send({.opcode = Opcode::compare_set, .key = full_key, .value = expected, .desired = desired}, doing);
     return receive_string(doing);
 }
 
 bool TcpStore::erase(std::string_view key) {
     const std::string full_key = wire_key(key);
-    const std::string doing = "erase of " + quoted(key);
+    const std::string doing = "erase of " + in_quotes(key);
     send({.opcode = Opcode::delete_key, .key = full_key}, doing);
     return receive_number(doing) != 0;
 }
 
 bool TcpStore::check_keys(const std::vector<std::string>& keys) {
-    const std::string doing = "check of " + quoted(keys);
+    const std::string doing = "check of " + in_quotes(keys);
     std::vector<std::string> full_keys;
     for (const std::string& key : keys) full_keys.push_back(wire_key(key));
     send({.opcode = Opcode::check, .keys = {full_keys.begin(), full_keys.end()}}, doing);
@@ -250,7 +250,7 @@ bool TcpStore::check_keys(const std::vector<std::string>& keys) {
 
 void TcpStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
     const Deadline deadline = Clock::now() + timeout;
-    const std::string doing = "wait for " + quoted(keys);
+    const std::string doing = "wait for " + in_quotes(keys);
     std::vector<std::string> full_keys;
     for (const std::string& key : keys) full_keys.push_back(wire_key(key));
     send({.opcode = Opcode::wait, .keys = {full_keys.begin(), full_keys.end()}}, doing);
@@ -270,8 +270,8 @@ void TcpStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) 
         give_up(Errc::protocol_violation, doing, "answered with an unknown byte");
     }
     if (!ready) {
-        fail(Errc::timed_out, "the store at " + to_string(endpoint_) + " got no value for " + quoted(keys) +
-                                  " within " + text(timeout));
+        fail(Errc::timed_out, "the store at " + to_string(endpoint_) + " got no value for " +
+                                  in_quotes(keys) + " within " + text(timeout));
     }
 }
 
