@@ -23,7 +23,7 @@ struct OptionRow {
     // The first line is for --help, what follows a line break for the manual and the README only.
     std::string help;
     std::function<void(const std::string&)> set;  // throws BadValue, or UsageError with a text of its own
-    std::string variables = "";                   // torchrun's, the stronger first, with commas between
+    std::string variables;                        // torchrun's, the stronger first, with commas between
     bool repeated = false;                        // every occurrence counts, not only the last
 };
 

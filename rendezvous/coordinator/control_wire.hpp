@@ -28,7 +28,7 @@ inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every 
 std::string encode_control(const ControlMessage& message);
 
 // The message of one frame's JSON; Errc::protocol_violation if it is none.
-boost::system::result<ControlMessage> decode_control(std::string_view json);
+boost::system::result<ControlMessage> decode_control(std::string_view text);
 
 // Cuts a stream of bytes into frames. Fed by whoever reads the socket; holds at most one frame and one read.
 class ControlFrames {
