@@ -50,8 +50,8 @@ struct WorkerIdentity {
     std::string life;            // the worker's place in the agent's LifeTable; empty: none
 };
 
-// The parent's environment with the identity written over it.
-Environment worker_environment(Environment parent, const WorkerIdentity& identity);
+// `environment`, the parent's, with the identity written over it.
+Environment worker_environment(Environment environment, const WorkerIdentity& identity);
 
 // Where a worker finds the others, as read from the environment of torchrun's kind, Open MPI or Slurm.
 struct WorkerPlace {
