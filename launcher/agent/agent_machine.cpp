@@ -69,45 +69,6 @@ AgentAction AgentMachine::handle(AgentEvent event) {
     return row->action;
 }
 
-std::string_view to_text(AgentState state) {
-    switch (state) {
-        case AgentState::joining: return "joining";
-        case AgentState::running: return "running";
-        case AgentState::draining: return "draining";
-        case AgentState::stopping: return "stopping";
-        case AgentState::stopping_alone: return "stopping_alone";
-        case AgentState::leaving: return "leaving";
-        case AgentState::draining_output: return "draining_output";
-        case AgentState::reporting: return "reporting";
-        case AgentState::saying_goodbye: return "saying_goodbye";
-        case AgentState::awaiting_guests: return "awaiting_guests";
-        case AgentState::done: return "done";
-    }
-    return "?";
-}
-
-std::string_view to_text(AgentEvent event) {
-    switch (event) {
-        case AgentEvent::round_ready: return "round_ready";
-        case AgentEvent::reminder_due: return "reminder_due";
-        case AgentEvent::refused: return "refused";
-        case AgentEvent::connection_lost: return "connection_lost";
-        case AgentEvent::workers_succeeded: return "workers_succeeded";
-        case AgentEvent::worker_failed: return "worker_failed";
-        case AgentEvent::workers_gone: return "workers_gone";
-        case AgentEvent::stop_ordered: return "stop_ordered";
-        case AgentEvent::finish_ordered: return "finish_ordered";
-        case AgentEvent::signal_received: return "signal_received";
-        case AgentEvent::interrupted_again: return "interrupted_again";
-        case AgentEvent::finish_timed_out: return "finish_timed_out";
-        case AgentEvent::output_shown: return "output_shown";
-        case AgentEvent::reported: return "reported";
-        case AgentEvent::goodbye_said: return "goodbye_said";
-        case AgentEvent::guests_gone: return "guests_gone";
-    }
-    return "?";
-}
-
 std::string transition_text(AgentState before, AgentEvent event, AgentState after) {
     if (before == after || after > AgentState::draining_output) return {};
     return std::string(to_text(before)) + " -> " + std::string(to_text(after)) + " by " +

@@ -21,6 +21,8 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/job/description.hpp"
+
 namespace ddprun {
 
 enum class AgentState {
@@ -36,6 +38,8 @@ enum class AgentState {
     awaiting_guests,
     done,
 };
+BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone, leaving,
+                    draining_output, reporting, saying_goodbye, awaiting_guests, done)
 
 enum class AgentEvent {
     round_ready,        // the coordinator says who takes part: ranks are known
@@ -55,6 +59,9 @@ enum class AgentEvent {
     goodbye_said,  // or there was nobody to say it to
     guests_gone,   // there is none, or none left, or they take too long
 };
+BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, refused, connection_lost, workers_succeeded,
+                    worker_failed, workers_gone, stop_ordered, finish_ordered, signal_received,
+                    interrupted_again, finish_timed_out, output_shown, reported, goodbye_said, guests_gone)
 
 enum class AgentAction {
     none,
@@ -89,8 +96,8 @@ class AgentMachine {
 inline constexpr int kAgentStates = static_cast<int>(AgentState::done) + 1;
 inline constexpr int kAgentEvents = static_cast<int>(AgentEvent::guests_gone) + 1;
 
-std::string_view to_text(AgentState state);
-std::string_view to_text(AgentEvent event);
+inline std::string_view to_text(AgentState state) { return name_of_value(state); }
+inline std::string_view to_text(AgentEvent event) { return name_of_value(event); }
 // "running -> stopping by worker_failed", for --verbose. Empty where nothing changes, and from the report on,
 // which is the last thing on the screen.
 std::string transition_text(AgentState before, AgentEvent event, AgentState after);

@@ -20,14 +20,6 @@ void NodeWorkers::say(const std::string& text) {
     if (!text.empty()) pump_.announce("ddprun: " + text);
 }
 
-void NodeWorkers::inform(const std::string& text) {
-    if (options_.verbosity != Verbosity::quiet) say(text);
-}
-
-void NodeWorkers::explain(const std::string& text) {
-    if (options_.verbosity == Verbosity::verbose) say(text);
-}
-
 void NodeWorkers::warn_of(const std::vector<UnkillableWorker>& unkillable) {
     for (const UnkillableWorker& worker : unkillable)
         say(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
@@ -40,10 +32,6 @@ void NodeWorkers::announce(const Restarting& restarting) {
     say(to_text(restarting));
 }
 
-std::vector<WorkerStatus> NodeWorkers::status() const {
-    return round_ ? round_->status() : std::vector<WorkerStatus>();
-}
-
 void NodeWorkers::start(const RoundReady& place, RoundEvents events) {
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { inform(text); };
@@ -51,35 +39,6 @@ void NodeWorkers::start(const RoundReady& place, RoundEvents events) {
     round_.emplace(executor_, runner_, pump_, options_, place, host_name(), std::move(events));
     explain("round " + std::to_string(place.round) + " of job " + place.job_id);
     round_->start();
-}
-
-void NodeWorkers::stop(int signal) {
-    if (round_) round_->stop(signal);
-}
-
-void NodeWorkers::kill_now() {
-    if (round_) round_->kill_now();
-}
-
-void NodeWorkers::signal_all(int signal) {
-    if (round_) round_->signal_all(signal);
-}
-
-void NodeWorkers::freeze() {
-    if (round_) round_->freeze();
-}
-
-void NodeWorkers::thaw() {
-    if (round_) round_->thaw();
-}
-
-void NodeWorkers::peer_died(const PeerDying& dying) {
-    if (round_ && dying.round == number_) round_->peer_died(dying.life);
-}
-
-void NodeWorkers::window_changed() {
-    pump_.window_changed();
-    if (round_) round_->window_changed();
 }
 
 }  // namespace ddprun

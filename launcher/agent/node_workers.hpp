@@ -24,8 +24,14 @@ class NodeWorkers {
 
     // They wait their turn behind the workers' lines and never stop supervision. An empty one is none.
     void say(const std::string& text);
-    void inform(const std::string& text);   // not with --quiet
-    void explain(const std::string& text);  // with --verbose only
+    // Not with --quiet.
+    void inform(const std::string& text) {
+        if (options_.verbosity != Verbosity::quiet) say(text);
+    }
+    // With --verbose only.
+    void explain(const std::string& text) {
+        if (options_.verbosity == Verbosity::verbose) say(text);
+    }
 
     void warn_of(const std::vector<UnkillableWorker>& unkillable);
     // Another round follows, because of this.
@@ -33,21 +39,33 @@ class NodeWorkers {
 
     // The workers of the last round, nullptr before the first.
     const RoundWorkers* last_round() const { return round_ ? &*round_ : nullptr; }
-    std::vector<WorkerStatus> status() const;
+    std::vector<WorkerStatus> status() const {
+        return round_ ? round_->status() : std::vector<WorkerStatus>();
+    }
 
     // What RoundWorkers tells in words needs no event of the caller's.
     void start(const RoundReady& place, RoundEvents events);
-    void stop(int signal);
-    void kill_now();
-    void signal_all(int signal);
-    void freeze();
-    void thaw();
-    void peer_died(const PeerDying& dying);
-    void window_changed();
+    void stop(int signal) { with_round(&RoundWorkers::stop, signal); }
+    void kill_now() { with_round(&RoundWorkers::kill_now); }
+    void signal_all(int signal) { with_round(&RoundWorkers::signal_all, signal); }
+    void freeze() { with_round(&RoundWorkers::freeze); }
+    void thaw() { with_round(&RoundWorkers::thaw); }
+    void peer_died(const PeerDying& dying) {
+        if (dying.round == number_) with_round(&RoundWorkers::peer_died, dying.life);
+    }
+    void window_changed() {
+        pump_.window_changed();
+        with_round(&RoundWorkers::window_changed);
+    }
 
     OutputPump& output() { return pump_; }
 
   private:
+    template <typename... Arguments>
+    void with_round(void (RoundWorkers::*act)(Arguments...), Arguments... arguments) {
+        if (round_) (*round_.*act)(arguments...);
+    }
+
     boost::asio::any_io_executor executor_;
     ProcessRunner& runner_;
     const LaunchOptions& options_;
