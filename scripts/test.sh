@@ -61,6 +61,6 @@ show_what_matters() {
 }
 
 set +e
-# Many tests wait for others' deadlines and ends: half a test more than there are processors.
+
 ctest --test-dir "$folder" --verbose --parallel "$(nproc)" "${ctest_arguments[@]}" 2>&1 | show_what_matters
 exit "${PIPESTATUS[0]}"

@@ -48,7 +48,7 @@ if(DDPRUN_SANITIZE)
 endif()
 if(DDPRUN_SANITIZE MATCHES "thread")
   list(APPEND DDPRUN_LEFT_OUT
-      train_digits train_digits_unit_test ddpbench device_steps_test  # arithmetic of one thread
+      train_digits_unit_test ddpbench device_steps_test               # arithmetic of one thread
       gpu_check train_digits_gpu_on_standin                           # nccl_test has the same threads
       addresses namespaces report survivors)                          # addresses, texts, processes
 endif()
