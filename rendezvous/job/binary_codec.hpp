@@ -53,6 +53,7 @@ class BinaryWriter {
     template <class T>
     requires std::integral<T> || std::is_enum_v<T>
     void operator()(const T& value) {
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): a char comes back as the char it was.
         const auto number = static_cast<typename Numbers::template On<T>>(value);
         bytes_.append(reinterpret_cast<const char*>(&number), sizeof number);
     }
