@@ -149,7 +149,8 @@ if __name__ == "__main__":
     main()
 PYTHON
     for name in TERM INT USR1; do
-        rm -f "$folder"/checkpoint*
+        # Also what the round before has printed: it would be taken for this one's.
+        rm -f "$folder"/checkpoint* "$folder/loader.out"
         begin loader env PYTHON_EXEC="$python" CHECKPOINT="$folder/checkpoint" \
             "$bin/ddprun" --nproc-per-node=2 --requeue-on=USR1 "$folder/train.py"
         until_true eval "[[ \$(grep -c training '$folder/loader.out') -eq 2 ]]" || true
