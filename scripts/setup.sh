@@ -28,12 +28,16 @@ catch2:the unit tests
 python3:the tests that are scripts
 python3-torch:PyTorch's own store client and torchrun
 openmpi-bin:the tests under mpirun
+strace:which files a launcher opens, and the wake-ups of an idle one
+groff-base:the manual pages, made
+mandoc:the manual pages, checked
+fish:its completion
+zsh:its completion
 iproute2:the tests with a network namespace per node
 procps:the walk through a newcomer's first hour
 util-linux:the same"
 bench_packages="\
 findutils:xargs, which ddprun is measured against
-strace:the wake-ups of an idle launcher
 libopenmpi-dev:the all-reduce that ours is measured against
 libgloo-dev:the same
 gnuplot-nox:the plot of both"

@@ -38,7 +38,8 @@ struct CloneArguments {
 // The child's pid, or the negative errno.
 //
 // The child has a stack of its own inside our frame, because it must not write over the frame to which the
-// system call returns in the parent. Sanitizers keep books of every stack, so with them the child gets a copy
+// system call returns in the parent. The frame pointer, which ends a debugger's walk there, is cleared last: it
+// may hold an operand. Sanitizers keep books of every stack, so with them the child gets a copy
 // of the memory.
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
@@ -53,9 +54,10 @@ struct CloneArguments {
         "syscall\n\t"
         "test %%rax, %%rax\n\t"
         "jnz 1f\n\t"
-        "xor %%ebp, %%ebp\n\t"
         "mov %[plan], %%rdi\n\t"
-        "call *%[enter]\n"
+        "mov %[enter], %%rax\n\t"
+        "xor %%ebp, %%ebp\n\t"
+        "call *%%rax\n"
         "1:"
         : "+a"(result)
         : "D"(&arguments), "S"(sizeof arguments), [plan] "r"(&plan), [enter] "r"(&enter_child)
@@ -68,13 +70,14 @@ struct CloneArguments {
     asm volatile(
         "svc #0\n\t"
         "cbnz x0, 1f\n\t"
-        "mov x29, xzr\n\t"
         "mov x0, %[plan]\n\t"
-        "blr %[enter]\n"
+        "mov x16, %[enter]\n\t"
+        "mov x29, xzr\n\t"
+        "blr x16\n"
         "1:"
         : "+r"(first)
         : "r"(second), "r"(number), [plan] "r"(&plan), [enter] "r"(&enter_child)
-        : "x30", "cc", "memory");
+        : "x16", "x30", "cc", "memory");
     return first;
 #endif
 }

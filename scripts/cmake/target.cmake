@@ -43,6 +43,7 @@ set(DDPRUN_LEFT_OUT "")
 if(DDPRUN_SANITIZE)
   list(APPEND DDPRUN_LEFT_OUT
       sampler_vs_pytorch sampler_program pytorch_store peer_launchers_torchrun peer_launchers_mpirun  # others' programs
+      other_processes                                                      # is traced
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
       fork_test fork_program)                                              # a sanitizer's threads do not survive fork()
 endif()
