@@ -1,21 +1,16 @@
 #include "collectives/communicator.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "collectives/call/checked_task.hpp"
 #include "collectives/session/bootstrap.hpp"
-#include "collectives/session/call_guard.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/session/shrink.hpp"
 #include "collectives/session/split.hpp"
 
 namespace ddprun {
-namespace {
-
-// Beyond this the clock could overflow.
-constexpr std::chrono::hours kLongestPatience{24 * 3650};
-
-}  // namespace
 
 void Communicator::SessionEnd::operator()(Session* session) const noexcept {
     is_of_parent(*session) ? forget(session) : delete session;
@@ -33,16 +28,10 @@ Communicator Communicator::from_env(const CommunicatorOptions& options) {
 Communicator Communicator::connect(const std::string& url, int rank, int world_size,
                                    const CommunicatorOptions& options) {
     const Environment environment = current_environment();
-    const Place place{rank,
-                      world_size,
-                      -1,
-                      -1,
-                      0,
-                      read_transport(environment),
-                      read_host_settings(environment),
-                      read_nccl_settings(environment, options, -1),
-                      read_life_seat(environment),
-                      environment.contains("DDPRUN_RUN_ID")};
+    Place place = read_place(environment, options, -1);
+    place.rank = rank;
+    place.world_size = world_size;
+    place.own_numbers = environment.contains("DDPRUN_RUN_ID");
     return Communicator(open_session(parse_url(url), place, options));
 }
 
@@ -106,7 +95,7 @@ SharedMemory Communicator::allocate(std::size_t count, std::size_t element) {
         refuse(Operation::allocate, "NCCL's buffers are in the device's memory, which the caller allocates");
     const std::size_t ranks = static_cast<std::size_t>(own.world_size);
     if (count > std::numeric_limits<std::size_t>::max() / 16 / element / ranks)
-        refuse(Operation::allocate, "a count of " + std::to_string(count) + " is larger than any memory");
+        refuse(Operation::allocate, fmt::format("a count of {} is larger than any memory", count));
     return own.executor->allocate(count * element);
 }
 
@@ -124,13 +113,11 @@ Communicator Communicator::shrink(const std::vector<int>& excluded) {
 
 void Communicator::finalize() { finalize(session().options.leave_timeout); }
 
-void Communicator::finalize(std::chrono::milliseconds patience) {
+void Communicator::finalize(std::chrono::milliseconds timeout) {
     const CallGuard guard(session(), "finalize");
-    if (patience.count() < 0 || patience > kLongestPatience) {
-        refuse("finalize",
-               "a deadline of " + std::to_string(patience.count()) + " ms is not between 0 and 10 years");
-    }
-    session().finalize(patience);
+    if (timeout.count() < 0 || timeout > kLongestTimeout)
+        refuse("finalize", fmt::format("a deadline of {} ms is not between 0 and 10 years", timeout.count()));
+    session().finalize(timeout);
 }
 
 void Communicator::abort(const std::string& reason) {

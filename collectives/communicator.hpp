@@ -184,15 +184,15 @@ class Communicator final : public Operations<Communicator, void> {
     Communicator shrink(const std::vector<int>& excluded);
 
     // Leaves in order, after the operations that were started, and waits until all other ranks have come to
-    // their finalize() or destructor; `patience` at most, options().leave_timeout where none is given; 0 does
+    // their finalize() or destructor; `timeout` at most, options().leave_timeout where none is given; 0 does
     // not wait. Called by all ranks. So nobody goes on, and perhaps ends its process, while others still
     // work. Throws timed_out naming the ranks that have not come; or what the communicator has ended with,
-    // also while this rank waits; `aborted` if operations that were started have not ended within `patience`,
+    // also while this rank waits; `aborted` if operations that were started have not ended within `timeout`,
     // which ends them on all ranks. Whatever it throws but invalid_argument, this rank has left: what was its
     // communicator's is freed, every later call is an invalid_argument, but those that only ask for the rank,
     // the world and the options, and the destructor does nothing more. With NCCL, freeing can take 5 s more.
     void finalize();
-    void finalize(std::chrono::milliseconds patience);
+    void finalize(std::chrono::milliseconds timeout);
 
     // Ends the communicator on all ranks: their running and later calls fail with code `aborted`, this rank
     // as the culprit, and `reason` in the text. From any thread, but not during construction, move or

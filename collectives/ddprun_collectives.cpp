@@ -1,17 +1,17 @@
 #include "collectives/ddprun_collectives.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <optional>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "collectives/c_error.hpp"
 #include "collectives/call/call.hpp"
 #include "collectives/communicator.hpp"
 #include "collectives/group.hpp"
@@ -49,6 +49,45 @@ constexpr std::size_t kMaxStructSize = 4096;
 constexpr std::size_t kFirstRequestSize = offsetof(ddprun_request, compression);
 constexpr std::size_t kFirstOptionsSize = offsetof(ddprun_options, reproducible);
 
+struct LastError {
+    std::string text;
+    std::vector<int> culprits;
+};
+
+// The calling thread's.
+LastError& last_error() {
+    thread_local LastError error;
+    return error;
+}
+
+// What failed with `code`, for the thread to ask about. Returns its number.
+int remember(CollectiveErrorCode code, const char* text, const std::vector<int>& culprits) noexcept {
+    LastError& last = last_error();
+    try {
+        last.culprits = culprits;
+        last.text = text;
+    } catch (const std::bad_alloc&) {
+        // Fits without an allocation.
+        last.text = "out of memory";
+    }
+    return static_cast<int>(code) + 1;
+}
+
+// Runs body(); what it throws becomes a code and the thread's last error.
+template <class Body>
+int guarded(Body body) noexcept {
+    try {
+        body();
+        return DDPRUN_OK;
+    } catch (const CollectiveError& error) {
+        return remember(error.code(), error.what(), error.culprits());
+    } catch (const std::exception& error) {
+        return remember(CollectiveErrorCode::system, error.what(), {});
+    } catch (...) {
+        return remember(CollectiveErrorCode::system, "an unknown error", {});
+    }
+}
+
 [[noreturn]] void refuse_argument(const std::string& what) {
     throw CollectiveError(CollectiveErrorCode::invalid_argument, what);
 }
@@ -58,11 +97,14 @@ Communicator& checked(ddprun_communicator* comm) {
     return comm->communicator;
 }
 
-template <class T>
-T& checked_result(T* result) {
-    if (result == nullptr) refuse_argument("the place for the result is NULL");
-    *result = nullptr;
-    return *result;
+// Runs make(), and puts a handle to what it makes where the caller wants it: NULL if it throws.
+template <class Handle, class Make>
+int make_handle(Handle** place, Make make) {
+    return guarded([&] {
+        if (place == nullptr) refuse_argument("the place for the result is NULL");
+        *place = nullptr;
+        *place = new Handle{make()};
+    });
 }
 
 // Numbers outside the underlying type would become others by the cast alone.
@@ -72,7 +114,7 @@ Enum enumerator(int number, const char* name) {
         const auto value = static_cast<Enum>(number);
         if (is_known(value)) return value;
     }
-    refuse_argument(std::string("unknown ") + name + ' ' + std::to_string(number));
+    refuse_argument(fmt::format("unknown {} {}", name, number));
 }
 
 DataType type_of(int type) { return enumerator<DataType>(type, "type"); }
@@ -89,9 +131,8 @@ Reduction reduction_of(int op, double scalar) {
 // bytes only: the others are 0.
 template <class Struct>
 Struct known_members(const Struct& given, std::size_t first_size, const std::string& name) {
-    if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize) {
-        refuse_argument(name + "::size is " + std::to_string(given.size) + ", not sizeof(" + name + ')');
-    }
+    if ((given.size < sizeof(Struct) && given.size != first_size) || given.size > kMaxStructSize)
+        refuse_argument(fmt::format("{0}::size is {1}, not sizeof({0})", name, given.size));
     // From a newer header; members this library does not know must be at their default.
     const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
     const std::size_t known = std::min(given.size, sizeof(given));
@@ -128,9 +169,8 @@ Group group_of(ddprun_communicator* comm, const ddprun_transfer* transfers, std:
         } else if (next->direction == DDPRUN_RECV) {
             group.recv(next->data, next->count, type_of(next->type), next->peer);
         } else {
-            refuse_argument("transfer " + std::to_string(next - transfers) +
-                            " is neither DDPRUN_SEND nor DDPRUN_RECV, but " +
-                            std::to_string(next->direction));
+            refuse_argument(fmt::format("transfer {} is neither DDPRUN_SEND nor DDPRUN_RECV, but {}",
+                                        next - transfers, next->direction));
         }
     }
     return group;
@@ -141,7 +181,7 @@ BackendChoice backend_of(int backend) {
         case DDPRUN_BACKEND_AUTOMATIC: return BackendChoice::automatic;
         case DDPRUN_BACKEND_CPU: return BackendChoice::cpu;
         case DDPRUN_BACKEND_NCCL: return BackendChoice::nccl;
-        default: refuse_argument("unknown backend " + std::to_string(backend));
+        default: refuse_argument(fmt::format("unknown backend {}", backend));
     }
 }
 
@@ -149,8 +189,8 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     CommunicatorOptions result;
     if (given == nullptr) return result;
     const ddprun_options known = known_members(*given, kFirstOptionsSize, "ddprun_options");
-    const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& limit) {
-        if (milliseconds != 0) limit = std::chrono::milliseconds(milliseconds);
+    const auto take = [](std::int64_t milliseconds, std::chrono::milliseconds& timeout) {
+        if (milliseconds != 0) timeout = std::chrono::milliseconds(milliseconds);
     };
     take(known.operation_timeout_ms, result.operation_timeout);
     take(known.join_timeout_ms, result.join_timeout);
@@ -159,8 +199,8 @@ CommunicatorOptions options_of(const ddprun_options* given) {
     result.backend = backend_of(known.backend);
     result.device = known.device;
     if (known.reproducible != 0 && known.reproducible != 1)
-        refuse_argument("ddprun_options::reproducible is " + std::to_string(known.reproducible) +
-                        ", neither 0 nor 1");
+        refuse_argument(
+            fmt::format("ddprun_options::reproducible is {}, neither 0 nor 1", known.reproducible));
     result.reproducible = known.reproducible == 1;
     if (known.reserved != 0) refuse_argument("ddprun_options::reserved is not 0");
     return result;
@@ -172,39 +212,33 @@ CommunicatorOptions options_of(const ddprun_options* given) {
 using namespace ddprun;
 
 int ddprun_from_env(const ddprun_options* options, ddprun_communicator** comm) {
-    return guarded([&] {
-        auto*& result = checked_result(comm);
-        result = new ddprun_communicator{Communicator::from_env(options_of(options))};
-    });
+    return make_handle(comm, [&] { return Communicator::from_env(options_of(options)); });
 }
 
 int ddprun_connect(const char* url, int rank, int world_size, const ddprun_options* options,
                    ddprun_communicator** comm) {
-    return guarded([&] {
-        auto*& result = checked_result(comm);
+    return make_handle(comm, [&] {
         if (url == nullptr) refuse_argument("the URL is NULL");
-        result = new ddprun_communicator{Communicator::connect(url, rank, world_size, options_of(options))};
+        return Communicator::connect(url, rank, world_size, options_of(options));
     });
 }
 
 int ddprun_split(ddprun_communicator* comm, int color, int key, ddprun_communicator** part) {
     return guarded([&] {
-        auto*& result = checked_result(part);
+        if (part == nullptr) refuse_argument("the place for the result is NULL");
+        *part = nullptr;
         auto made = checked(comm).split(color, key);
-        if (made) result = new ddprun_communicator{std::move(*made)};
+        if (made) *part = new ddprun_communicator{std::move(*made)};
     });
 }
 
 int ddprun_shrink(ddprun_communicator* comm, const int* excluded, size_t count, ddprun_communicator** rest) {
-    return guarded([&] {
-        auto*& result = checked_result(rest);
+    return make_handle(rest, [&] {
         Communicator& own = checked(comm);
         if (excluded == nullptr && count > 0) refuse_argument("the excluded ranks are NULL");
         if (count > static_cast<std::size_t>(own.world_size()))
             refuse_argument("more ranks are excluded than there are");
-        const std::vector<int> ranks =
-            count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>();
-        result = new ddprun_communicator{own.shrink(ranks)};
+        return own.shrink(count > 0 ? std::vector<int>(excluded, excluded + count) : std::vector<int>());
     });
 }
 
@@ -300,12 +334,7 @@ int ddprun_run_group(ddprun_communicator* comm, const ddprun_transfer* transfers
 }
 
 int ddprun_allocate(ddprun_communicator* comm, size_t bytes, ddprun_buffer** buffer) {
-    return guarded([&] {
-        auto*& result = checked_result(buffer);
-        auto made = std::make_unique<ddprun_buffer>();
-        made->memory = checked(comm).allocate<unsigned char>(bytes);
-        result = made.release();
-    });
+    return make_handle(buffer, [&] { return checked(comm).allocate<unsigned char>(bytes); });
 }
 
 void* ddprun_buffer_data(const ddprun_buffer* buffer) {
@@ -315,23 +344,15 @@ void* ddprun_buffer_data(const ddprun_buffer* buffer) {
 void ddprun_buffer_release(ddprun_buffer* buffer) { delete buffer; }
 
 int ddprun_start(ddprun_communicator* comm, const ddprun_request* request, ddprun_work** work) {
-    return guarded([&] {
-        auto*& result = checked_result(work);
+    return make_handle(work, [&] {
         if (request == nullptr) refuse_argument("the request is NULL");
-        auto made = std::make_unique<ddprun_work>();
-        made->work = checked(comm).async(request->stream).submit(request_of(*request));
-        result = made.release();
+        return checked(comm).async(request->stream).submit(request_of(*request));
     });
 }
 
 int ddprun_start_group(ddprun_communicator* comm, const ddprun_transfer* transfers, size_t count,
                        void* stream, ddprun_work** work) {
-    return guarded([&] {
-        auto*& result = checked_result(work);
-        auto made = std::make_unique<ddprun_work>();
-        made->work = group_of(comm, transfers, count).start(stream);
-        result = made.release();
-    });
+    return make_handle(work, [&] { return group_of(comm, transfers, count).start(stream); });
 }
 
 int ddprun_work_wait(ddprun_work* work) {

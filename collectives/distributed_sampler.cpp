@@ -1,9 +1,10 @@
 #include "collectives/distributed_sampler.hpp"
 
+#include <fmt/core.h>
+
 #include <numeric>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -28,18 +29,14 @@ std::vector<std::size_t> random_permutation(std::size_t size, std::uint64_t seed
 DistributedSampler::DistributedSampler(std::size_t size, int num_replicas, int rank,
                                        DistributedSamplerOptions options)
     : size_(size), options_(options) {
-    if (num_replicas < 1) {
-        throw std::invalid_argument("DistributedSampler: num_replicas is " + std::to_string(num_replicas) +
-                                    ", must be at least 1");
-    }
-    if (rank < 0 || rank >= num_replicas) {
-        throw std::invalid_argument("DistributedSampler: rank is " + std::to_string(rank) +
-                                    ", must be in 0.." + std::to_string(num_replicas - 1));
-    }
-    if (options.shuffle && size >= kShuffleSizeLimit) {
-        throw std::invalid_argument("DistributedSampler: " + std::to_string(size) + " samples, fewer than " +
-                                    std::to_string(kShuffleSizeLimit) + " can be shuffled");
-    }
+    const auto require = [](bool good, const std::string& what) {
+        if (!good) throw std::invalid_argument("DistributedSampler: " + what);
+    };
+    require(num_replicas >= 1, fmt::format("num_replicas is {}, must be at least 1", num_replicas));
+    require(rank >= 0 && rank < num_replicas,
+            fmt::format("rank is {}, must be in 0..{}", rank, num_replicas - 1));
+    require(!options.shuffle || size < kShuffleSizeLimit,
+            fmt::format("{} samples, fewer than {} can be shuffled", size, +kShuffleSizeLimit));
     num_replicas_ = static_cast<std::size_t>(num_replicas);
     rank_ = static_cast<std::size_t>(rank);
     const bool uneven = size % num_replicas_ != 0;

@@ -1,6 +1,7 @@
 #include "collectives/grad_buckets.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
+
 #include <string>
 
 #include "rendezvous/system/own_process.hpp"
@@ -44,18 +45,15 @@ GradBuckets<T>::~GradBuckets() {
         try {
             work.wait();
         } catch (const CollectiveError&) {
-            // Whoever leaves without wait_all() did not ask how it ended; later calls of the communicator
-            // tell.
+            // Nobody asked how it ended; later calls of the communicator tell.
         }
     }
 }
 
 template <class T>
 std::span<T> GradBuckets<T>::gradient(std::size_t parameter) {
-    if (parameter >= parameters()) {
-        refuse_gradients("parameter " + std::to_string(parameter) + " is not below their number, " +
-                         std::to_string(parameters()));
-    }
+    if (parameter >= parameters())
+        refuse_gradients(fmt::format("parameter {} is not below their number, {}", parameter, parameters()));
     const std::size_t begin = plan_.offsets[parameter];
     return gradients_.span().subspan(begin, plan_.offsets[parameter + 1] - begin);
 }
@@ -70,19 +68,14 @@ template <class T>
 void GradBuckets<T>::mark_ready(std::size_t parameter) {
     require_own_process();
     gradient(parameter);
-    if (!turns_.mark_ready(parameter)) {
-        refuse_gradients("parameter " + std::to_string(parameter) + " is ready already in this step");
-    }
-    for (std::size_t next = turns_.take_next(); next < buckets(); next = turns_.take_next()) start(next);
-}
-
-template <class T>
-void GradBuckets<T>::start(std::size_t bucket) {
-    const BucketPlan::Bucket& range = plan_.buckets[bucket];
+    if (!turns_.mark_ready(parameter))
+        refuse_gradients(fmt::format("parameter {} is ready already in this step", parameter));
     const ReduceOp op = options_.average ? ReduceOp::avg : ReduceOp::sum;
-    T* data = gradients_.data() + range.offset;
-    works_[bucket] =
-        communicator_.async().all_reduce(data, data, range.size, data_type_of<T>(), op, options_.compression);
+    for (std::size_t next = turns_.take_next(); next < buckets(); next = turns_.take_next()) {
+        const BucketPlan::Bucket& range = plan_.buckets[next];
+        works_[next] = communicator_.async().all_reduce(gradients_.span().subspan(range.offset, range.size),
+                                                        op, options_.compression);
+    }
 }
 
 template <class T>
@@ -91,7 +84,7 @@ void GradBuckets<T>::wait_all() {
     if (!turns_.all_taken()) {
         std::string names;
         for (const std::size_t parameter : turns_.not_ready(kMostNamed))
-            names += ' ' + std::to_string(parameter);
+            names += fmt::format(" {}", parameter);
         refuse_gradients("wait_all while gradients are not ready, among them of parameter" + names);
     }
     for (std::size_t bucket = 0; bucket < buckets(); ++bucket) works_[bucket].wait();

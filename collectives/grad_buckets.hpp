@@ -71,7 +71,6 @@ class GradBuckets {
   private:
     // Refuses in a forked child.
     void require_own_process() const;
-    void start(std::size_t bucket);
 
     Communicator& communicator_;
     const std::uint32_t process_;  // whose it is

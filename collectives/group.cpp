@@ -1,9 +1,10 @@
 #include "collectives/group.hpp"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "collectives/call/checked_task.hpp"
-#include "collectives/session/call_guard.hpp"
 #include "collectives/session/session.hpp"
 
 namespace ddprun {
@@ -22,9 +23,8 @@ void Group::recv(void* data, std::size_t count, DataType type, int peer) {
 }
 
 void Group::add(const OperationRequest& request) {
-    if (size() == kMaxGroupTransfers) {
-        refuse(Operation::group, "more than " + std::to_string(kMaxGroupTransfers) + " transfers");
-    }
+    if (size() == kMaxGroupTransfers)
+        refuse(Operation::group, fmt::format("more than {} transfers", +kMaxGroupTransfers));
     Task task = checked_task(request, communicator_->rank(), communicator_->world_size());
     if (!transfers_) transfers_ = std::make_shared<std::vector<Task>>();
     transfers_->push_back(std::move(task));

@@ -1,4 +1,4 @@
-// What a communicator's maker chooses. Values; used by whoever makes a Communicator, and below it.
+// What a communicator's maker chooses. Values; used by the code that makes a Communicator, and below it.
 #pragma once
 
 #include <chrono>

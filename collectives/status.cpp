@@ -15,6 +15,8 @@ Status Status::of_current_exception() noexcept {
     try {
         try {
             throw;
+        } catch (const CollectiveError& error) {
+            status.error_ = error;
         } catch (const std::exception& error) {
             status.error_.emplace(CollectiveErrorCode::system, error.what());
         } catch (...) {

@@ -35,7 +35,7 @@ class [[nodiscard]] Status {
     void throw_if_failed() const;
 
   private:
-    // Of an exception that is no CollectiveError; called while it is handled.
+    // Called while an exception is handled.
     static Status of_current_exception() noexcept;
 
     std::optional<CollectiveError> error_;
@@ -47,8 +47,6 @@ Status Status::of(Body body) noexcept {
     try {
         body();
         return {};
-    } catch (const CollectiveError& error) {
-        return Status(error);
     } catch (...) {
         return of_current_exception();
     }

@@ -1,13 +1,15 @@
 #include "collectives/training.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -20,8 +22,9 @@ namespace {
 void require_host_memory(const Communicator& communicator, const char* function) {
     if (communicator.backend() == BackendChoice::cpu) return;
     throw CollectiveError(CollectiveErrorCode::invalid_argument,
-                          std::string(function) + ": NCCL takes no host memory; use a communicator of the " +
-                              "backend cpu beside this one");
+                          fmt::format("{}: NCCL takes no host memory; use a communicator of the backend cpu "
+                                      "beside this one",
+                                      function));
 }
 
 // Parts up to this size are copied together, into messages of up to kPackedSize.
@@ -33,57 +36,6 @@ constexpr std::chrono::milliseconds kShortestSilence{1};
 constexpr std::size_t kMaxFailureText = 4096;
 
 enum class ActionState : std::uint8_t { running, done, failed };
-
-// Tells the other ranks that the action goes on, from a thread of its own, until it is stopped.
-class Heartbeat {
-  public:
-    Heartbeat(Communicator& communicator, int rank)
-        : communicator_(communicator),
-          rank_(rank),
-          interval_(
-              std::clamp(communicator.options().operation_timeout / 4, kShortestSilence, kLongestSilence)) {
-        thread_ = start_without_signals([this] { beat(); });
-    }
-    ~Heartbeat() { stop(); }
-    Heartbeat(const Heartbeat&) = delete;
-    Heartbeat& operator=(const Heartbeat&) = delete;
-
-    void stop() {
-        {
-            const std::lock_guard lock(mutex_);
-            stopping_ = true;
-        }
-        changed_.notify_all();
-        if (thread_.joinable()) thread_.join();
-    }
-    // After stop(): what ended the communicator meanwhile.
-    const std::optional<CollectiveError>& failure() const { return failure_; }
-
-  private:
-    void beat() {
-        std::unique_lock lock(mutex_);
-        while (!changed_.wait_for(lock, interval_, [&] { return stopping_; })) {
-            lock.unlock();
-            try {
-                auto state = static_cast<std::uint8_t>(ActionState::running);
-                communicator_.broadcast(std::span(&state, 1), rank_);
-            } catch (const CollectiveError& error) {
-                failure_ = error;
-                return;
-            }
-            lock.lock();
-        }
-    }
-
-    Communicator& communicator_;
-    int rank_;
-    std::chrono::milliseconds interval_;
-    std::optional<CollectiveError> failure_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool stopping_ = false;
-    std::thread thread_;
-};
 
 std::string text_of(const std::exception_ptr& thrown) {
     try {
@@ -105,20 +57,37 @@ void tell_end(Communicator& communicator, int rank, const std::exception_ptr& th
     communicator.broadcast(std::span(text), rank);
 }
 
+// Tells the other ranks that the action goes on, until it has ended. What ended the communicator meanwhile.
+std::optional<CollectiveError> keep_telling(Communicator& communicator, int rank,
+                                            const std::future<void>& ended) {
+    const std::chrono::milliseconds interval =
+        std::clamp(communicator.options().operation_timeout / 4, kShortestSilence, kLongestSilence);
+    try {
+        while (ended.wait_for(interval) == std::future_status::timeout) {
+            auto state = static_cast<std::uint8_t>(ActionState::running);
+            communicator.broadcast(std::span(&state, 1), rank);
+        }
+    } catch (const CollectiveError& error) {
+        return error;
+    }
+    return std::nullopt;
+}
+
 void act(Communicator& communicator, int rank, const std::function<void()>& action) {
     std::exception_ptr thrown;
-    {
-        Heartbeat heartbeat(communicator, rank);
-        try {
-            action();
-        } catch (...) {
-            thrown = std::current_exception();
-        }
-        heartbeat.stop();
-        if (!thrown && heartbeat.failure()) throw *heartbeat.failure();
-        if (thrown && heartbeat.failure()) std::rethrow_exception(thrown);
+    std::optional<CollectiveError> failure;
+    std::promise<void> end;
+    const std::future<void> ended = end.get_future();
+    std::thread teller = start_without_signals([&] { failure = keep_telling(communicator, rank, ended); });
+    try {
+        action();
+    } catch (...) {
+        thrown = std::current_exception();
     }
-    tell_end(communicator, rank, thrown);
+    end.set_value();
+    teller.join();
+    if (failure && !thrown) throw *failure;
+    if (!failure) tell_end(communicator, rank, thrown);
     if (thrown) std::rethrow_exception(thrown);
 }
 
@@ -130,11 +99,7 @@ void await_action(Communicator& communicator, int rank) {
     std::array<std::uint8_t, kMaxFailureText> text{};
     communicator.broadcast(std::span(text), rank);
     const std::string what(text.begin(), std::find(text.begin(), text.end(), 0));
-    throw ActionFailed("run_on_rank: the action failed on rank " + std::to_string(rank) + ": " + what);
-}
-
-std::span<std::uint8_t> as_bytes_of(const StatePart& part) {
-    return {reinterpret_cast<std::uint8_t*>(part.data), part.bytes};
+    throw ActionFailed(fmt::format("run_on_rank: the action failed on rank {}: {}", rank, what));
 }
 
 // Broadcasts small parts as one message.
@@ -178,7 +143,8 @@ void broadcast_state(Communicator& communicator, std::span<const StatePart> part
     std::size_t begin = 0;
     while (begin < parts.size()) {
         if (parts[begin].bytes > kSmallPart) {
-            communicator.broadcast(as_bytes_of(parts[begin++]), root);
+            communicator.broadcast(parts[begin].data, parts[begin].bytes, DataType::u8, root);
+            ++begin;
             continue;
         }
         std::size_t end = begin;
@@ -193,9 +159,8 @@ void broadcast_state(Communicator& communicator, std::span<const StatePart> part
 void run_on_rank(Communicator& communicator, int rank, const std::function<void()>& action) {
     if (rank < 0 || rank >= communicator.world_size()) {
         throw CollectiveError(CollectiveErrorCode::invalid_argument,
-                              "run_on_rank: rank " + std::to_string(rank) +
-                                  " is not a rank of this communicator (0.." +
-                                  std::to_string(communicator.world_size() - 1) + ')');
+                              fmt::format("run_on_rank: rank {} is not a rank of this communicator (0..{})",
+                                          rank, communicator.world_size() - 1));
     }
     require_host_memory(communicator, "run_on_rank");
     // Before the action is begun.

@@ -1,23 +1,15 @@
 #include "collectives/types.hpp"
 
 namespace ddprun {
+namespace {
+
+constexpr std::string_view kUnknown = "unknown";
+
+}  // namespace
 
 bool is_known(DataType type) noexcept { return size_of(type) != 0; }
-
-bool is_known(ReduceOp op) noexcept {
-    switch (op) {
-        case ReduceOp::sum:
-        case ReduceOp::prod:
-        case ReduceOp::min:
-        case ReduceOp::max:
-        case ReduceOp::avg:
-        case ReduceOp::premul_sum:
-        case ReduceOp::band:
-        case ReduceOp::bor:
-        case ReduceOp::bxor: return true;
-    }
-    return false;
-}
+bool is_known(ReduceOp op) noexcept { return name_of(op) != kUnknown; }
+bool is_known(Compression compression) noexcept { return name_of(compression) != kUnknown; }
 
 bool is_defined(ReduceOp op, DataType type) noexcept {
     const bool floating =
@@ -25,11 +17,6 @@ bool is_defined(ReduceOp op, DataType type) noexcept {
     if (op == ReduceOp::premul_sum) return floating;
     const bool of_bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
     return !(of_bits && floating);
-}
-
-bool is_known(Compression compression) noexcept {
-    return compression == Compression::none || compression == Compression::f16 ||
-           compression == Compression::bf16;
 }
 
 bool is_defined(Compression compression, DataType type) noexcept {
@@ -70,7 +57,7 @@ std::string_view name_of(DataType type) noexcept {
         case DataType::f16: return "f16";
         case DataType::bf16: return "bf16";
     }
-    return "unknown";
+    return kUnknown;
 }
 
 std::string_view name_of(ReduceOp op) noexcept {
@@ -85,7 +72,7 @@ std::string_view name_of(ReduceOp op) noexcept {
         case ReduceOp::bor: return "bor";
         case ReduceOp::bxor: return "bxor";
     }
-    return "unknown";
+    return kUnknown;
 }
 
 std::string_view name_of(Compression compression) noexcept {
@@ -94,7 +81,7 @@ std::string_view name_of(Compression compression) noexcept {
         case Compression::f16: return "f16";
         case Compression::bf16: return "bf16";
     }
-    return "unknown";
+    return kUnknown;
 }
 
 }  // namespace ddprun

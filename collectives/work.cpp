@@ -21,16 +21,16 @@ std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) 
 void Work::wait() const {
     if (!state_) return;
     if (const auto refused = refusal(state_)) throw *refused;
-    state_->wait_until(WorkState::Clock::time_point::max());
+    state_->wait_until(Deadline::max());
     if (const auto error = state_->error()) throw *error;
 }
 
-bool Work::wait_for(std::chrono::milliseconds patience) const {
+bool Work::wait_for(std::chrono::milliseconds timeout) const {
     if (!state_) return true;
     if (const auto refused = refusal(state_)) throw *refused;
     // Beyond a year the clock could overflow.
-    const auto bounded = std::min<std::chrono::milliseconds>(patience, std::chrono::hours(24 * 365));
-    if (!state_->wait_until(WorkState::Clock::now() + bounded)) return false;
+    const auto bounded = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
+    if (!state_->wait_until(Deadline::clock::now() + bounded)) return false;
     if (const auto error = state_->error()) throw *error;
     return true;
 }
@@ -57,10 +57,10 @@ bool ThreadWorkState::ended() {
     return ended_;
 }
 
-bool ThreadWorkState::wait_until(Clock::time_point limit) {
+bool ThreadWorkState::wait_until(Deadline deadline) {
     std::unique_lock lock(mutex_);
     const auto has_ended = [&] { return ended_; };
-    if (limit != Clock::time_point::max()) return changed_.wait_until(lock, limit, has_ended);
+    if (deadline != Deadline::max()) return changed_.wait_until(lock, deadline, has_ended);
     changed_.wait(lock, has_ended);
     return true;
 }

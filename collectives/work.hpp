@@ -26,8 +26,8 @@ class Work {
     // Returns when the operation has ended; throws the CollectiveError it ended with, every time. Not without
     // limit: each operation has the communicator's operation_timeout, counted from when its turn comes.
     void wait() const;
-    // The same for `patience` at most; false if the operation has not ended then.
-    bool wait_for(std::chrono::milliseconds patience) const;
+    // The same for `timeout` at most; false if the operation has not ended then.
+    bool wait_for(std::chrono::milliseconds timeout) const;
     // True when the operation has ended, well or not. Never blocks.
     bool test() const;
     // What the operation ended with; nothing while it goes on, and when it has ended well.

@@ -1,4 +1,4 @@
-// FolderClaim: says that the launcher to whom a folder belongs lives. The kernel takes it back when the last
+// FolderClaim: says that the launcher that owns a folder lives. The kernel takes it back when the last
 // process that holds it has ended, however that came about.
 //
 // It is a lock on the folder itself, so it needs no file, stays when the folder gets another name, and means

@@ -1,5 +1,7 @@
 #include "launcher/harmless_text.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -137,9 +139,7 @@ std::string cut_middle(std::string_view text, std::size_t limit) {
     check(limit >= 64, "a limit that leaves no room for the note");
     const std::string valid = valid_utf8(text);
     if (valid.size() <= limit) return valid;
-    const auto note = [](std::size_t bytes) {
-        return "\n... " + std::to_string(bytes) + " bytes left out ...\n";
-    };
+    const auto note = [](std::size_t bytes) { return fmt::format("\n... {} bytes left out ...\n", bytes); };
     const std::size_t room = limit - note(valid.size()).size();
     const auto head = head_of(valid, room / 3);
     const auto tail = tail_of(valid, room - room / 3);

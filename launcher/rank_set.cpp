@@ -1,5 +1,7 @@
 #include "launcher/rank_set.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -38,7 +40,7 @@ std::optional<std::string> RankSet::beyond(int count) const {
     if (*this == all()) return std::nullopt;
     for (const auto& [first, last] : ranges_) {
         if (last < count) continue;
-        return first == last ? std::to_string(last) : std::to_string(first) + "-" + std::to_string(last);
+        return first == last ? std::to_string(last) : fmt::format("{}-{}", first, last);
     }
     return std::nullopt;
 }
@@ -50,8 +52,8 @@ std::variant<RankSet, std::string> parse_rank_set(std::string_view text) {
         const auto comma = text.find(',');
         const auto part = trimmed(text.substr(0, comma));
         const auto range = parse_range(part);
-        if (!range) return "'" + std::string(part) + "' is no rank (0, 1, ...) and no range (8-15)";
-        if (range->first > range->second) return "the range '" + std::string(part) + "' is empty";
+        if (!range) return fmt::format("'{}' is no rank (0, 1, ...) and no range (8-15)", part);
+        if (range->first > range->second) return fmt::format("the range '{}' is empty", part);
         set.ranges_.push_back(*range);
         if (comma == std::string_view::npos) return set;
         text.remove_prefix(comma + 1);

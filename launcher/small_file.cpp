@@ -1,6 +1,7 @@
 #include "launcher/small_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ constexpr std::size_t kFirstPiece = 4 * 1024;
 // A result of some ranks; more cannot be known before.
 constexpr std::size_t kTrialBytes = 4096;
 // How long a reader that is there may leave a full pipe alone.
-constexpr std::chrono::milliseconds kReaderPatience{10'000};
+constexpr std::chrono::milliseconds kReaderTimeout{10'000};
 constexpr int kMaxLinks = 40;  // the kernel's
 
 error_code system_error(int number) { return {number, boost::system::system_category()}; }
@@ -40,7 +41,7 @@ error_code write_all(int fd, std::string_view bytes) {
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) {
             pollfd room{fd, POLLOUT, 0};
-            if (::poll(&room, 1, static_cast<int>(kReaderPatience.count())) > 0) continue;
+            if (::poll(&room, 1, static_cast<int>(kReaderTimeout.count())) > 0) continue;
             return system_error(ETIMEDOUT);
         }
         if (count < 0) return last_error();
@@ -117,7 +118,7 @@ boost::system::result<Target> find_target(const fs::path& path) {
 // Not a name that another node's launcher, or one of another PID namespace, could choose as well.
 fs::path fresh_name_beside(const fs::path& target) {
     std::random_device random;
-    return target.parent_path() / (".ddprun-" + std::to_string(random()) + "-" + std::to_string(random()));
+    return target.parent_path() / fmt::format(".ddprun-{}-{}", random(), random());
 }
 
 // The folder does not allow a new file, or not to replace this one; what is in the file may still be

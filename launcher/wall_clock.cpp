@@ -1,8 +1,8 @@
 #include "launcher/wall_clock.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <ctime>
 
 namespace ddprun {
@@ -18,13 +18,10 @@ std::string date_and_time(std::int64_t unix_time_ms, std::chrono::seconds utc_of
     const auto days = chrono::floor<chrono::days>(bounded);
     const chrono::year_month_day day{chrono::sys_days(days)};
     const chrono::hh_mm_ss time{bounded - days};
-    std::array<char, 64> text{};
-    std::snprintf(text.data(), text.size(), "%04d-%02u-%02u%c%02d:%02d:%02d.%03d",
-                  static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
-                  static_cast<unsigned>(day.day()), between, static_cast<int>(time.hours().count()),
-                  static_cast<int>(time.minutes().count()), static_cast<int>(time.seconds().count()),
-                  static_cast<int>(time.subseconds().count()));
-    return text.data();
+    return fmt::format("{:04}-{:02}-{:02}{}{:02}:{:02}:{:02}.{:03}", static_cast<int>(day.year()),
+                       static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()), between,
+                       time.hours().count(), time.minutes().count(), time.seconds().count(),
+                       time.subseconds().count());
 }
 
 }  // namespace
@@ -44,10 +41,8 @@ std::chrono::seconds local_utc_offset(std::int64_t unix_time_ms) {
 std::string wall_clock_text(std::int64_t unix_time_ms, std::chrono::seconds utc_offset) {
     const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(utc_offset).count();
     const auto size = minutes < 0 ? -minutes : minutes;
-    std::array<char, 64> zone{};
-    std::snprintf(zone.data(), zone.size(), " %c%02lld%02lld", minutes < 0 ? '-' : '+',
-                  static_cast<long long>(size / 60), static_cast<long long>(size % 60));
-    return date_and_time(unix_time_ms, utc_offset, ' ') + zone.data();
+    return fmt::format("{} {}{:02}{:02}", date_and_time(unix_time_ms, utc_offset, ' '),
+                       minutes < 0 ? '-' : '+', size / 60, size % 60);
 }
 
 std::string utc_text(std::int64_t unix_time_ms) {

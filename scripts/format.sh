@@ -30,11 +30,5 @@ if [[ -z "${1:-}" ]]; then
     exit 0
 fi
 
-differing=0
-while IFS= read -r -d '' source; do
-    if ! "$formatter" --style=file "$source" | cmp -s - "$source"; then
-        echo "format.sh: $source would change"
-        differing=$((differing + 1))
-    fi
-done < <(sources)
-[[ "$differing" -eq 0 ]] || { echo "format.sh: $differing files are not laid out (scripts/format.sh mends them)"; exit 1; }
+sources | xargs -0 -n 8 -P "$(nproc)" "$formatter" --style=file --dry-run --Werror ||
+    { echo "format.sh: files are not laid out (scripts/format.sh mends them)"; exit 1; }

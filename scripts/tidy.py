@@ -16,7 +16,7 @@ from tidy_wings import folder_size, no_circles, wing_direction
 
 ROOMS = ("apps", "launcher", "rendezvous", "collectives")
 CPP = (".cpp", ".hpp", ".h", ".cu", ".cuh")
-MAX_FILE_LINES = 500
+MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 MAX_FIRST_PAGE_BYTES = 8 * 1024
 
@@ -33,6 +33,8 @@ MAY_INCLUDE = {
 LIBRARY_HOME = (
     ("CLI/", r"apps/"),
     ("spdlog/", r"(launcher|apps)/.*\.cpp$"),
+    ("fmt/core.h", r".*\.cpp$"),
+    ("fmt/format.h", r"rendezvous/system/format\.cpp$"),
     ("boost/process", r"launcher/"),
     ("catch2/", r"tests/support/"),
 )
@@ -270,10 +272,32 @@ def strict_shell(tree):
                 yield path, 1, f"a shell script says `{needed}`"
 
 
+NUMBER_JOINED = re.compile(r"\+\s*std::to_string\(|std::to_string\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\+")
+
+
+def formatted_messages(tree):
+    for path, text in tree.items():
+        if path.endswith(".cpp") and room_of(path) in ROOMS:
+            for found in NUMBER_JOINED.finditer(code_only(text)):
+                yield path, line_of(text, found.start()), "a number is joined to a text: fmt::format says what the sentence looks like"
+
+
+OWNER_OF_DESCRIPTOR = re.compile(r"\bclass\s+(\w*Descriptor)\b[^;{]*\{")
+DESCRIPTOR_OWNERS = {"OwnedDescriptor": "rendezvous/system/", "ProcessDescriptor": "rendezvous/system/"}
+
+
+def one_descriptor(tree):
+    for path, text in tree.items():
+        if is_cpp(path) and room_of(path) in ROOMS:
+            for found in OWNER_OF_DESCRIPTOR.finditer(code_only(text)):
+                if not path.startswith(DESCRIPTOR_OWNERS.get(found[1], "nowhere")):
+                    yield path, line_of(text, found.start()), f"class {found[1]}: rendezvous/system/owned_descriptor.hpp is there"
+
+
 RULES = (
     file_length, folder_size, function_length, include_direction, wing_direction, no_circles, library_home, public_headers, pragma_once, using_in_header,
     left_over_marks, machine_names, pages, layout, registered, hidden_tests, reasoned_sleeps, global_state, environment_reads,
-    pure_cores, listed_sources, strict_shell,
+    pure_cores, listed_sources, strict_shell, formatted_messages, one_descriptor,
 )
 
 

@@ -11,7 +11,12 @@ MARK = "TO" + "DO"
 # (rule, tree, words of its complaint or None when the tree is in order)
 CASES = (
     (tidy.file_length, {"launcher/agent/agent.cpp": "\n" * 501}, "501 lines"),
-    (tidy.file_length, {"launcher/agent/agent.cpp": "\n" * 500, "README.md": "\n" * 900}, None),
+    (tidy.formatted_messages, {"apps/x.cpp": 'auto a = "rank " + std::to_string(f(1));\n'}, "fmt::format"),
+    (tidy.formatted_messages, {"apps/x.cpp": 'auto a = std::to_string(f(1)) + " ms";\n'}, "fmt::format"),
+    (tidy.formatted_messages, {"apps/x.cpp": 'auto a = folder / std::to_string(1); auto b = "a" + to_string(c);\n'}, None),
+    (tidy.one_descriptor, {"launcher/x.cpp": "class Descriptor {\n};\n"}, "class Descriptor"),
+    (tidy.one_descriptor, {"rendezvous/system/x.hpp": "class OwnedDescriptor {\n};\n", "launcher/x.hpp": "class OwnedDescriptor;\n"}, None),
+    (tidy.file_length, {"launcher/agent/agent.cpp": "\n" * 400, "README.md": "\n" * 900}, None),
     (tidy.function_length, {"launcher/agent/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY + "}")}, "Agent::run: 72 lines"),
     (tidy.function_length, {"launcher/agent/agent.cpp": IN_NAMESPACE % ("void Agent::run() {\n" + LONG_BODY[12 * 2:] + "}")}, None),
     (tidy.function_length, {"scripts/x.py": "def main():\n" + "    work()\n" * 71}, "main: 72 lines"),
@@ -24,7 +29,7 @@ CASES = (
     (tidy.wing_direction, {"collectives/tcp/a.cpp": '#include "collectives/communicator.hpp"\n', "collectives/communicator.hpp": ""}, "must not include collectives"),
     (tidy.wing_direction, {"launcher/attic/a.cpp": ""}, "is no wing"),
     (tidy.wing_direction, {"launcher/guardian/a.cpp": ""}, "may include launcher/process, and does not"),
-    (tidy.wing_direction, {"launcher/guardian/a.cpp": '#include "launcher/process/b.hpp"\n#include "rendezvous/net/c.hpp"\n',
+    (tidy.wing_direction, {"launcher/guardian/a.cpp": '#include "launcher/process/b.hpp"\n#include "launcher/d.hpp"\n#include "rendezvous/net/c.hpp"\n',
                            "launcher/process/b.hpp": '#include "launcher/d.hpp"\n', "launcher/d.hpp": "", "rendezvous/net/c.hpp": '#include "rendezvous/system/e.hpp"\n', "rendezvous/system/e.hpp": ""}, None),
     (tidy.no_circles, {"launcher/a.hpp": "", "launcher/a.cpp": '#include "launcher/b.hpp"\n', "launcher/b.hpp": "", "launcher/b.cpp": '#include "launcher/a.hpp"\n'}, "in a circle: launcher/a, launcher/b"),
     (tidy.no_circles, {"launcher/jobs/a.hpp": '#include "launcher/agent/b.hpp"\n', "launcher/agent/b.hpp": "",

@@ -1,9 +1,17 @@
 #include "apps/cli/completion.hpp"
 
+#include <fmt/core.h>
+
 #include "apps/cli/option_values.hpp"
 
 namespace ddprun {
 namespace {
+
+// What --help shows.
+std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
+    return app.get_options(
+        [](const CLI::Option* option) { return !option->get_group().empty() && !option->get_positional(); });
+}
 
 std::vector<std::string> words_of(const CLI::Option& option) {
     std::vector<std::string> words;
@@ -15,9 +23,8 @@ std::vector<std::string> words_of(const CLI::Option& option) {
 // The names of the options with a value in the next word, or of all.
 std::string completed_names(const CLI::App& app, bool with_value, const std::string& between) {
     std::string names;
-    for (const CLI::Option* option : app.get_options()) {
-        const bool takes_next = option->get_items_expected_min() > 0;
-        if (option->get_group().empty() || option->get_positional() || (with_value && !takes_next)) continue;
+    for (const CLI::Option* option : shown_options(app)) {
+        if (with_value && option->get_items_expected_min() == 0) continue;
         for (const std::string& word : words_of(*option)) names += (names.empty() ? "" : between) + word;
     }
     return names;
@@ -35,8 +42,8 @@ std::string bash_completion(const CLI::App& app) {
     std::string names;
     for (const CLI::App* command : app.get_subcommands({})) {
         names += (names.empty() ? "" : " ") + command->get_name();
-        commands += "        " + command->get_name() + ") options=\"" +
-                    completed_names(*command, false, " ") + "\"; commands= ;;\n";
+        commands += fmt::format("        {}) options=\"{}\"; commands= ;;\n", command->get_name(),
+                                completed_names(*command, false, " "));
     }
     std::string text = R"(_NAME() {
     local current=${COMP_WORDS[COMP_CWORD]} options="OPTIONS" commands="COMMANDS" at
@@ -80,58 +87,68 @@ std::string short_text(const CLI::Option& option) {
 
 std::string zsh_arguments(const CLI::App& app, const std::string& indent) {
     std::string text = indent + "_arguments -S";
-    for (const CLI::Option* option : app.get_options()) {
-        if (option->get_group().empty() || option->get_positional()) continue;
+    for (const CLI::Option* option : shown_options(app)) {
         for (const std::string& word : words_of(*option)) {
             const bool is_long = word.starts_with("--");
             std::string spec = "*" + word;
             if (option->get_items_expected_min() > 0) spec += is_long ? "=" : "+";
-            spec += "[" + replaced(replaced(short_text(*option), "[", "("), "]", ")") + "]";
+            spec += fmt::format("[{}]", replaced(replaced(short_text(*option), "[", "("), "]", ")"));
             if (option->get_items_expected_min() > 0)
-                spec += ":" + replaced(option->get_type_name(), ":", "\\:") + ":_files";
-            text += " \\\n" + indent + "    " + shell_quoted(spec);
+                spec += fmt::format(":{}:_files", replaced(option->get_type_name(), ":", "\\:"));
+            text += fmt::format(" \\\n{}    {}", indent, shell_quoted(spec));
         }
     }
-    return text + " \\\n" + indent + (starts_programs(app) ? "    '*::: :_normal'" : "    '*: :_files'");
+    return fmt::format("{} \\\n{}    '{}'", text, indent,
+                       starts_programs(app) ? "*::: :_normal" : "*: :_files");
 }
 
 std::string zsh_completion(const CLI::App& app) {
     const std::string& name = app.get_name();
-    std::string text = "#compdef " + name + "\n_" + name + "() {\n";
+    const std::string begin = fmt::format("#compdef {0}\n_{0}() {{\n", name);
     std::string commands;
     std::string cases;
     for (const CLI::App* command : app.get_subcommands({})) {
         commands += " " + shell_quoted(command->get_name() + ":" + command->get_description());
-        cases += "        " + command->get_name() + ")\n" + zsh_arguments(*command, "            ") + " ;;\n";
+        cases +=
+            fmt::format("        {})\n{} ;;\n", command->get_name(), zsh_arguments(*command, "            "));
     }
-    const std::string end = "}\n_" + name + " \"$@\"\n";
-    if (commands.empty()) return text + zsh_arguments(app, "    ") + "\n" + end;
-    return text + "    local -a commands=(" + commands + ")\n    if ((CURRENT == 2)); then\n        " +
-           "_describe command commands\n" + zsh_arguments(app, "        ") +
-           "\n    else\n        local command=$words[2]\n        shift words\n        ((CURRENT--))\n" +
-           "        case $command in\n" + cases + "        esac\n    fi\n" + end;
+    const std::string end = fmt::format("}}\n_{} \"$@\"\n", name);
+    if (commands.empty()) return fmt::format("{}{}\n{}", begin, zsh_arguments(app, "    "), end);
+    return fmt::format(R"({}    local -a commands=({})
+    if ((CURRENT == 2)); then
+        _describe command commands
+{}
+    else
+        local command=$words[2]
+        shift words
+        ((CURRENT--))
+        case $command in
+{}        esac
+    fi
+{})",
+                       begin, commands, zsh_arguments(app, "        "), cases, end);
 }
 
 std::string fish_lines(const CLI::App& app, const std::string& head) {
     std::string text;
-    for (const CLI::Option* option : app.get_options()) {
-        if (option->get_group().empty() || option->get_positional()) continue;
+    for (const CLI::Option* option : shown_options(app)) {
         text += head;
         for (const std::string& name : option->get_snames()) text += " -s " + name;
         for (const std::string& name : option->get_lnames()) text += " -l " + name;
         if (option->get_items_expected_min() > 0) text += " -r";
-        text += " -d " + shell_quoted(replaced(short_text(*option), "\\", "\\\\")) + "\n";
+        text += fmt::format(" -d {}\n", shell_quoted(replaced(short_text(*option), "\\", "\\\\")));
     }
     return text;
 }
 
 std::string fish_completion(const CLI::App& app) {
-    std::string text = fish_lines(app, "complete -c " + app.get_name());
+    const std::string head = "complete -c " + app.get_name();
+    std::string text = fish_lines(app, head);
     for (const CLI::App* command : app.get_subcommands({})) {
-        text += "complete -c " + app.get_name() + " -n __fish_use_subcommand -f -a " + command->get_name() +
-                " -d " + shell_quoted(command->get_description()) + "\n" +
-                fish_lines(*command, "complete -c " + app.get_name() + " -n '__fish_seen_subcommand_from " +
-                                         command->get_name() + "'");
+        text += fmt::format("{} -n __fish_use_subcommand -f -a {} -d {}\n{}", head, command->get_name(),
+                            shell_quoted(command->get_description()),
+                            fish_lines(*command, fmt::format("{} -n '__fish_seen_subcommand_from {}'", head,
+                                                             command->get_name())));
     }
     return text;
 }

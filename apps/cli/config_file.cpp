@@ -1,5 +1,7 @@
 #include "apps/cli/config_file.hpp"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -25,8 +27,7 @@ const OptionRow& row_named(const std::string& name, const std::vector<OptionGrou
             }
         }
     }
-    const auto meant = nearest(flag.substr(2), names);
-    throw BadValue(name + ": no such option" + (meant ? "; did you mean " + *meant + "?" : ""));
+    throw BadValue(fmt::format("{}: no such option{}", name, did_you_mean(flag.substr(2), names)));
 }
 
 }  // namespace
@@ -35,7 +36,8 @@ ConfigFile read_config_file(const std::string& path, const std::vector<OptionGro
     std::ifstream file(path);
     // A folder can be opened, too, and is noticed only by reading.
     if (file) file.peek();
-    if (!file.is_open() || file.bad()) throw BadValue(std::string("cannot be read: ") + std::strerror(errno));
+    if (!file.is_open() || file.bad())
+        throw BadValue(fmt::format("cannot be read: {}", std::strerror(errno)));
     file.clear();
     ConfigFile config{path, {}};
     for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(file)) {

@@ -1,5 +1,7 @@
 #include "apps/cli/option_row.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -18,7 +20,7 @@ class HelpText : public CLI::Formatter {
 
     std::string make_usage(const CLI::App* app, std::string name) const override {
         return usage_.empty() ? CLI::Formatter::make_usage(app, name)
-                              : "Usage: " + app->get_name() + " " + usage_ + "\n";
+                              : fmt::format("Usage: {} {}\n", app->get_name(), usage_);
     }
     std::string make_option_desc(const CLI::Option* option) const override {
         return option->get_description().substr(0, option->get_description().find('\n'));
@@ -34,10 +36,12 @@ struct Given {
     OptionOrigin origin;
 };
 
+// Looks among the few that were given, since a search by name goes through all.
 Given given_by_words(const CLI::App& app, const OptionRow& row) {
-    const CLI::Option* option = app.get_option(first_name(row));
-    if (option->count() == 0) return {};
-    return {option->results(), {OptionSource::command_line, ""}};
+    for (const CLI::Option* option : app.parse_order()) {
+        if (option->check_name(first_name(row))) return {option->results(), {OptionSource::command_line, ""}};
+    }
+    return {};
 }
 
 // The strongest variable that is not empty.
@@ -60,7 +64,8 @@ void set_row(const OptionRow& row, Given given) {
         try {
             row.set(text);
         } catch (const BadValue& bad) {
-            throw UsageError(first_name(row) + " " + text + ": " + bad.what() + origin_text(given.origin));
+            throw UsageError(
+                fmt::format("{} {}: {}{}", first_name(row), text, bad.what(), origin_text(given.origin)));
         } catch (const UsageError& error) {
             throw UsageError(error.what() + origin_text(given.origin));
         }
@@ -69,7 +74,10 @@ void set_row(const OptionRow& row, Given given) {
 
 void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
     for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) app.get_option(first_name(row))->envname(row.variables);
+        for (const OptionRow& row : group.rows) {
+            // CLI11 searches by name; most have none.
+            if (!row.variables.empty()) app.get_option(first_name(row))->envname(row.variables);
+        }
     }
 }
 
@@ -130,11 +138,13 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
     } catch (const CLI::CallForVersion& version) {
         return std::string(version.what()) + "\n";
     } catch (const CLI::ParseError& error) {
-        wrong = std::string(error.what()) + "; see " + app.get_name() + " --help";
+        wrong = fmt::format("{}; see {} --help", error.what(), app.get_name());
     }
-    // Only now: CLI11 would read them itself, from wherever this process has its environment.
-    name_variables(app, groups);
-    if (auto text = printed(app)) return text;
+    if (wants_print(app)) {
+        // Only now: CLI11 would read them itself, from wherever this process has its environment.
+        name_variables(app, groups);
+        return printed(app);
+    }
     if (!wrong.empty()) throw UsageError(wrong);
     return std::nullopt;
 }
@@ -159,8 +169,8 @@ OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& g
         try {
             config = read_config_file(file.texts.back(), groups);
         } catch (const BadValue& bad) {
-            throw UsageError(std::string(kConfigFlag) + " " + file.texts.back() + ": " + bad.what() +
-                             origin_text(file.origin));
+            throw UsageError(fmt::format("{} {}: {}{}", kConfigFlag, file.texts.back(), bad.what(),
+                                         origin_text(file.origin)));
         }
     }
     OptionOrigins origins;
@@ -179,7 +189,7 @@ OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& g
 }
 
 std::string origin_text(const OptionOrigin& origin) {
-    return origin.name.empty() ? "" : " (from " + origin.name + ")";
+    return origin.name.empty() ? "" : fmt::format(" (from {})", origin.name);
 }
 
 }  // namespace ddprun

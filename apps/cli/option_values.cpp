@@ -1,35 +1,23 @@
 #include "apps/cli/option_values.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <numeric>
 
 #include "launcher/output/output_plan.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
-namespace {
-
-std::optional<int> whole_value(std::string_view text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
-}  // namespace
-
 std::string any_text(const std::string& text) { return text; }
 
 Grammar<int> number(int low, int high) {
     return [low, high](const std::string& text) {
-        const auto value = whole_value(text);
-        if (!value || *value < low || *value > high) {
-            throw BadValue("must be a whole number from " + std::to_string(low) + " to " +
-                           std::to_string(high));
-        }
+        const auto value = whole_number<int>(text, low, high);
+        if (!value) throw BadValue(fmt::format("must be a whole number from {} to {}", low, high));
         return *value;
     };
 }
@@ -38,7 +26,7 @@ Grammar<std::uint64_t> byte_size(std::uint64_t low) {
     return [low](const std::string& text) {
         const auto size = parse_size(text);
         if (!size || *size < low)
-            throw BadValue("must be a size like 8, 32K, 1M or 2G, at least " + std::to_string(low));
+            throw BadValue(fmt::format("must be a size like 8, 32K, 1M or 2G, at least {}", low));
         return *size;
     };
 }
@@ -49,12 +37,6 @@ std::chrono::milliseconds duration_of(const std::string& text) {
 
 int signal_of(const std::string& text) { return parsed_by(parse_signal, "no such signal")(text); }
 
-RankSet ranks_of(const std::string& text) {
-    auto ranks = parse_rank_set(text);
-    if (const auto* why = std::get_if<std::string>(&ranks)) throw BadValue(*why);
-    return std::get<RankSet>(std::move(ranks));
-}
-
 bool yes_or_no(const std::string& text) {
     for (const char* yes : {"true", "on", "yes"}) {
         if (text == yes) return true;
@@ -62,24 +44,22 @@ bool yes_or_no(const std::string& text) {
     for (const char* no : {"false", "off", "no"}) {
         if (text == no) return false;
     }
-    return parsed_by(whole_value, "must be 1 or 0")(text) != 0;
+    const auto number = whole_number<int>(text);
+    if (!number) throw BadValue("must be 1 or 0");
+    return *number != 0;
 }
 
 std::vector<std::string> comma_separated(const std::string& text) {
     std::vector<std::string> parts;
-    std::size_t begin = 0;
-    for (std::size_t comma = 0; comma != std::string::npos; begin = comma + 1) {
-        comma = text.find(',', begin);
-        const std::string part = text.substr(begin, comma - begin);
-        const auto first = part.find_first_not_of(" \t");
-        parts.push_back(first == part.npos ? ""
-                                           : part.substr(first, part.find_last_not_of(" \t") - first + 1));
+    for (const std::string_view part : split_at(text, ',')) {
+        const auto first = std::min(part.find_first_not_of(" \t"), part.size());
+        parts.emplace_back(part.substr(first, part.find_last_not_of(" \t") - first + 1));
     }
     return parts;
 }
 
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
-    std::optional<std::string> best;
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::string otherwise) {
     std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
     for (const std::string& candidate : candidates) {
         // Levenshtein distance, one row at a time.
@@ -95,10 +75,10 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
         }
         if (row.back() < best_distance) {
             best_distance = row.back();
-            best = candidate;
+            otherwise = fmt::format("; did you mean {}?", candidate);
         }
     }
-    return best;
+    return otherwise;
 }
 
 std::string alternatives(const std::vector<std::string>& names) {

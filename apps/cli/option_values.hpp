@@ -7,14 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
-
-#include "launcher/rank_set.hpp"
 
 namespace ddprun {
 
@@ -43,6 +41,13 @@ auto parsed_by(Parse parse, std::string wanted) {
     };
 }
 
+// What a parser returns, which says in a text why there is no value.
+template <class Error, class Value>
+Value value_or_throw(std::variant<Value, std::string> parsed) {
+    if (const auto* why = std::get_if<std::string>(&parsed)) throw Error(*why);
+    return std::get<Value>(std::move(parsed));
+}
+
 // The text itself.
 std::string any_text(const std::string& text);
 
@@ -58,25 +63,20 @@ std::chrono::milliseconds duration_of(const std::string& text);
 // TERM, SIGTERM, 15.
 int signal_of(const std::string& text);
 
-// 0,8-15 or *.
-RankSet ranks_of(const std::string& text);
-
 // What a flag is set to: 1, 0, true, false, on, off, yes, no, or another whole number (0: false).
 bool yes_or_no(const std::string& text);
-
-// One of the names, each with its value.
-template <class Value>
-Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values);
 
 // Parts between commas, without the blanks around them.
 std::vector<std::string> comma_separated(const std::string& text);
 
-// The entry of `candidates` nearest to `word`, if it is near enough to be what was meant.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+// "; did you mean CANDIDATE?", for the end of an error, if one is near enough to `word`.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::string otherwise = "");
 
 // "a, b or c"
 std::string alternatives(const std::vector<std::string>& names);
 
+// One of the names, each with its value.
 template <class Value>
 Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values) {
     return [values = std::move(values)](const std::string& text) {

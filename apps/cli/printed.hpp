@@ -1,4 +1,5 @@
-// What is printed of a program's options besides --help: the manual and the table of the README. Pure: CLI11's description of the program in, a text out.
+// What is printed of a program's options besides --help: the manual and the table of the README. Pure: CLI11's
+// description of the program in, a text out.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,13 +11,9 @@ namespace ddprun {
 // --print-completion, and two that --help does not show: --print-man and --print-flags.
 void add_print_options(CLI::App& app);
 
-// What they ask for, once `app` has parsed. Throws UsageError for an unknown shell.
-std::optional<std::string> printed(const CLI::App& app);
-
-// A page of section 1, for man.
-std::string man_page(const CLI::App& app);
-
-// A table in Markdown, one row an option.
-std::string flag_table(const CLI::App& app);
+// Whether one of them was given, once `app` has parsed; and what it asks for then. Throws UsageError for an unknown
+// shell.
+bool wants_print(const CLI::App& app);
+std::string printed(const CLI::App& app);
 
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/nccl/cuda_memory.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun {
 

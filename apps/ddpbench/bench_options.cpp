@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
+#include <span>
 
 #include "apps/cli/option_row.hpp"
 
@@ -13,45 +13,39 @@ constexpr int kMaxIterations = 1'000'000;
 constexpr int kMaxRank = 1'000'000;
 constexpr std::size_t kMaxSizes = 100'000;
 
-struct TypeName {
-    DataType type;
-    const char* name;
-};
-constexpr std::array kTypes{
-    TypeName{DataType::i8, "int8"},   TypeName{DataType::u8, "uint8"},
-    TypeName{DataType::i32, "int32"}, TypeName{DataType::u32, "uint32"},
-    TypeName{DataType::i64, "int64"}, TypeName{DataType::u64, "uint64"},
-    TypeName{DataType::f16, "half"},  TypeName{DataType::bf16, "bfloat16"},
-    TypeName{DataType::f32, "float"}, TypeName{DataType::f64, "double"},
-};
+template <class Value>
+using Named = std::pair<Value, const char*>;
 
-struct OpName {
-    ReduceOp op;
-    const char* name;
-};
-constexpr std::array kOps{
-    OpName{ReduceOp::sum, "sum"},   OpName{ReduceOp::prod, "prod"}, OpName{ReduceOp::max, "max"},
-    OpName{ReduceOp::min, "min"},   OpName{ReduceOp::avg, "avg"},   OpName{ReduceOp::premul_sum, "mulsum"},
-    OpName{ReduceOp::band, "band"}, OpName{ReduceOp::bor, "bor"},   OpName{ReduceOp::bxor, "bxor"},
-};
+constexpr Named<DataType> kTypes[] = {{DataType::i8, "int8"},   {DataType::u8, "uint8"},
+                                      {DataType::i32, "int32"}, {DataType::u32, "uint32"},
+                                      {DataType::i64, "int64"}, {DataType::u64, "uint64"},
+                                      {DataType::f16, "half"},  {DataType::bf16, "bfloat16"},
+                                      {DataType::f32, "float"}, {DataType::f64, "double"}};
 
-std::vector<DataType> parse_types(const std::string& text) {
-    std::vector<DataType> types;
-    for (const TypeName& known : kTypes) {
-        if (text == "all" || text == known.name || text == name_of(known.type)) types.push_back(known.type);
-    }
-    if (types.empty()) throw BadValue("must be a type (int8 … double, or all)");
-    return types;
+constexpr Named<ReduceOp> kOps[] = {
+    {ReduceOp::sum, "sum"},   {ReduceOp::prod, "prod"}, {ReduceOp::max, "max"},
+    {ReduceOp::min, "min"},   {ReduceOp::avg, "avg"},   {ReduceOp::premul_sum, "mulsum"},
+    {ReduceOp::band, "band"}, {ReduceOp::bor, "bor"},   {ReduceOp::bxor, "bxor"}};
+
+// By nccl-tests' name or ours; several for "all".
+template <class Value>
+Grammar<std::vector<Value>> named(std::span<const Named<Value>> known, const char* wanted) {
+    return [known, wanted](const std::string& text) {
+        std::vector<Value> found;
+        for (const auto& [value, name] : known) {
+            if (text == "all" || text == name || text == name_of(value)) found.push_back(value);
+        }
+        if (found.empty()) throw BadValue(wanted);
+        return found;
+    };
 }
 
-std::vector<ReduceOp> parse_ops(const std::string& text) {
-    std::vector<ReduceOp> ops;
-    for (const OpName& known : kOps) {
-        if (text == "all" || text == known.name || text == name_of(known.op)) ops.push_back(known.op);
+template <class Value>
+std::string name_in(std::span<const Named<Value>> known, Value value) {
+    for (const auto& [one, name] : known) {
+        if (one == value) return name;
     }
-    if (ops.empty())
-        throw BadValue("must be an operation (sum, prod, min, max, avg, mulsum, band, bor, bxor, or all)");
-    return ops;
+    return "unknown";
 }
 
 std::string operation_names() {
@@ -96,10 +90,13 @@ std::vector<OptionRow> size_rows(BenchOptions& options) {
 std::vector<OptionRow> call_rows(BenchOptions& options) {
     return {
         {"-o,--op", "OP", "reduction: sum, prod, min, max, avg, mulsum, band, bor, bxor, all (sum)",
-         into(options.ops, parse_ops)},
+         into(options.ops,
+              named<ReduceOp>(kOps,
+                              "must be an operation (sum, prod, min, max, avg, mulsum, band, bor, "
+                              "bxor, or all)"))},
         {"-d,--datatype", "TYPE",
          "int8, uint8, int32, uint32, int64, uint64, half, bfloat16, float, double, all (float)",
-         into(options.types, parse_types)},
+         into(options.types, named<DataType>(kTypes, "must be a type (int8 … double, or all)"))},
         {"-r,--root", "N", "root, of the operations that have one (0)",
          into(options.root, number(0, kMaxRank))},
         {"-a,--average", "N", "time of: 0 rank 0, 1 the mean of all ranks, 2 the fastest, 3 the slowest (1)",
@@ -165,18 +162,7 @@ std::vector<std::size_t> sizes_of(const BenchOptions& options) {
     return sizes;
 }
 
-std::string bench_name(DataType type) {
-    for (const TypeName& known : kTypes) {
-        if (known.type == type) return known.name;
-    }
-    return "unknown";
-}
-
-std::string bench_name(ReduceOp op) {
-    for (const OpName& known : kOps) {
-        if (known.op == op) return known.name;
-    }
-    return "unknown";
-}
+std::string bench_name(DataType type) { return name_in<DataType>(kTypes, type); }
+std::string bench_name(ReduceOp op) { return name_in<ReduceOp>(kOps, op); }
 
 }  // namespace ddprun

@@ -1,41 +1,29 @@
 #include "apps/ddpbench/bench_table.hpp"
 
-#include <array>
+#include <fmt/core.h>
+
 #include <boost/json.hpp>
-#include <cstdarg>
-#include <cstdio>
 
 namespace ddprun {
 namespace {
 
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-    std::array<char, 256> line{};
-    va_list arguments;
-    va_start(arguments, pattern);
-    std::vsnprintf(line.data(), line.size(), pattern, arguments);
-    va_end(arguments);
-    return line.data();
-}
-
 // Seven places, as nccl-tests has it: fewer digits the larger the number.
 std::string time_text(double microseconds) {
-    if (microseconds >= 10'000) return format("%7.0f", microseconds);
-    if (microseconds >= 100) return format("%7.1f", microseconds);
-    return format("%7.2f", microseconds);
+    if (microseconds >= 10'000) return fmt::format("{:7.0f}", microseconds);
+    if (microseconds >= 100) return fmt::format("{:7.1f}", microseconds);
+    return fmt::format("{:7.2f}", microseconds);
 }
 
 std::string way_text(const std::optional<Measurement>& way, bool statistics) {
     if (!way)
-        return format("  %7s  %6s  %6s %6s", "N/A", "N/A", "N/A", "N/A") +
-               (statistics ? format(" %7s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A") : "");
-    std::string text = format("  %s  %6.2f  %6.2f", time_text(way->time.median).c_str(),
-                              way->algorithm_bandwidth, way->bus_bandwidth);
-    text += way->wrong ? format(" %6zu", *way->wrong) : format(" %6s", "N/A");
-    if (statistics) {
-        text += " " + time_text(way->time.min) + " " + time_text(way->time.max) + " " +
-                time_text(way->time.p99) + format(" %6.1f", way->time.variation_percent);
-    }
-    return text;
+        return fmt::format("  {0:>7}  {0:>6}  {0:>6} {0:>6}", "N/A") +
+               (statistics ? fmt::format(" {0:>7} {0:>7} {0:>7} {0:>6}", "N/A") : "");
+    std::string text = fmt::format("  {}  {:6.2f}  {:6.2f}", time_text(way->time.median),
+                                   way->algorithm_bandwidth, way->bus_bandwidth);
+    text += way->wrong ? fmt::format(" {:6}", *way->wrong) : "    N/A";
+    if (!statistics) return text;
+    return fmt::format("{} {} {} {} {:6.1f}", text, time_text(way->time.min), time_text(way->time.max),
+                       time_text(way->time.p99), way->time.variation_percent);
 }
 
 boost::json::value way_json(const std::optional<Measurement>& way) {
@@ -52,18 +40,17 @@ boost::json::value way_json(const std::optional<Measurement>& way) {
 std::string table_head(bool statistics) {
     const std::string none = statistics ? std::string(31, ' ') : "";
     const char* const more = statistics ? "   i_min   i_max   i_p99  i_cv%" : "";
-    return format("#\n#%63s%s%39s\n", "out-of-place          ", none.c_str(), "in-place          ") +
-           format("# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root") +
-           format("  %7s  %6s  %6s %6s%s  %7s  %6s  %6s %6s%s\n", "time", "algbw", "busbw", "#wrong", more,
-                  "time", "algbw", "busbw", "#wrong", more) +
-           format("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s %6s%s  %7s  %6s  %6s\n", "(B)", "(elements)",
-                  "", "", "", "(us)", "(GB/s)", "(GB/s)", "", none.c_str(), "(us)", "(GB/s)", "(GB/s)");
+    return fmt::format("#\n#{:>63}{}{:>39}\n", "out-of-place          ", none, "in-place          ") +
+           fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "size", "count", "type", "redop", "root") +
+           fmt::format("  {0:>7}  {1:>6}  {2:>6} {3:>6}{4}  {0:>7}  {1:>6}  {2:>6} {3:>6}{4}\n", "time",
+                       "algbw", "busbw", "#wrong", more) +
+           fmt::format("# {:>10}  {:>12}  {:24}  {:>7}  {:>6}  {:>6} {:6}{}  {:>7}  {:>6}  {:>6}\n", "(B)",
+                       "(elements)", "", "(us)", "(GB/s)", "(GB/s)", "", none, "(us)", "(GB/s)", "(GB/s)");
 }
 
 std::string table_line(const BenchRow& row, bool statistics) {
-    return format("%12zu  %12zu  %8s  %6s  %6d", row.bytes, row.count, row.type.c_str(), row.op.c_str(),
-                  row.root) +
-           way_text(row.out_of_place, statistics) + way_text(row.in_place, statistics) + "\n";
+    return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:6}{}{}\n", row.bytes, row.count, row.type, row.op,
+                       row.root, way_text(row.out_of_place, statistics), way_text(row.in_place, statistics));
 }
 
 BenchTotals totals_of(const std::vector<BenchRow>& rows) {
@@ -83,8 +70,8 @@ BenchTotals totals_of(const std::vector<BenchRow>& rows) {
 }
 
 std::string table_foot(const BenchTotals& totals) {
-    return format("# Out of bounds values : %zu %s\n# Avg bus bandwidth    : %g\n#\n", totals.wrong,
-                  totals.wrong == 0 ? "OK" : "FAILED", totals.mean_bus_bandwidth);
+    return fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n#\n", totals.wrong,
+                       totals.wrong == 0 ? "OK" : "FAILED", totals.mean_bus_bandwidth);
 }
 
 std::string bench_json(const std::string& operation, const std::string& backend, int ranks,

@@ -1,5 +1,5 @@
 // ddpbench: measures the collectives between the workers of a job, in nccl-tests' words.
-#include <unistd.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -31,8 +31,7 @@ void show_probe(Communicator& communicator, const char* when) {
 std::string backend_text(const Communicator& communicator) {
     const auto device = device_of(communicator);
     if (!device) return "cpu";
-    return "nccl, rank 0 on CUDA device " + std::to_string(device->device()) + " (" + device->device_name() +
-           ')';
+    return fmt::format("nccl, rank 0 on CUDA device {} ({})", device->device(), device->device_name());
 }
 
 int conclude(const BenchOptions& options, const Communicator& communicator,
@@ -72,8 +71,8 @@ int run(const BenchOptions& options) {
     Communicator communicator = Communicator::from_env(communicator_options);
     const bool shows = communicator.rank() == 0;
     if (options.root >= communicator.world_size()) {
-        return refuse(communicator, "-r " + std::to_string(options.root) + ": there are ranks 0 to " +
-                                        std::to_string(communicator.world_size() - 1));
+        return refuse(communicator, fmt::format("-r {}: there are ranks 0 to {}", options.root,
+                                                communicator.world_size() - 1));
     }
     if (options.operation->min_ranks > communicator.world_size())
         return refuse(communicator, std::string(options.operation->name) + " needs two ranks");

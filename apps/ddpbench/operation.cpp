@@ -99,9 +99,7 @@ std::span<const TimedOperation> operations() { return kOperations; }
 
 const TimedOperation* find_operation(std::string_view name) {
     constexpr std::string_view kEnding = "_perf";
-    if (name.size() > kEnding.size() && name.substr(name.size() - kEnding.size()) == kEnding) {
-        name.remove_suffix(kEnding.size());
-    }
+    if (name.ends_with(kEnding)) name.remove_suffix(kEnding.size());
     for (const TimedOperation& operation : kOperations) {
         if (operation.name == name) return &operation;
     }

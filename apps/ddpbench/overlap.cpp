@@ -1,9 +1,10 @@
 #include "apps/ddpbench/overlap.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 
 #include "apps/ddpbench/statistics.hpp"
 
@@ -103,10 +104,8 @@ std::vector<OverlapRow> run_overlap(Communicator& communicator, const BenchOptio
 std::string overlap_table(const std::vector<OverlapRow>& rows) {
     std::string text = "#    size(B)   alone(us)  compute(us)  together(us)  hidden\n";
     for (const OverlapRow& row : rows) {
-        std::array<char, 128> line{};
-        std::snprintf(line.data(), line.size(), "%12zu  %10.1f   %10.1f    %10.1f  %6.2f\n", row.bytes,
-                      row.alone, row.computing, row.together, row.hidden());
-        text += line.data();
+        text += fmt::format("{:12}  {:10.1f}   {:10.1f}    {:10.1f}  {:6.2f}\n", row.bytes, row.alone,
+                            row.computing, row.together, row.hidden());
     }
     return text;
 }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -76,10 +77,7 @@ double exchange_with_other(const std::vector<int>& cpus) {
 
 // On two threads of its own, since the caller's keeps its CPUs.
 double probe_round_trip() {
-    double result = 0;
-    std::thread one([&] { result = exchange_with_other(two_cpus()); });
-    one.join();
-    return result;
+    return std::async(std::launch::async, [] { return exchange_with_other(two_cpus()); }).get();
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "apps/ddpctl/command_line.hpp"
 
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -64,9 +65,8 @@ void check_command(const CLI::App& app, const std::string& word) {
     std::vector<std::string> names;
     for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
     if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
-    const auto meant = nearest(word, names);
-    throw UsageError(word + ": no such command" +
-                     (meant ? "; did you mean " + *meant + "?" : "; see ddpctl --help"));
+    throw UsageError(
+        fmt::format("{}: no such command{}", word, did_you_mean(word, names, "; see ddpctl --help")));
 }
 
 }  // namespace

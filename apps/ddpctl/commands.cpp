@@ -1,5 +1,6 @@
 #include "apps/ddpctl/commands.hpp"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -49,13 +50,12 @@ class Commands {
         }
         std::vector<JobFacts> facts;
         for (const Job& job : jobs) {
-            std::optional<AgentStatus> status;
+            facts.push_back({job, std::nullopt, read_result(job)});
             try {
-                if (job.state == JobState::running) status = ask_job(job.folder, StatusRequest{}).status;
+                facts.back().status = status_of(job);
             } catch (const Error&) {
                 // One that has ended since, or does not answer, does not keep the others from being listed.
             }
-            facts.push_back({job, std::move(status), read_result(job)});
         }
         print(list_json(facts));
         return 0;
@@ -64,14 +64,12 @@ class Commands {
     int operator()(const StatusCommand& command) const {
         Job job = find(command.id);
         std::optional<AgentStatus> status;
-        if (job.state == JobState::running) {
-            try {
-                status = ask_job(job.folder, StatusRequest{}).status;
-            } catch (const Error&) {
-                // It may have ended since it was looked at.
-                job = find(job.id);
-                if (job.state == JobState::running) throw;
-            }
+        try {
+            status = status_of(job);
+        } catch (const Error&) {
+            // It may have ended since it was looked at.
+            job = find(job.id);
+            if (job.state == JobState::running) throw;
         }
         print(command.json ? status_json({job, status, read_result(job)})
                            : status_text(job, status, unix_time_now_ms()));
@@ -94,7 +92,8 @@ class Commands {
         JobOutput output(job);
         output.seek_tail(kAttachLines);
         if (output.follow(true) == JobOutput::Stop::interrupted) {
-            say("job " + job.id + " goes on; 'ddpctl attach' follows it again, 'ddpctl kill' ends it");
+            say(fmt::format("job {} goes on; 'ddpctl attach' follows it again, 'ddpctl kill' ends it",
+                            job.id));
             return kExitSignalBase + SIGINT;
         }
         return exit_code_of(find(job.id));
@@ -112,17 +111,18 @@ class Commands {
             }
         }
         if (lived && (!command.wait || launcher_lives(job))) return 0;
-        print(job.id + ": " + state_text(find(job.id)) + "\n");
+        print(fmt::format("{}: {}\n", job.id, state_text(find(job.id))));
         return 0;
     }
 
   private:
     std::vector<Job> all() const { return is_private_folder(jobs_) ? list_jobs(jobs_) : std::vector<Job>(); }
 
-    Job find(const std::string& id) const {
-        auto found = find_job(all(), id);
-        if (const auto* why = std::get_if<std::string>(&found)) throw UsageError(*why);
-        return std::get<Job>(found);
+    Job find(const std::string& id) const { return value_or_throw<UsageError>(find_job(all(), id)); }
+
+    static std::optional<AgentStatus> status_of(const Job& job) {
+        if (job.state != JobState::running) return std::nullopt;
+        return ask_job(job.folder, StatusRequest{}).status;
     }
 
     static std::optional<std::string> read_result(const Job& job) {
@@ -132,7 +132,7 @@ class Commands {
 
     static int exit_code_of(const Job& job) {
         if (job.end) return job.end->exit_code;
-        say("job " + job.id + " is lost: its launcher ended without a result");
+        say(fmt::format("job {} is lost: its launcher ended without a result", job.id));
         return kExitUnavailable;
     }
 

@@ -1,6 +1,7 @@
 #include "apps/ddpctl/job_output.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -32,7 +33,7 @@ void write_out(std::string_view bytes) {
 OwnedDescriptor watch(const std::string& path) {
     OwnedDescriptor changes(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (!changes || ::inotify_add_watch(changes.get(), path.c_str(), IN_MODIFY) < 0)
-        fail_errno(errno, "cannot watch '" + path + "'");
+        fail_errno(errno, fmt::format("cannot watch '{}'", path));
     return changes;
 }
 
@@ -61,12 +62,12 @@ JobOutput::JobOutput(const Job& job)
     : path_((job.folder / "output").string()),
       file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)),
       job_(job) {
-    if (!file_) fail_errno(errno, "cannot open '" + path_ + "'");
+    if (!file_) fail_errno(errno, fmt::format("cannot open '{}'", path_));
 }
 
 void JobOutput::seek_tail(std::uint64_t lines) {
     struct stat info {};
-    if (::fstat(file_.get(), &info) != 0) fail_errno(errno, "cannot look at '" + path_ + "'");
+    if (::fstat(file_.get(), &info) != 0) fail_errno(errno, fmt::format("cannot look at '{}'", path_));
     const auto size = static_cast<std::uint64_t>(info.st_size);
     offset_ = size;
     if (lines == 0) return;

@@ -1,5 +1,6 @@
 #include "apps/ddprun/command_line.hpp"
 
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -14,17 +15,43 @@ namespace {
 
 [[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
     const auto origin = line.origins.find(flag.substr(0, flag.find(' ')));
-    throw UsageError(flag + ": " + why + (origin == line.origins.end() ? "" : origin_text(origin->second)));
+    throw UsageError(
+        fmt::format("{}: {}{}", flag, why, origin == line.origins.end() ? "" : origin_text(origin->second)));
 }
 
 void set_master(CommandLine& line) {
-    if (line.rdzv_endpoint.empty()) return;
+    if (line.rdzv_endpoint.empty() || line.standalone) return;
     const auto endpoint = parse_endpoint(line.rdzv_endpoint, line.master_port.value_or(0));
     if (line.master_addr && *line.master_addr != endpoint->host)
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "contradicts --master-addr " + *line.master_addr);
     line.master_addr = endpoint->host;
     if (endpoint->port != 0) line.master_port = endpoint->port;
+}
+
+// From one place both, --join-timeout is the stronger.
+void set_join_timeout(CommandLine& line) {
+    if (!line.rdzv_conf.join_timeout) return;
+    const auto own = line.origins.find("--join-timeout");
+    const OptionSource conf = line.origins.at("--rdzv-conf").source;
+    if (own == line.origins.end() || own->second.source < conf)
+        line.join_timeout = *line.rdzv_conf.join_timeout;
+}
+
+// As torchrun has it: without an address all nodes are this machine. With c10d only an explicit number is one.
+void set_nodes(CommandLine& line) {
+    if (line.standalone) {
+        line.nnodes = 1;
+        line.is_c10d = false;
+    }
+    line.address_assumed = line.nnodes > 1 && !line.master_addr;
+    if (line.address_assumed) line.master_addr = "127.0.0.1";
+    if (!line.is_c10d) return;
+    if (line.nnodes == 1) {
+        line.hosting = Hosting::yes;
+    } else if (!line.origins.contains("--node-rank")) {
+        line.node_rank = kUnnumbered;
+    }
 }
 
 void set_signals(CommandLine& line) {
@@ -45,13 +72,9 @@ void check_together(const CommandLine& line) {
     const std::string nnodes = std::to_string(line.nnodes);
     if (line.standalone && line.nnodes != 1)
         refuse(line, "--standalone", "one node only, but --nnodes is " + nnodes);
-    if (line.node_rank >= line.nnodes) {
-        refuse(line, "--node-rank " + std::to_string(line.node_rank),
+    if (line.node_rank >= line.nnodes)
+        refuse(line, fmt::format("--node-rank {}", line.node_rank),
                "must be less than --nnodes, which is " + nnodes);
-    }
-    // A default would make every node wait for itself.
-    if (line.nnodes > 1 && !line.master_addr)
-        refuse(line, "--nnodes " + nnodes, "needs --master-addr, the address of node 0");
     if (line.detach && line.tty_rank)
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0})
@@ -85,8 +108,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     if (line.quiet) line.verbosity = Verbosity::quiet;
     if (line.verbose) line.verbosity = Verbosity::verbose;
     set_master(line);
+    set_join_timeout(line);
     set_signals(line);
     check_together(line);
+    set_nodes(line);
     if (line.program.empty())
         throw UsageError("no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
     return line;

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/plan/device_binding.hpp"
 
 namespace ddprun {
@@ -26,11 +28,16 @@ struct CommandLine : LaunchOptions {
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
-    std::string rdzv_endpoint;  // made into the two above
+    bool is_c10d = false;          // --rdzv-backend
+    std::string rdzv_endpoint;     // made into the two above
+    bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
+    RdzvConf rdzv_conf;            // its timeout is made into join_timeout
     bool listen_any = false;
     std::string networks;                      // for the workers' own connections; empty: not said
     std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
-    bool quiet = false;                        // made into `verbosity`
+    Verbosity verbosity = Verbosity::usual;
+    std::string log_file;  // empty: none
+    bool quiet = false;    // made into `verbosity`
     bool verbose = false;
     bool detach = false;
     bool module = false;

@@ -1,11 +1,11 @@
 #include "apps/ddprun/launch_plan.hpp"
 
+#include <fmt/core.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <filesystem>
 
-#include "apps/cli/option_values.hpp"
+#include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
@@ -15,22 +15,13 @@
 namespace ddprun {
 namespace {
 
-constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's
+constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
+constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
+constexpr const char* kSchedulerEnd = "SLURM_JOB_END_TIME";
 
 std::optional<std::string> find(const Environment& environment, const std::string& name) {
-    auto entry = environment.find(name);
-    if (entry == environment.end()) return std::nullopt;
-    return entry->second;
-}
-
-// The file that execvp would take; empty: none.
-std::string find_executable(const std::string& name, const std::optional<std::string>& path) {
-    for (const std::string& candidate : exec_candidates(name, path)) {
-        std::error_code ignored;
-        if (std::filesystem::is_regular_file(candidate, ignored) && ::access(candidate.c_str(), X_OK) == 0)
-            return std::filesystem::absolute(candidate, ignored).lexically_normal().string();
-    }
-    return {};
+    const std::string* value = find_variable(environment, name);
+    return value != nullptr ? std::optional(*value) : std::nullopt;
 }
 
 // A virtual environment's python3 is a link to another one, so the folder it lies in decides.
@@ -43,14 +34,14 @@ bool is_of_venv(const std::string& python, const std::string& venv) {
 std::string interpreter_text(const NodeFacts& facts) {
     if (facts.python.empty() || !facts.other_venv) return facts.python;
     const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
-    return facts.python + ", but VIRTUAL_ENV is " + venv + "; PYTHON_EXEC=" + venv +
-           "/bin/python3 takes that one";
+    return fmt::format("{0}, but VIRTUAL_ENV is {1}; PYTHON_EXEC={1}/bin/python3 takes that one",
+                       facts.python, venv);
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
-    if (line.nproc_per_node == "gpu" && facts.devices.count == 0) {
-        throw UsageError("--nproc-per-node gpu: this node has no GPU (" + facts.devices.source + ")");
-    }
+    if (line.nproc_per_node == "gpu" && facts.devices.count == 0)
+        throw UsageError(
+            fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.devices.source));
     if (line.nproc_per_node == "gpu") return facts.devices.count;
     if (line.nproc_per_node == "cpu") return facts.usable_cpus;
     if (line.nproc_per_node == "auto")
@@ -59,47 +50,64 @@ int local_world_size(const CommandLine& line, const NodeFacts& facts) {
 }
 
 Program program_of(const CommandLine& line, const NodeFacts& facts) {
-    ProgramRequest request{.program = line.program.front(),
-                           .arguments = {line.program.begin() + 1, line.program.end()},
-                           .module = line.module,
-                           .no_python = line.no_python,
-                           .python = line.python,
-                           .python_exec = find(facts.environment, "PYTHON_EXEC")};
-    auto chosen = choose_program(request);
-    if (const auto* contradiction = std::get_if<std::string>(&chosen)) throw UsageError(*contradiction);
-    return std::get<Program>(chosen);
+    return value_or_throw<UsageError>(
+        choose_program({.program = line.program.front(),
+                        .arguments = {line.program.begin() + 1, line.program.end()},
+                        .module = line.module,
+                        .no_python = line.no_python,
+                        .python = line.python,
+                        .python_exec = find(facts.environment, "PYTHON_EXEC")}));
 }
 
 std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts& facts,
                                        const Program& program, int workers) {
-    auto bound = bind_devices({.bind = line.gpu_bind,
-                               .share_gpus = line.share_gpus,
-                               .is_python = program.is_python,
-                               .local_workers = workers,
-                               .workers_source = "--nproc-per-node " + line.nproc_per_node,
-                               .devices = facts.devices});
-    if (const auto* refusal = std::get_if<std::string>(&bound)) throw UsageError(*refusal);
-    return std::get<std::vector<DeviceBinding>>(bound);
+    return value_or_throw<UsageError>(
+        bind_devices({.bind = line.gpu_bind,
+                      .share_gpus = line.share_gpus,
+                      .is_python = program.is_python,
+                      .local_workers = workers,
+                      .workers_source = "--nproc-per-node " + line.nproc_per_node,
+                      .devices = facts.devices}));
 }
 
-ListenPlan listen_plan_of(const CommandLine& line, const NodeFacts& facts) {
-    if (!facts.master) return {.any = line.listen_any};
-    auto plan = plan_listening({.nnodes = line.nnodes,
-                                .any = line.listen_any,
-                                .master_addr = *line.master_addr,
-                                .resolved = *facts.master,
-                                .own = facts.addresses});
-    if (const auto* refusal = std::get_if<std::string>(&plan)) throw UsageError(*refusal);
-    return std::get<ListenPlan>(plan);
+// With c10d the machine whose address the endpoint is, if the user does not say who.
+Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!line.is_c10d || line.hosting == Hosting::yes) return line.hosting;
+    if (line.rdzv_conf.is_host) return *line.rdzv_conf.is_host ? Hosting::yes : Hosting::no;
+    const auto* resolved = facts.master ? std::get_if<std::vector<std::string>>(&*facts.master) : nullptr;
+    const bool is_here = resolved != nullptr && has_own_address(*resolved, facts.addresses);
+    return is_here ? Hosting::if_first : Hosting::no;
+}
+
+ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFacts& facts) {
+    if (!facts.master || hosting == Hosting::no) return {.any = line.listen_any};
+    return value_or_throw<UsageError>(plan_listening({.nnodes = line.nnodes,
+                                                      .any = line.listen_any,
+                                                      .master_addr = *line.master_addr,
+                                                      .resolved = *facts.master,
+                                                      .own = facts.addresses}));
+}
+
+// Where something is to happen before the job's end, one has to be known.
+std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!line.times.warn_before) return std::nullopt;
+    const std::string text = find(facts.environment, kSchedulerEnd).value_or("");
+    const auto end = parse_scheduler_end(text);
+    if (end || (text.empty() && line.times.limit)) return end;
+    const std::string why =
+        text.empty()
+            ? fmt::format("no limit is known; give --time-limit, or run where Slurm sets {}", kSchedulerEnd)
+            : fmt::format("{} is '{}', no time in seconds since 1970", kSchedulerEnd, text);
+    throw UsageError(fmt::format("--warn-before {}: {}", line.times.warn_text, why));
 }
 
 // On more nodes a local rank may be that of another node with more workers, and the number of all workers is
 // known when the round begins (RoundWorkers).
 void check_ranks(const LaunchOptions& options) {
     if (options.nnodes > 1) return;
-    std::string wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));
-    if (wrong.empty()) wrong = local_rank_beyond_node(options);
-    if (!wrong.empty()) throw UsageError(wrong);
+    auto wrong = rank_beyond_job(options, static_cast<int>(options.workers.size()));
+    if (!wrong) wrong = local_rank_beyond_node(options);
+    if (wrong) throw UsageError(*wrong);
 }
 
 bool is_ignored(int signal) {
@@ -111,6 +119,7 @@ bool is_ignored(int signal) {
 
 NodeFacts find_node_facts(const CommandLine& line) {
     NodeFacts facts;
+    facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
@@ -120,7 +129,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
-    if (line.node_rank != 0 || !line.master_addr) return facts;
+    if (!line.master_addr || (!line.is_c10d && line.node_rank != 0)) return facts;
     facts.addresses = local_addresses();
     facts.master = resolve_host(*line.master_addr);
     return facts;
@@ -135,13 +144,18 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
 
     LaunchOptions options = line;
     options.master.host = line.master_addr.value_or("127.0.0.1");
-    options.master.port = line.master_port.value_or(line.nnodes == 1 ? 0 : kDefaultMasterPort);
-    options.listen = listen_plan_of(line, facts);
+    const std::uint16_t default_port = line.is_c10d ? kDefaultC10dPort : kDefaultMasterPort;
+    options.master.port = line.master_port.value_or(line.nnodes == 1 ? 0 : default_port);
+    options.hosting = hosting_of(line, facts);
+    options.listen = listen_plan_of(line, options.hosting, facts);
     if (line.module) options.command.emplace_back("-m");
     options.command.insert(options.command.end(), line.program.begin(), line.program.end());
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
+    options.start = facts.start;
+    options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
+    if (program.is_python && !line.module) options.python_script = program.entry_name;
     options.environment = facts.environment;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;

@@ -11,6 +11,7 @@
 namespace ddprun {
 
 struct NodeFacts {
+    std::chrono::steady_clock::time_point start;  // when this launcher began to look
     Environment environment;
     NodeDevices devices;
     int usable_cpus = 1;

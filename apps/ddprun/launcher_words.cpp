@@ -1,5 +1,7 @@
 #include "apps/ddprun/launcher_words.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -17,9 +19,8 @@ constexpr std::string_view kEndOfOptions = "--";
         if (option->get_group().empty()) continue;
         for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
-    auto meant = nearest(flag, names);
-    throw UsageError(flag + ": no such flag" +
-                     (meant ? "; did you mean " + *meant + "?" : "; see ddprun --help"));
+    throw UsageError(
+        fmt::format("{}: no such flag{}", flag, did_you_mean(flag, names, "; see ddprun --help")));
 }
 
 // A word that begins like an option: its name with dashes, and where that ends in the word.
@@ -52,9 +53,9 @@ std::string separate_value(const std::vector<const CLI::Option*>& options, const
     if (at == words.size()) throw UsageError(name + ": needs a value");
     const auto option = as_option(words[at]);
     if (words[at] == kEndOfOptions || (option && find_option(options, option->name) != nullptr)) {
-        throw UsageError(name + ": needs a value, but " + words[at] + " follows; write " +
-                         (name.starts_with("--") ? name + "=VALUE" : name + "VALUE") +
-                         " for one that begins so");
+        throw UsageError(
+            fmt::format("{0}: needs a value, but {1} follows; write {0}{2}VALUE for one that begins so", name,
+                        words[at], name.starts_with("--") ? "=" : ""));
     }
     return words[at];
 }

@@ -1,4 +1,5 @@
 // ddprun: starts a distributed program on this node as part of a job, and supervises it.
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/detached_job.hpp"
@@ -20,7 +22,7 @@ namespace {
 
 // In the process that returns to the shell and in the launcher that goes on.
 int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::string>& words,
-                 ddprun::Console& console) {
+                 ddprun::LauncherLog& log) {
     using namespace ddprun;
     const auto jobs = jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid());
     make_private_folder(jobs);
@@ -41,37 +43,40 @@ int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::st
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
     DetachedJob job(folder, options, std::move(command), std::move(detached.starter));
-    return Agent(options, console, &job).run();
+    return run_agent(options, log, &job);
 }
 
-int run(const std::vector<std::string>& words, ddprun::Console& console) {
+int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
     using namespace ddprun;
     try {
         const CommandLine line = parse_command_line(words, current_environment());
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
-        for (const std::string& name : line.unknown_signals) {
-            if (line.verbosity == Verbosity::quiet) break;
-            console.say("--signals-to-handle " + name + ": no signal that can be handled; passed over");
+        log.set_verbosity(line.verbosity);
+        if (!line.log_file.empty()) {
+            if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
         }
+        for (const std::string& name : line.unknown_signals)
+            log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
+        if (line.address_assumed)
+            log.info(
+                "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
+                "cannot reach");
+        for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
         const LaunchOptions options = resolve_launch(line, find_node_facts(line));
-        std::string wrong = result_file_complaint(options.result_file);
-        if (wrong.empty()) wrong = log_dir_complaint(options.output);
-        if (!wrong.empty()) throw UsageError(wrong);
-        if (const std::string odd = local_rank_beyond_node(options);
-            !odd.empty() && line.verbosity != Verbosity::quiet)
-            console.say(odd + "; passed over on this node");
-        if (line.verbosity == Verbosity::verbose && !options.interpreter.empty())
-            console.say("the interpreter is " + options.interpreter);
-        if (line.detach) return run_detached(options, words, console);
-        return Agent(options, console).run();
+        if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
+        if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
+        if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
+        if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
+        if (line.detach) return run_detached(options, words, log);
+        return run_agent(options, log);
     } catch (const UsageError& error) {
-        console.say(error.what());
+        log.error(error.what());
         return kExitUsage;
     } catch (const boost::system::system_error& error) {
-        console.say(error.what());
+        log.error(error.what());
         return kExitSystem;
     } catch (const std::exception& error) {
-        console.say(std::string("internal error: ") + error.what());
+        log.error(std::string("internal error: ") + error.what());
         return kExitInternal;
     }
 }
@@ -79,10 +84,12 @@ int run(const std::vector<std::string>& words, ddprun::Console& console) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // Its threads hardly ever allocate at once; a heap for each costs a start more than they ever save.
+    ::mallopt(M_ARENA_MAX, 1);
     // A reader that goes away (a closed terminal, `| head`) must not take the job with it.
     ::signal(SIGPIPE, SIG_IGN);
     // One beyond the limit of a file's size is an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
-    ddprun::Console console;
-    return run({argv + 1, argv + argc}, console);
+    ddprun::LauncherLog log;
+    return run({argv + 1, argv + argc}, log);
 }

@@ -18,15 +18,14 @@ Set output_part(OutputPlan& plan, Text OutputOptions::*text, Part OutputPlan::*.
     return [&plan, text, part...](const std::string& value) {
         OutputOptions options;
         options.*text = value;
-        auto parsed = parse_output_options(options);
-        if (const auto* wrong = std::get_if<std::string>(&parsed)) throw UsageError(*wrong);
-        ((plan.*part = std::move(std::get<OutputPlan>(parsed).*part)), ...);
+        OutputPlan parsed = value_or_throw<UsageError>(parse_output_options(options));
+        ((plan.*part = std::move(parsed.*part)), ...);
     };
 }
 
-Set seconds_into(std::chrono::milliseconds& target) {
-    return [&target](const std::string& text) {
-        target = std::chrono::seconds(number(0, kMaxTimeoutSeconds)(text));
+Set seconds_into(std::chrono::milliseconds& target, int least = 0) {
+    return [&target, least](const std::string& text) {
+        target = std::chrono::seconds(number(least, kMaxTimeoutSeconds)(text));
     };
 }
 
@@ -66,20 +65,36 @@ OptionGroup node_rows(CommandLine& line) {
 }
 
 OptionGroup rendezvous_rows(CommandLine& line) {
-    return {"Rendezvous",
-            {{"--rdzv-backend", "NAME", "The only one is static", check_rdzv_backend, "PET_RDZV_BACKEND"},
-             {"--rdzv-endpoint", "HOST[:PORT]", "Another way to write --master-addr and --master-port",
-              into(line.rdzv_endpoint, check_rdzv_endpoint), "PET_RDZV_ENDPOINT"},
-             {"--rdzv-id", "ID", "Job id, the same on all nodes (none)\nAgents with another one are refused.",
-              into(line.run_id), "PET_RDZV_ID"},
-             {"--allow-different", "",
-              "Nodes may run different programs or arguments; otherwise only those with another --role may",
-              into(line.allow_different)},
-             {"--rdzv-conf", "KEY=VALUE,…", "join_timeout=900: seconds to wait for all nodes",
-              [&line](const std::string& text) {
-                  if (const auto timeout = parse_rdzv_conf(text)) line.join_timeout = *timeout;
-              },
-              "PET_RDZV_CONF"}}};
+    return {
+        "Rendezvous",
+        {{"--join-timeout", "S",
+          "Seconds to wait for all nodes (900)\nOnce node 0 is reached, its own count.",
+          seconds_into(line.join_timeout, 1)},
+         {"--rdzv-backend", "NAME",
+          "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the agent on the "
+          "machine of "
+          "--rdzv-endpoint hosts it, and nodes need no numbers (static)\nThose without one are numbered by "
+          "their host "
+          "names; the host comes first.",
+          into(line.is_c10d, parse_rdzv_backend), "PET_RDZV_BACKEND"},
+         {"--rdzv-endpoint", "HOST[:PORT]", "Another way to write --master-addr and --master-port",
+          into(line.rdzv_endpoint, check_rdzv_endpoint), "PET_RDZV_ENDPOINT"},
+         {"--rdzv-id", "ID", "Job id, the same on all nodes (none)\nAgents with another one are refused.",
+          into(line.run_id), "PET_RDZV_ID"},
+         {"--allow-different", "",
+          "Nodes may run different programs or arguments; otherwise only those with another --role may",
+          into(line.allow_different)},
+         {"--strict-env", "",
+          "On node 0: refuse the job where nodes differ in program file, environment or GPU; otherwise a "
+          "line warns of each difference\nCompared are the file that is run, the variables NCCL_*, CUDA_*, "
+          "PYTHON* and OMP_*, and GPU model and driver.",
+          into(line.strict_env)},
+         {"--heartbeat", "S", "Seconds without a sign of a node until it counts as lost; node 0's counts (5)",
+          seconds_into(line.heartbeat, 1)},
+         {"--rdzv-conf", "KEY=VALUE,…",
+          "join_timeout=900: as --join-timeout, which is the stronger; is_host=1 or 0: whether this agent "
+          "hosts, with c10d",
+          into(line.rdzv_conf, parse_rdzv_conf), "PET_RDZV_CONF"}}};
 }
 
 OptionGroup program_rows(CommandLine& line) {
@@ -111,7 +126,7 @@ OptionGroup supervision_rows(CommandLine& line) {
         {{"--shutdown-timeout,--grace", "S",
           "Seconds between the signal to stop and SIGKILL (30)\nAt half of them all processes of a worker "
           "get SIGTERM.",
-          seconds_into(line.shutdown_timeout), "PET_SHUTDOWN_TIMEOUT, TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+          seconds_into(line.grace_period), "PET_SHUTDOWN_TIMEOUT, TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
          {"--signals-to-handle", "NAMES",
           "Signals that are passed on to all workers and end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)",
           [&line](const std::string& text) {
@@ -132,6 +147,23 @@ OptionGroup supervision_rows(CommandLine& line) {
          {"--detach", "",
           "Return when the workers run, and print the job's id; see ddpctl --help\nNot with --tty.",
           into(line.detach)}}};
+}
+
+OptionGroup time_rows(CommandLine& line) {
+    return {"Times (node 0's flags count)",
+            {{"--time-limit", "DURATION",
+              "End the job after this time, like 90s or 2h, as SIGTERM to ddprun would\nFrom node 0's start, "
+              "joining included; on other nodes it has no effect.",
+              [&line](const std::string& text) { parse_time_limit(text, line.times); }},
+             {"--warn-before", "S[:SIGNAL]",
+              "Send all workers a signal this long before the limit (USR1)\nThe limit is --time-limit or "
+              "$SLURM_JOB_END_TIME, whichever is earlier; if the signal is one of --requeue-on, it counts as "
+              "received.",
+              [&line](const std::string& text) { parse_warn_before(text, line.times); }},
+             {"--exit-wait", "S[:kill]",
+              "When a rank has ended with 0 and others still run after this time, one line on node 0 names "
+              "them\nWith :kill they are then ended, as after a failure; the exit code is 124.",
+              into(line.exit_wait, parse_exit_wait)}}};
 }
 
 OptionGroup restart_rows(CommandLine& line) {
@@ -183,6 +215,11 @@ OptionGroup file_rows(CommandLine& line) {
          {"--duplicate-stderr-filters", "TEXTS", "Likewise, filtered_stderr.log",
           output_part(plan, &OutputOptions::duplicate_stderr_filters, &OutputPlan::err_filters),
           "PET_DUPLICATE_STDERR_FILTERS"},
+         {"--log-file", "FILE",
+          "Append the launcher's own lines to this file, all that --verbose shows\nWith time, node, level "
+          "and "
+          "thread, whatever the console shows; tried before anything starts. Nodes may share one.",
+          into(line.log_file)},
          {"--result-file", "PATH",
           "Write how the job ended to this file, as JSON\nOutcome, exit code, first failure, every rank's "
           "end, restarts, times; tried before anything starts, written when the job has ended (until then "
@@ -230,9 +267,7 @@ OptionGroup debugging_rows(CommandLine& line) {
               "host; may be repeated.",
           .set =
               [&line](const std::string& text) {
-                  auto wrap = parse_wrap(text);
-                  if (const auto* wrong = std::get_if<std::string>(&wrap)) throw UsageError(*wrong);
-                  line.wraps.push_back(std::get<Wrap>(wrap));
+                  line.wraps.push_back(value_or_throw<UsageError>(parse_wrap(text)));
               },
           .repeated = true}}};
 }
@@ -241,8 +276,8 @@ OptionGroup debugging_rows(CommandLine& line) {
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
     return {{"", {config_row()}}, node_rows(line),        rendezvous_rows(line), program_rows(line),
-            device_rows(line),    supervision_rows(line), restart_rows(line),    file_rows(line),
-            console_rows(line),   debugging_rows(line)};
+            device_rows(line),    supervision_rows(line), time_rows(line),       restart_rows(line),
+            file_rows(line),      console_rows(line),     debugging_rows(line)};
 }
 
 }  // namespace ddprun

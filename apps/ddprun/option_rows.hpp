@@ -1,5 +1,5 @@
 // The options of ddprun, one row each. To add one: a row, a member of LaunchOptions (or of CommandLine, if it
-// is not for the agent), and whoever uses it; the tables of the READMEs are printed by --print-flags.
+// is not for the agent), and the code that uses it; the tables of the READMEs are printed by --print-flags.
 #pragma once
 
 #include <vector>

@@ -1,13 +1,16 @@
 #include "apps/ddprun/option_values.hpp"
 
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -23,6 +26,27 @@ int catchable_signal(const std::string& name, const std::string& shown) {
     const int signal = known_signal(name, shown);
     if (signal == SIGKILL || signal == SIGSTOP) throw UsageError(shown + ": this signal cannot be caught");
     return signal;
+}
+
+std::chrono::milliseconds lasting(const std::string& text, const char* wanted) {
+    const auto duration = parse_duration(text);
+    if (!duration || duration->count() == 0) throw BadValue(wanted);
+    return *duration;
+}
+
+// In seconds, the year 5138: later is a typing error, and no sum of milliseconds overflows.
+constexpr std::int64_t kLatestEnd = 100'000'000'000;
+
+// In torchrun's words.
+bool parse_is_host(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    for (const char* yes : {"1", "true", "t", "yes", "y"}) {
+        if (text == yes) return true;
+    }
+    for (const char* no : {"0", "false", "f", "no", "n"}) {
+        if (text == no) return false;
+    }
+    throw UsageError(fmt::format("--rdzv-conf is_host {}: must be 1 or 0", text));
 }
 
 }  // namespace
@@ -47,7 +71,7 @@ std::string parse_nproc(const std::string& text) {
     try {
         number(1, kMaxWorkersPerNode)(text);
     } catch (const BadValue& bad) {
-        throw BadValue(std::string(bad.what()) + ", or auto, gpu or cpu");
+        throw BadValue(fmt::format("{}, or auto, gpu or cpu", bad.what()));
     }
     return text;
 }
@@ -58,8 +82,8 @@ std::string parse_master_addr(const std::string& text) {
     return endpoint->host;
 }
 
-void check_rdzv_backend(const std::string& text) {
-    if (text != "static") throw BadValue("only static is supported");
+bool parse_rdzv_backend(const std::string& text) {
+    return one_of<bool>({{"static", false}, {"c10d", true}})(text);
 }
 
 std::string check_rdzv_endpoint(const std::string& text) {
@@ -68,38 +92,29 @@ std::string check_rdzv_endpoint(const std::string& text) {
 }
 
 // `timeout` is the static backend's name for it; torchrun's other keys are known and have no effect.
-std::optional<std::chrono::seconds> parse_rdzv_conf(const std::string& conf) {
-    static const std::vector<std::string> kKnown = {"join_timeout",
-                                                    "timeout",
-                                                    "last_call_timeout",
-                                                    "close_timeout",
-                                                    "heartbeat_timeout",
-                                                    "rank",
-                                                    "read_timeout",
-                                                    "is_host",
-                                                    "store_type",
-                                                    "keep_alive_interval",
-                                                    "keep_alive_max_attempt"};
-    std::optional<std::chrono::seconds> join_timeout;
+RdzvConf parse_rdzv_conf(const std::string& conf) {
+    static const std::vector<std::string> kKnown = comma_separated(
+        "join_timeout,timeout,last_call_timeout,close_timeout,heartbeat_timeout,rank,read_timeout,is_host,"
+        "store_type,keep_alive_interval,keep_alive_max_attempt");
+    RdzvConf known;
     for (const std::string& entry : comma_separated(conf)) {
         const auto equals = entry.find('=');
         const std::string key = comma_separated(entry.substr(0, equals)).front();
         const std::string value =
             equals == entry.npos ? "" : comma_separated(entry.substr(equals + 1)).front();
         if (key.empty() || value.empty()) throw BadValue("must be KEY=VALUE,KEY=VALUE,…");
-        if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end()) {
-            const auto meant = nearest(key, kKnown);
-            throw UsageError("--rdzv-conf " + key + ": no such key" +
-                             (meant ? "; did you mean " + *meant + "?" : ""));
-        }
+        if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end())
+            known.complaints.push_back(
+                fmt::format("--rdzv-conf {}: passed over, no such key{}", key, did_you_mean(key, kKnown)));
+        if (key == "is_host") known.is_host = parse_is_host(value);
         if (key != "join_timeout" && key != "timeout") continue;
         try {
-            join_timeout = std::chrono::seconds(number(1, kMaxTimeoutSeconds)(value));
+            known.join_timeout = std::chrono::seconds(number(1, kMaxTimeoutSeconds)(value));
         } catch (const BadValue& bad) {
-            throw UsageError("--rdzv-conf " + key + " " + value + ": " + bad.what());
+            throw UsageError(fmt::format("--rdzv-conf {} {}: {}", key, value, bad.what()));
         }
     }
-    return join_timeout;
+    return known;
 }
 
 std::vector<int> parse_signals(const std::string& text, std::vector<std::string>& unknown) {
@@ -130,6 +145,34 @@ std::set<int> parse_requeue_on(const std::string& text) {
     for (const std::string& name : comma_separated(text))
         signals.insert(catchable_signal(name, "--requeue-on " + name));
     return signals;
+}
+
+void parse_time_limit(const std::string& text, TimeLimitOptions& times) {
+    times.limit = lasting(text, "must be a duration longer than 0, like 90s or 2h");
+    times.limit_text = text;
+}
+
+void parse_warn_before(const std::string& text, TimeLimitOptions& times) {
+    const auto colon = text.find(':');
+    times.warn_before =
+        lasting(text.substr(0, colon), "must be S or S:SIGNAL like 120s:USR1, S longer than 0");
+    if (colon != text.npos)
+        times.warn_signal = catchable_signal(text.substr(colon + 1), "--warn-before " + text);
+    times.warn_text = text;
+}
+
+std::optional<std::int64_t> parse_scheduler_end(const std::string& text) {
+    const auto seconds = whole_number<std::int64_t>(text, 1, kLatestEnd);
+    return seconds ? std::optional(*seconds * 1000) : std::nullopt;
+}
+
+ExitWaitOptions parse_exit_wait(const std::string& text) {
+    const auto colon = text.find(':');
+    const auto wait = parse_duration(text.substr(0, colon));
+    const bool kill = colon != text.npos;
+    if (!wait || (kill && text.substr(colon) != ":kill"))
+        throw BadValue("must be S or S:kill, like 30s:kill");
+    return {.wait = *wait, .kill = kill, .text = text};
 }
 
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text) {

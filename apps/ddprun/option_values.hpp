@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/cli/option_values.hpp"
+#include "launcher/agent/launch_options.hpp"
 
 namespace ddprun {
 
@@ -27,12 +28,19 @@ std::string parse_nproc(const std::string& text);
 // A host without a port.
 std::string parse_master_addr(const std::string& text);
 
-// Both are refused here if they are wrong; the endpoint is taken apart when --master-port is known.
-void check_rdzv_backend(const std::string& text);
+// Whether nodes find their numbers by themselves: true for c10d, false for static.
+bool parse_rdzv_backend(const std::string& text);
+
+// Refused here if it is wrong; taken apart when --master-port is known.
 std::string check_rdzv_endpoint(const std::string& text);
 
-// The join timeout out of `KEY=VALUE,…`, if it is in there.
-std::optional<std::chrono::seconds> parse_rdzv_conf(const std::string& conf);
+// What of `KEY=VALUE,…` has an effect. Keys that nobody knows are passed over, as torchrun does; a line says so.
+struct RdzvConf {
+    std::optional<std::chrono::seconds> join_timeout;
+    std::optional<bool> is_host;
+    std::vector<std::string> complaints;
+};
+RdzvConf parse_rdzv_conf(const std::string& conf);
 
 // `SIGTERM,INT,…`. A name that is none is passed over and put into `unknown`, as torchrun does.
 std::vector<int> parse_signals(const std::string& text, std::vector<std::string>& unknown);
@@ -42,6 +50,18 @@ std::map<int, int> parse_forward(const std::string& text);
 
 // `USR1,USR2`: signals that can be caught.
 std::set<int> parse_requeue_on(const std::string& text);
+
+// A duration longer than none.
+void parse_time_limit(const std::string& text, TimeLimitOptions& times);
+
+// `120`, or `120:TERM`: so long before the limit, and by which signal.
+void parse_warn_before(const std::string& text, TimeLimitOptions& times);
+
+// SLURM_JOB_END_TIME: seconds since 1970. Nothing for another text.
+std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
+
+// `30`, or `30:kill`.
+ExitWaitOptions parse_exit_wait(const std::string& text);
 
 // `1s..5m`, or one duration for both ends.
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);

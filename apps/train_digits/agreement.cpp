@@ -1,5 +1,7 @@
 #include "apps/train_digits/agreement.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -21,14 +23,10 @@ std::vector<int> dissenting_ranks(std::span<const std::int64_t> values) {
 
 std::string name_ranks(std::span<const int> ranks) {
     const std::size_t named = std::min(ranks.size(), kNamedRanks);
-    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < named; ++i) {
-        const bool last = i + 1 == ranks.size();
-        if (i > 0) text += last ? " and " : ", ";
-        text += std::to_string(ranks[i]);
-    }
-    if (named < ranks.size()) text += " and " + std::to_string(ranks.size() - named) + " more";
-    return text;
+    std::string text = ranks.size() == 1 ? "rank" : "ranks";
+    for (std::size_t i = 0; i < named; ++i)
+        text += fmt::format("{} {}", i == 0 ? "" : i + 1 == ranks.size() ? " and" : ",", ranks[i]);
+    return named < ranks.size() ? fmt::format("{} and {} more", text, ranks.size() - named) : text;
 }
 
 }  // namespace ddprun

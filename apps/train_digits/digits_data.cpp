@@ -1,10 +1,14 @@
 #include "apps/train_digits/digits_data.hpp"
 
-#include <charconv>
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "apps/train_digits/files.hpp"
-#include "apps/train_digits/input_error.hpp"
+#include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 
@@ -20,31 +24,17 @@ std::string quoted(std::string_view field) {
     return text + (field.size() > kQuotedCharacters ? "…'" : "'");
 }
 
-std::optional<int> whole_number(std::string_view field, int max) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc() || end != field.data() + field.size() || value < 0 || value > max) return {};
-    return value;
-}
-
 // Appends one image, or returns what is wrong with the line.
 std::optional<std::string> parse_line(std::string_view line, Digits& digits) {
     if (line.empty()) return "the line is empty";
-    std::size_t column = 0;
-    std::size_t start = 0;
-    while (start <= line.size()) {
-        const std::size_t comma = std::min(line.find(',', start), line.size());
-        const std::string_view field = line.substr(start, comma - start);
-        start = comma + 1;
-        ++column;
-        if (column > kColumns) continue;
-
-        const bool is_label = column == kColumns;
+    const auto fields = split_at(line, ',');
+    for (std::size_t i = 0; i < std::min(fields.size(), kColumns); ++i) {
+        const bool is_label = i + 1 == kColumns;
         const int max = is_label ? kDigitClasses - 1 : kMaxPixel;
-        const std::optional<int> value = whole_number(field, max);
+        const auto value = whole_number<int>(fields[i], 0, max);
         if (!value) {
-            return "column " + std::to_string(column) + ": " + quoted(field) + " is not a " +
-                   (is_label ? "digit" : "pixel") + ", 0 to " + std::to_string(max);
+            return fmt::format("column {}: {} is not a {}, 0 to {}", i + 1, quoted(fields[i]),
+                               is_label ? "digit" : "pixel", max);
         }
         if (is_label) {
             digits.labels.push_back(static_cast<std::uint8_t>(*value));
@@ -52,29 +42,26 @@ std::optional<std::string> parse_line(std::string_view line, Digits& digits) {
             digits.pixels.push_back(static_cast<float>(*value) / static_cast<float>(kMaxPixel));
         }
     }
-    if (column == kColumns) return {};
-    return std::to_string(column) + (column == 1 ? " value" : " values") + ", must be " +
-           std::to_string(kColumns) + " (" + std::to_string(kImagePixels) + " pixels and the digit)";
+    if (fields.size() == kColumns) return {};
+    return fmt::format("{} value{}, must be {} ({} pixels and the digit)", fields.size(),
+                       fields.size() == 1 ? "" : "s", kColumns, kImagePixels);
 }
 
 }  // namespace
 
 Digits parse_digits(std::string_view text, const std::string& name) {
     Digits digits;
+    std::istringstream lines{std::string(text)};
     std::size_t line_number = 0;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find('\n'), text.size());
-        std::string_view line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
-        if (line.ends_with('\r')) line.remove_suffix(1);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.ends_with('\r')) line.pop_back();
         ++line_number;
-        if (const std::optional<std::string> wrong = parse_line(line, digits)) {
-            throw InputError(name + ":" + std::to_string(line_number) + ": " + *wrong);
-        }
+        if (const auto wrong = parse_line(line, digits))
+            throw InputError(fmt::format("{}:{}: {}", name, line_number, *wrong));
     }
     if (digits.size() < kTestEvery) {
-        throw InputError(name + ": holds " + std::to_string(digits.size()) + " images, must be at least " +
-                         std::to_string(kTestEvery));
+        throw InputError(
+            fmt::format("{}: holds {} images, must be at least {}", name, digits.size(), kTestEvery));
     }
     return digits;
 }

@@ -1,5 +1,7 @@
 #include "apps/train_digits/fingerprint.hpp"
 
+#include <fmt/core.h>
+
 namespace ddprun {
 
 void Fingerprint::add(std::span<const std::byte> bytes) {
@@ -9,11 +11,6 @@ void Fingerprint::add(std::span<const std::byte> bytes) {
     }
 }
 
-std::string hexadecimal(std::uint64_t value) {
-    std::string text(16, '0');
-    for (std::size_t place = text.size(); place-- > 0; value /= 16)
-        text[place] = "0123456789abcdef"[value % 16];
-    return text;
-}
+std::string hexadecimal(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 }  // namespace ddprun

@@ -27,6 +27,13 @@ class Fingerprint {
     std::uint64_t value_ = 0xcbf29ce484222325;  // FNV's offset basis
 };
 
+template <class T>
+std::uint64_t fingerprint_of(std::span<const T> values) {
+    Fingerprint fingerprint;
+    fingerprint.add_values(values);
+    return fingerprint.value();
+}
+
 // 16 hexadecimal digits.
 std::string hexadecimal(std::uint64_t value);
 

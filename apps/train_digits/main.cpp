@@ -8,20 +8,16 @@
 // Exit codes: 0 done. 1 the world failed, one line on stderr names this rank and the cause: another worker
 // was lost, ranks disagree, the loss is not a number, or a result cannot be written. 2 wrong command line or
 // file, one line on stderr names it.
+#include <fmt/core.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
-#include <exception>
 #include <iostream>
 #include <stdexcept>
-#include <variant>
 
 #include "apps/train_digits/digits_data.hpp"
 #include "apps/train_digits/files.hpp"
 #include "apps/train_digits/fingerprint.hpp"
-#include "apps/train_digits/input_error.hpp"
 #include "apps/train_digits/model_file.hpp"
 #include "apps/train_digits/options.hpp"
 #include "apps/train_digits/trainer.hpp"
@@ -31,25 +27,14 @@
 namespace ddprun {
 namespace {
 
-constexpr int kWorldFailed = 1;
-constexpr int kBadInput = 2;
-
 // Runs `read` and, if the input is wrong, names the flag it came from.
 template <class Read>
 auto from_flag(const std::string& flag, Read read) {
     try {
         return read();
     } catch (const InputError& error) {
-        throw InputError(flag + ": " + error.what());
+        throw InputError(fmt::format("{}: {}", flag, error.what()));
     }
-}
-
-void print_accuracy(std::int64_t correct, std::size_t images) {
-    std::array<char, 80> line{};
-    std::snprintf(line.data(), line.size(), "test accuracy %.4f (%lld of %zu)\n",
-                  static_cast<double>(correct) / static_cast<double>(images), static_cast<long long>(correct),
-                  images);
-    std::cout << line.data() << std::flush;
 }
 
 // Only rank 0 saves, so only it looks at --save, and all ranks end alike: false on all of them if the model
@@ -60,7 +45,7 @@ bool save_is_possible(Communicator& communicator, const std::string& path) {
             try {
                 if (!path.empty()) require_writable_place(path);
             } catch (const InputError& error) {
-                std::cerr << "train_digits: --save: " + std::string(error.what()) + "\n";
+                std::cerr << fmt::format("train_digits: --save: {}\n", error.what());
                 throw;
             }
         });
@@ -79,10 +64,10 @@ int run_training(Communicator& communicator, const Options& options, const Digit
 
     const MlpShape shape = shape_of(options.plan);
     if (first && !options.quiet) {
-        std::cout << "train_digits: " << communicator.world_size()
-                  << (communicator.world_size() == 1 ? " worker, " : " workers, ") << digits.train.size()
-                  << " images to train on, " << digits.test.size() << " to test, " << shape.parameter_count()
-                  << " parameters\n"
+        std::cout << fmt::format(
+                         "train_digits: {} worker{}, {} images to train on, {} to test, {} parameters\n",
+                         communicator.world_size(), communicator.world_size() == 1 ? "" : "s",
+                         digits.train.size(), digits.test.size(), shape.parameter_count())
                   << std::flush;
     }
     const auto started = std::chrono::steady_clock::now();
@@ -94,12 +79,8 @@ int run_training(Communicator& communicator, const Options& options, const Digit
     const std::int64_t correct = count_correct_together(communicator, shape, model.parameters, digits.test);
     if (!first) return 0;
 
-    std::array<char, 64> seconds{};
-    std::snprintf(seconds.data(), seconds.size(), "trained in %.2f s\n", took.count());
-    std::cout << seconds.data() << "parameters checked: bit-equal on " << communicator.world_size() << " of "
-              << communicator.world_size() << " ranks (fingerprint " << hexadecimal(model.fingerprint)
-              << ")\n";
-    print_accuracy(correct, digits.test.size());
+    std::cout << result_text(took, communicator.world_size(), model.fingerprint)
+              << accuracy_text(correct, digits.test.size()) << std::flush;
     if (!options.save.empty()) {
         write_file_atomically(options.save, encode_model(shape, model.parameters));
         std::cout << "saved " << options.save << '\n' << std::flush;
@@ -108,16 +89,14 @@ int run_training(Communicator& communicator, const Options& options, const Digit
 }
 
 int run_evaluation(Communicator& communicator, const Model& model, const DigitsSplit& digits) {
-    Fingerprint fingerprint;
-    fingerprint.add_values(std::span(model.parameters));
-    require_agreement(communicator, fingerprint.value(), "the model (--evaluate) is");
+    require_agreement(communicator, fingerprint_of(std::span<const float>(model.parameters)),
+                      "the model (--evaluate) is");
     const std::int64_t correct =
         count_correct_together(communicator, model.shape, model.parameters, digits.test);
-    if (communicator.rank() == 0) print_accuracy(correct, digits.test.size());
+    if (communicator.rank() == 0) std::cout << accuracy_text(correct, digits.test.size()) << std::flush;
     return 0;
 }
 
-// `rank` becomes this worker's as soon as it is known.
 int run(const Options& options, int& rank) {
     const DigitsSplit digits = split_digits(from_flag("--data", [&] { return read_digits(options.data); }));
     Model model;
@@ -137,20 +116,5 @@ int run(const Options& options, int& rank) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-    const auto parsed = ddprun::parse_options({argv + 1, argv + argc});
-    if (const auto* end = std::get_if<ddprun::CommandLineEnd>(&parsed)) {
-        (end->exit_code == 0 ? std::cout : std::cerr) << end->text;
-        return end->exit_code;
-    }
-    int rank = -1;
-    try {
-        return ddprun::run(std::get<ddprun::Options>(parsed), rank);
-    } catch (const ddprun::InputError& error) {
-        std::cerr << "train_digits: " + std::string(error.what()) + "\n";
-        return ddprun::kBadInput;
-    } catch (const std::exception& error) {
-        const std::string who = rank < 0 ? "" : "rank " + std::to_string(rank) + ": ";
-        std::cerr << "train_digits: " + who + error.what() + "\n";
-        return ddprun::kWorldFailed;
-    }
+    return ddprun::run_with_options("train_digits", {argv + 1, argv + argc}, ddprun::run);
 }

@@ -1,5 +1,7 @@
 #include "apps/train_digits/model_file.hpp"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <charconv>
 #include <cstdint>
@@ -9,7 +11,6 @@
 #include "apps/train_digits/digits_data.hpp"
 #include "apps/train_digits/files.hpp"
 #include "apps/train_digits/fingerprint.hpp"
-#include "apps/train_digits/input_error.hpp"
 
 namespace ddprun {
 
@@ -22,14 +23,7 @@ static_assert(std::endian::native == std::endian::little,
               "the model file is copied to and from memory as it is");
 
 std::string shape_line(const MlpShape& shape) {
-    return "inputs " + std::to_string(shape.inputs) + " hidden " + std::to_string(shape.hidden) +
-           " outputs " + std::to_string(shape.outputs) + "\n";
-}
-
-std::uint64_t fingerprint_of(std::string_view bytes) {
-    Fingerprint fingerprint;
-    fingerprint.add(std::as_bytes(std::span(bytes)));
-    return fingerprint.value();
+    return fmt::format("inputs {} hidden {} outputs {}\n", shape.inputs, shape.hidden, shape.outputs);
 }
 
 // The hidden size in a shape line, which has one spelling only.
@@ -49,15 +43,15 @@ std::optional<MlpShape> parse_shape_line(std::string_view line) {
 std::string encode_model(const MlpShape& shape, std::span<const float> parameters) {
     std::string bytes = std::string(kFirstLine) + shape_line(shape);
     bytes.append(reinterpret_cast<const char*>(parameters.data()), parameters.size_bytes());
-    const std::uint64_t fingerprint = fingerprint_of(bytes);
+    const std::uint64_t fingerprint = fingerprint_of(std::span<const char>(bytes));
     bytes.append(reinterpret_cast<const char*>(&fingerprint), kFingerprintBytes);
     return bytes;
 }
 
 Model decode_model(std::string_view bytes, const std::string& name) {
     if (!bytes.starts_with(kFirstLine)) {
-        throw InputError(name + ": not a model of train_digits (its first line is not '" +
-                         std::string(kFirstLine.substr(0, kFirstLine.size() - 1)) + "')");
+        throw InputError(fmt::format("{}: not a model of train_digits (its first line is not '{}')", name,
+                                     kFirstLine.substr(0, kFirstLine.size() - 1)));
     }
     const std::string_view after_first = bytes.substr(kFirstLine.size());
     const std::size_t line_end = after_first.substr(0, kMaxHeaderBytes).find('\n');
@@ -65,20 +59,20 @@ Model decode_model(std::string_view bytes, const std::string& name) {
         after_first.substr(0, line_end == std::string_view::npos ? 0 : line_end + 1);
     const std::optional<MlpShape> shape = parse_shape_line(line);
     if (!shape) {
-        throw InputError(name + ": line 2 is not 'inputs 64 hidden N outputs 10' with N from 1 to " +
-                         std::to_string(kMaxHidden));
+        throw InputError(fmt::format("{}: line 2 is not 'inputs 64 hidden N outputs 10' with N from 1 to {}",
+                                     name, kMaxHidden));
     }
 
     Model model{.shape = *shape, .parameters = std::vector<float>(shape->parameter_count())};
     const std::string_view body = after_first.substr(line.size());
     const std::size_t parameter_bytes = model.parameters.size() * sizeof(float);
     if (body.size() != parameter_bytes + kFingerprintBytes) {
-        throw InputError(name + ": " + std::to_string(body.size()) + " bytes after line 2, must be " +
-                         std::to_string(parameter_bytes + kFingerprintBytes) + " for this shape");
+        throw InputError(fmt::format("{}: {} bytes after line 2, must be {} for this shape", name,
+                                     body.size(), parameter_bytes + kFingerprintBytes));
     }
     std::uint64_t fingerprint = 0;
     std::memcpy(&fingerprint, body.data() + parameter_bytes, kFingerprintBytes);
-    if (fingerprint != fingerprint_of(bytes.substr(0, bytes.size() - kFingerprintBytes))) {
+    if (fingerprint != fingerprint_of(std::span(bytes).first(bytes.size() - kFingerprintBytes))) {
         throw InputError(name + ": damaged: its fingerprint does not fit its content");
     }
     std::memcpy(model.parameters.data(), body.data(), parameter_bytes);

@@ -1,13 +1,15 @@
 #include "apps/train_digits/options.hpp"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iostream>
 #include <limits>
-#include <optional>
-#include <string_view>
 
+#include "apps/train_digits/files.hpp"
 #include "apps/train_digits/model_file.hpp"
 
 namespace ddprun {
@@ -19,13 +21,6 @@ constexpr std::size_t kMaxBatchSize = 1000000;
 constexpr float kMinLearningRate = 1e-30f;
 constexpr float kMaxLearningRate = 1e30f;
 
-template <class T>
-std::string text_of(T value) {
-    std::array<char, 32> buffer{};
-    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-    return {buffer.data(), end};
-}
-
 // A flag that takes a number from `min` to `max`. from_chars, because CLI11 reads "nan" and "1e99" as it
 // likes.
 template <class T>
@@ -35,12 +30,14 @@ void add_number(CLI::App& app, const std::string& flag, T& value, T min, T max, 
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
         const bool whole = error == std::errc() && end == text.data() + text.size();
         if (!whole || !(number >= min && number <= max)) {
-            throw CLI::ValidationError(
-                flag, "'" + text + "' is not a number from " + text_of(min) + " to " + text_of(max));
+            throw CLI::ValidationError(flag,
+                                       fmt::format("'{}' is not a number from {} to {}", text, min, max));
         }
         value = number;
     };
-    app.add_option_function<std::string>(flag, set, help)->type_name("N")->default_str(text_of(value));
+    app.add_option_function<std::string>(flag, set, help)
+        ->type_name("N")
+        ->default_str(fmt::format("{}", value));
 }
 
 void describe(CLI::App& app, Options& options) {
@@ -85,9 +82,30 @@ std::variant<Options, CommandLineEnd> parse_options(std::vector<std::string> arg
     } catch (const CLI::CallForVersion& version) {
         return CommandLineEnd{.exit_code = 0, .text = std::string(version.what()) + "\n"};
     } catch (const CLI::ParseError& error) {
-        return CommandLineEnd{.exit_code = 2, .text = "train_digits: " + std::string(error.what()) + "\n"};
+        return CommandLineEnd{.exit_code = kBadInput,
+                              .text = "train_digits: " + std::string(error.what()) + "\n"};
     }
     return options;
+}
+
+int run_with_options(const std::string& program, std::vector<std::string> arguments,
+                     const std::function<int(const Options&, int& rank)>& run) {
+    const auto parsed = parse_options(std::move(arguments));
+    if (const auto* end = std::get_if<CommandLineEnd>(&parsed)) {
+        (end->exit_code == 0 ? std::cout : std::cerr) << end->text;
+        return end->exit_code;
+    }
+    int rank = -1;
+    try {
+        return run(std::get<Options>(parsed), rank);
+    } catch (const InputError& error) {
+        std::cerr << fmt::format("{}: {}\n", program, error.what());
+        return kBadInput;
+    } catch (const std::exception& error) {
+        std::cerr << fmt::format("{}: {}{}\n", program, rank < 0 ? "" : fmt::format("rank {}: ", rank),
+                                 error.what());
+        return kWorldFailed;
+    }
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
-// The command line of train_digits as values. Pure: arguments in, options or a text out.
+// The command line of train_digits as values, and the frame of a program that has it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,7 +25,15 @@ struct CommandLineEnd {
     std::string text;
 };
 
-// `arguments` without the program's name.
+// `arguments` without the program's name. Pure.
 std::variant<Options, CommandLineEnd> parse_options(std::vector<std::string> arguments);
+
+inline constexpr int kWorldFailed = 1;
+inline constexpr int kBadInput = 2;
+
+// Calls `run` with the options and returns its exit code, or says what it throws in one line on stderr: kBadInput
+// for InputError, else kWorldFailed. `run` puts this worker's rank into `rank` as soon as it is known.
+int run_with_options(const std::string& program, std::vector<std::string> arguments,
+                     const std::function<int(const Options&, int& rank)>& run);
 
 }  // namespace ddprun

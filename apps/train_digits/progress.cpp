@@ -1,7 +1,7 @@
 #include "apps/train_digits/progress.hpp"
 
-#include <array>
-#include <cstdio>
+#include <fmt/core.h>
+
 #include <ostream>
 #include <string>
 
@@ -13,10 +13,7 @@ constexpr const char* kEraseLine = "\r\x1b[K";
 
 // "epoch  3/40": the number is as wide as the last one, so that the lines stand in columns.
 std::string epoch_title(int epoch, int epochs) {
-    const std::string last = std::to_string(epochs);
-    std::string number = std::to_string(epoch + 1);
-    number.insert(0, last.size() - number.size(), ' ');
-    return "epoch " + number + "/" + last;
+    return fmt::format("epoch {:>{}}/{}", epoch + 1, std::to_string(epochs).size(), epochs);
 }
 
 }  // namespace
@@ -36,10 +33,9 @@ void Progress::step_done(int epoch, std::size_t step) {
 void Progress::epoch_done(int epoch, const EpochResult& result) {
     cells_ = 0;
     if (style_ == ProgressStyle::none) return;
-    std::array<char, 64> numbers{};
-    std::snprintf(numbers.data(), numbers.size(), "  loss %.6f  accuracy %.4f", result.loss, result.accuracy);
     if (style_ == ProgressStyle::bar) out_ << kEraseLine;
-    out_ << epoch_title(epoch, epochs_) << numbers.data() << '\n' << std::flush;
+    out_ << epoch_title(epoch, epochs_)
+         << fmt::format("  loss {:.6f}  accuracy {:.4f}\n", result.loss, result.accuracy) << std::flush;
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "apps/train_digits/replica.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "apps/train_digits/augmentation.hpp"
 
@@ -10,47 +11,60 @@ MlpShape shape_of(const TrainingPlan& plan) {
     return {.inputs = kImagePixels, .hidden = plan.hidden, .outputs = kDigitClasses};
 }
 
-Replica::Replica(const Digits& train, const TrainingPlan& plan, int rank, int world_size)
+EpochImages::EpochImages(const Digits& train, const TrainingPlan& plan, int rank, int world_size)
     : train_(train),
-      plan_(plan),
+      batch_size_(plan.batch_size),
+      seed_(plan.seed),
       rank_(static_cast<std::size_t>(rank)),
       world_size_(static_cast<std::size_t>(world_size)),
-      sampler_(train.size(), world_size, rank, {.shuffle = true, .seed = plan.seed}),
+      sampler_(train.size(), world_size, rank, {.shuffle = true, .seed = plan.seed}) {}
+
+std::size_t EpochImages::steps_per_epoch() const { return (train_.size() + batch_size_ - 1) / batch_size_; }
+
+std::size_t EpochImages::images_in(std::size_t step) const {
+    return std::min(batch_size_, train_.size() - step * batch_size_);
+}
+
+void EpochImages::begin_epoch(int epoch) {
+    epoch_ = epoch;
+    sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
+    indices_ = sampler_.indices();
+}
+
+void EpochImages::visit(std::size_t step, const Visit& visit) const {
+    // Index j of this rank is place rank + j * world_size of the epoch's order. Places from train_.size() on
+    // are the sampler's repetitions; the last step ends before them.
+    const std::size_t begin = step * batch_size_;
+    const std::size_t end = begin + images_in(step);
+    std::array<float, kImagePixels> seen{};
+    for (std::size_t j = begin > rank_ ? (begin - rank_ + world_size_ - 1) / world_size_ : 0;
+         rank_ + j * world_size_ < end; ++j) {
+        augment(train_.image(indices_[j]), seed_, epoch_, indices_[j], seen);
+        visit(seen, train_.labels[indices_[j]]);
+    }
+}
+
+Replica::Replica(const Digits& train, const TrainingPlan& plan, int rank, int world_size)
+    : images_(train, plan, rank, world_size),
+      plan_(plan),
       mlp_(shape_of(plan)),
       parameters_(initial_parameters(mlp_.shape(), plan.seed)),
       velocity_(parameters_.size(), 0.0f) {}
 
-std::size_t Replica::steps_per_epoch() const {
-    return (train_.size() + plan_.batch_size - 1) / plan_.batch_size;
-}
-
-std::size_t Replica::images_in(std::size_t step) const {
-    return std::min(plan_.batch_size, train_.size() - step * plan_.batch_size);
-}
-
 void Replica::begin_epoch(int epoch) {
-    epoch_number_ = epoch;
-    sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
-    indices_ = sampler_.indices();
+    images_.begin_epoch(epoch);
     epoch_ = {};
 }
 
 StepSums Replica::compute(std::size_t step, std::span<double> gradients) {
     std::fill(gradients.begin(), gradients.end(), 0.0);
     StepSums sums;
-    // Index j of this rank is place rank + j * world_size of the epoch's order. Places from train_.size() on
-    // are the sampler's repetitions; the last step ends before them.
-    const std::size_t begin = step * plan_.batch_size;
-    const std::size_t end = begin + images_in(step);
-    std::size_t j = begin > rank_ ? (begin - rank_ + world_size_ - 1) / world_size_ : 0;
-    for (; rank_ + j * world_size_ < end; ++j) {
-        const std::size_t index = indices_[j];
-        augment(train_.image(index), plan_.seed, epoch_number_, index, seen_);
-        const Outcome outcome = mlp_.add_gradients(parameters_, seen_, train_.labels[index], gradients);
+    images_.visit(step, [&](std::span<const float, kImagePixels> image, std::uint8_t label) {
+        const Outcome outcome = mlp_.add_gradients(parameters_, image, label, gradients);
         sums.loss += static_cast<double>(outcome.loss);
         sums.correct += outcome.correct ? 1 : 0;
         ++sums.images;
-    }
+    });
     epoch_.loss += sums.loss;
     epoch_.correct += sums.correct;
     epoch_.images += sums.images;
@@ -58,7 +72,7 @@ StepSums Replica::compute(std::size_t step, std::span<double> gradients) {
 }
 
 void Replica::apply(std::size_t step, std::span<const double> gradients) {
-    const double scale = 1.0 / static_cast<double>(images_in(step));
+    const double scale = 1.0 / static_cast<double>(images_.images_in(step));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         velocity_[i] = plan_.momentum * velocity_[i] + static_cast<float>(scale * gradients[i]);
         parameters_[i] -= plan_.learning_rate * velocity_[i];

@@ -15,9 +15,9 @@
 //     replica.own_result();                    // … becomes the mean over all ranks …
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -51,12 +51,35 @@ struct StepSums {
     std::size_t images = 0;
 };
 
+// Which images of an epoch's steps are a rank's, and what its network sees of them. `train` must outlive it.
+class EpochImages {
+  public:
+    EpochImages(const Digits& train, const TrainingPlan& plan, int rank, int world_size);
+
+    std::size_t steps_per_epoch() const;
+    std::size_t images_in(std::size_t step) const;  // of all ranks
+    void begin_epoch(int epoch);
+
+    using Visit = std::function<void(std::span<const float, kImagePixels> image, std::uint8_t label)>;
+    void visit(std::size_t step, const Visit& visit) const;
+
+  private:
+    const Digits& train_;
+    std::size_t batch_size_;
+    std::uint64_t seed_;
+    std::size_t rank_;
+    std::size_t world_size_;
+    DistributedSampler sampler_;
+    std::vector<std::size_t> indices_;  // this rank's in the epoch
+    int epoch_ = 0;
+};
+
 class Replica {
   public:
     // `train` must outlive the replica. 0 <= rank < world_size.
     Replica(const Digits& train, const TrainingPlan& plan, int rank, int world_size);
 
-    std::size_t steps_per_epoch() const;
+    std::size_t steps_per_epoch() const { return images_.steps_per_epoch(); }
 
     // Epochs are numbered from 0; each has its own order.
     void begin_epoch(int epoch);
@@ -77,19 +100,11 @@ class Replica {
     std::span<const float> parameters() const { return parameters_; }
 
   private:
-    std::size_t images_in(std::size_t step) const;
-
-    const Digits& train_;
+    EpochImages images_;
     TrainingPlan plan_;
-    std::size_t rank_;
-    std::size_t world_size_;
-    DistributedSampler sampler_;
     Mlp mlp_;
     std::vector<float> parameters_;
     std::vector<float> velocity_;
-    std::array<float, kImagePixels> seen_{};  // the image at hand, augmented
-    std::vector<std::size_t> indices_;        // this rank's in the epoch
-    int epoch_number_ = 0;
     StepSums epoch_;
 };
 

@@ -1,8 +1,9 @@
 #include "apps/train_digits/trainer.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <ostream>
 #include <stdexcept>
 
@@ -14,12 +15,6 @@
 namespace ddprun {
 
 namespace {
-
-std::uint64_t fingerprint_of(std::span<const float> parameters) {
-    Fingerprint fingerprint;
-    fingerprint.add_values(parameters);
-    return fingerprint.value();
-}
 
 template <class T>
 void add_value(Fingerprint& fingerprint, const T& value) {
@@ -35,10 +30,9 @@ EpochResult average_over_ranks(Communicator& communicator, const Replica& replic
 
 void require_finite(const EpochResult& result, int epoch, const TrainingPlan& plan) {
     if (std::isfinite(result.loss)) return;
-    std::array<char, 32> rate{};
-    std::snprintf(rate.data(), rate.size(), "%g", static_cast<double>(plan.learning_rate));
-    throw std::runtime_error("the loss is no longer a number in epoch " + std::to_string(epoch + 1) +
-                             ": try a smaller --lr than " + rate.data());
+    throw std::runtime_error(
+        fmt::format("the loss is no longer a number in epoch {}: try a smaller --lr than {:g}", epoch + 1,
+                    plan.learning_rate));
 }
 
 }  // namespace
@@ -49,8 +43,8 @@ void require_agreement(Communicator& communicator, std::uint64_t value, const st
     communicator.all_gather(std::span(&mine, 1), std::span(all));
     const std::vector<int> dissenting = dissenting_ranks(all);
     if (dissenting.empty()) return;
-    throw std::runtime_error(what + " not equal on all ranks: " + name_ranks(dissenting) +
-                             (dissenting.size() == 1 ? " differs" : " differ") + " from the rest");
+    throw std::runtime_error(fmt::format("{} not equal on all ranks: {} differ{} from the rest", what,
+                                         name_ranks(dissenting), dissenting.size() == 1 ? "s" : ""));
 }
 
 std::uint64_t fingerprint_of(const TrainingPlan& plan) {
@@ -101,6 +95,17 @@ TrainedModel train(Communicator& communicator, const Digits& digits, const Train
     const std::uint64_t fingerprint = fingerprint_of(parameters);
     require_agreement(communicator, fingerprint, "the trained parameters are");
     return {.parameters = {parameters.begin(), parameters.end()}, .fingerprint = fingerprint};
+}
+
+std::string result_text(std::chrono::duration<double> took, int ranks, std::uint64_t fingerprint) {
+    return fmt::format(
+        "trained in {:.2f} s\nparameters checked: bit-equal on {} of {} ranks (fingerprint {})\n",
+        took.count(), ranks, ranks, hexadecimal(fingerprint));
+}
+
+std::string accuracy_text(std::int64_t correct, std::size_t images) {
+    return fmt::format("test accuracy {:.4f} ({} of {})\n",
+                       static_cast<double>(correct) / static_cast<double>(images), correct, images);
 }
 
 std::int64_t count_correct_together(Communicator& communicator, const MlpShape& shape,

@@ -5,6 +5,7 @@
 // or the training fails.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <iosfwd>
 #include <span>
@@ -36,6 +37,10 @@ struct TrainedModel {
 // Throws, on all ranks, when the loss is no longer a finite number.
 TrainedModel train(Communicator& communicator, const Digits& digits, const TrainingPlan& plan,
                    std::ostream& out, ProgressStyle style);
+
+// What rank 0 prints at the end: of a training, and of a test.
+std::string result_text(std::chrono::duration<double> took, int ranks, std::uint64_t fingerprint);
+std::string accuracy_text(std::int64_t correct, std::size_t images);
 
 // How many of the images the parameters name rightly, each rank looking at its share.
 std::int64_t count_correct_together(Communicator& communicator, const MlpShape& shape,

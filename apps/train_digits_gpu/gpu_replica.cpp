@@ -4,7 +4,6 @@
 #include <array>
 #include <thread>
 
-#include "apps/train_digits/augmentation.hpp"
 #include "apps/train_digits_gpu/device_steps.hpp"
 #include "collectives/error.hpp"
 
@@ -22,13 +21,11 @@ float* floats(const CudaMemory& memory) { return reinterpret_cast<float*>(memory
 
 GpuReplica::GpuReplica(const Digits& train, const TrainingPlan& plan, int rank, int world_size,
                        std::shared_ptr<const CudaPrimaryContext> context)
-    : train_(train),
+    : images_(train, plan, rank, world_size),
       plan_(plan),
-      rank_(static_cast<std::size_t>(rank)),
-      world_size_(static_cast<std::size_t>(world_size)),
-      sampler_(train.size(), world_size, rank, {.shuffle = true, .seed = plan.seed}),
       parameters_count_(shape_of(plan).parameter_count()),
-      most_images_((plan.batch_size + world_size_ - 1) / world_size_),
+      most_images_((plan.batch_size + static_cast<std::size_t>(world_size) - 1) /
+                   static_cast<std::size_t>(world_size)),
       host_pixels_(most_images_ * kImagePixels),
       host_labels_(most_images_),
       context_(std::move(context)),
@@ -49,38 +46,21 @@ GpuReplica::GpuReplica(const Digits& train, const TrainingPlan& plan, int rank, 
 
 GpuReplica::~GpuReplica() { context_->driver().stream_destroy(stream_); }
 
-std::size_t GpuReplica::steps_per_epoch() const {
-    return (train_.size() + plan_.batch_size - 1) / plan_.batch_size;
-}
-
-std::size_t GpuReplica::images_in(std::size_t step) const {
-    return std::min(plan_.batch_size, train_.size() - step * plan_.batch_size);
-}
-
 void GpuReplica::begin_epoch(int epoch) {
-    settle();
-    epoch_number_ = epoch;
-    sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
-    indices_ = sampler_.indices();
+    wait_for_device();
+    images_.begin_epoch(epoch);
     epoch_images_ = 0;
     const std::array<float, 2> zeros{};
     epoch_.copy_from(zeros.data(), epoch_.size());
 }
 
 std::size_t GpuReplica::gather_images(std::size_t step) {
-    // Index j of this rank is place rank + j * world_size of the epoch's order.
-    const std::size_t begin = step * plan_.batch_size;
-    const std::size_t end = begin + images_in(step);
-    std::size_t j = begin > rank_ ? (begin - rank_ + world_size_ - 1) / world_size_ : 0;
     std::size_t images = 0;
-    std::array<float, kImagePixels> seen{};
-    for (; rank_ + j * world_size_ < end; ++j, ++images) {
-        const std::size_t index = indices_[j];
-        augment(train_.image(index), plan_.seed, epoch_number_, index, seen);
-        std::copy(seen.begin(), seen.end(),
+    images_.visit(step, [&](std::span<const float, kImagePixels> image, std::uint8_t label) {
+        std::copy(image.begin(), image.end(),
                   host_pixels_.begin() + static_cast<std::ptrdiff_t>(images * kImagePixels));
-        host_labels_[images] = static_cast<std::int32_t>(train_.labels[index]);
-    }
+        host_labels_[images++] = label;
+    });
     return images;
 }
 
@@ -106,10 +86,10 @@ void GpuReplica::enqueue_compute(std::size_t step) {
 }
 
 void GpuReplica::enqueue_apply(std::size_t step) {
-    epoch_images_ += images_in(step);
+    epoch_images_ += images_.images_in(step);
     DeviceUpdate update;
     update.parameter_count = parameters_count_;
-    update.scale = 1.0f / static_cast<float>(images_in(step));
+    update.scale = 1.0f / static_cast<float>(images_.images_in(step));
     update.momentum = plan_.momentum;
     update.learning_rate = plan_.learning_rate;
     update.sums = floats(sums_);
@@ -120,14 +100,14 @@ void GpuReplica::enqueue_apply(std::size_t step) {
     require(enqueue_update(update, stream_));
 }
 
-void GpuReplica::settle() const {
+void GpuReplica::wait_for_device() const {
     const CudaScope scope(*context_);
     // The steps take microseconds, and what waits for other ranks has been waited for by its Work.
     while (context_->driver().stream_query(stream_) == CudaResult::not_ready) std::this_thread::yield();
 }
 
 EpochResult GpuReplica::epoch_result() const {
-    settle();
+    wait_for_device();
     std::array<float, 2> sums{};
     epoch_.copy_to(sums.data(), epoch_.size());
     if (epoch_images_ == 0) return {};
@@ -136,7 +116,7 @@ EpochResult GpuReplica::epoch_result() const {
 }
 
 std::vector<float> GpuReplica::parameters() const {
-    settle();
+    wait_for_device();
     std::vector<float> values(parameters_count_);
     parameters_.copy_to(values.data(), parameters_.size());
     return values;

@@ -18,7 +18,7 @@
 
 #include "apps/train_digits/replica.hpp"
 #include "apps/train_digits_gpu/steps.hpp"
-#include "collectives/nccl/cuda_memory.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun {
 
@@ -31,7 +31,7 @@ class GpuReplica {
     GpuReplica(const GpuReplica&) = delete;
     GpuReplica& operator=(const GpuReplica&) = delete;
 
-    std::size_t steps_per_epoch() const;
+    std::size_t steps_per_epoch() const { return images_.steps_per_epoch(); }
     void* stream() const noexcept { return stream_; }
 
     // Epochs are numbered from 0; each has its own order.
@@ -55,18 +55,12 @@ class GpuReplica {
   private:
     // Into the batch's host memory; how many this rank has in the step.
     std::size_t gather_images(std::size_t step);
-    std::size_t images_in(std::size_t step) const;
-    void settle() const;
+    void wait_for_device() const;
 
-    const Digits& train_;
+    EpochImages images_;
     TrainingPlan plan_;
-    std::size_t rank_;
-    std::size_t world_size_;
-    DistributedSampler sampler_;
     std::size_t parameters_count_;
     std::size_t most_images_;
-    std::vector<std::size_t> indices_;  // this rank's in the epoch
-    int epoch_number_ = 0;
     std::size_t epoch_images_ = 0;
     std::vector<float> host_pixels_;
     std::vector<std::int32_t> host_labels_;

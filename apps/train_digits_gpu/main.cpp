@@ -8,13 +8,12 @@
 //
 // Exit codes: as train_digits'.
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <stdexcept>
 
 #include "apps/train_digits/digits_data.hpp"
+#include "apps/train_digits/files.hpp"
 #include "apps/train_digits/fingerprint.hpp"
-#include "apps/train_digits/input_error.hpp"
 #include "apps/train_digits/options.hpp"
 #include "apps/train_digits/progress.hpp"
 #include "apps/train_digits/trainer.hpp"
@@ -24,9 +23,6 @@
 
 namespace ddprun {
 namespace {
-
-constexpr int kWorldFailed = 1;
-constexpr int kBadInput = 2;
 
 std::shared_ptr<const CudaPrimaryContext> context_of(const Communicator& communicator) {
     CommunicatorOptions options;
@@ -60,7 +56,7 @@ std::vector<float> train_on_gpu(Communicator& gpu, const Digits& digits, const O
     return replica.parameters();
 }
 
-int run(const Options& options) {
+int run(const Options& options, int&) {
     if (!options.save.empty() || !options.evaluate.empty()) {
         throw InputError("--save and --evaluate are train_digits' own");
     }
@@ -76,16 +72,12 @@ int run(const Options& options) {
     const auto started = std::chrono::steady_clock::now();
     const std::vector<float> parameters = train_on_gpu(gpu, digits.train, options);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
-    Fingerprint fingerprint;
-    fingerprint.add_values(std::span(parameters));
-    require_agreement(cpu, fingerprint.value(), "the trained parameters are");
+    const std::uint64_t fingerprint = fingerprint_of(std::span(parameters));
+    require_agreement(cpu, fingerprint, "the trained parameters are");
     const auto correct = count_correct_together(cpu, shape_of(options.plan), parameters, digits.test);
-    if (cpu.rank() != 0) return 0;
-    std::printf("trained in %.2f s\nparameters checked: bit-equal on %d of %d ranks (fingerprint %s)\n",
-                took.count(), cpu.world_size(), cpu.world_size(), hexadecimal(fingerprint.value()).c_str());
-    std::printf("test accuracy %.4f (%lld of %zu)\n",
-                static_cast<double>(correct) / static_cast<double>(digits.test.size()),
-                static_cast<long long>(correct), digits.test.size());
+    if (cpu.rank() == 0)
+        std::cout << result_text(took, cpu.world_size(), fingerprint)
+                  << accuracy_text(correct, digits.test.size());
     return 0;
 }
 
@@ -93,18 +85,5 @@ int run(const Options& options) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-    const auto parsed = ddprun::parse_options({argv + 1, argv + argc});
-    if (const auto* end = std::get_if<ddprun::CommandLineEnd>(&parsed)) {
-        (end->exit_code == 0 ? std::cout : std::cerr) << end->text;
-        return end->exit_code;
-    }
-    try {
-        return ddprun::run(std::get<ddprun::Options>(parsed));
-    } catch (const ddprun::InputError& error) {
-        std::cerr << "train_digits_gpu: " + std::string(error.what()) + "\n";
-        return ddprun::kBadInput;
-    } catch (const std::exception& error) {
-        std::cerr << "train_digits_gpu: " + std::string(error.what()) + "\n";
-        return ddprun::kWorldFailed;
-    }
+    return ddprun::run_with_options("train_digits_gpu", {argv + 1, argv + argc}, ddprun::run);
 }

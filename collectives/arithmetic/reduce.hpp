@@ -1,7 +1,7 @@
 // Elementwise reduction on host memory: the arithmetic beneath all_reduce and reduce_scatter. Pure.
 //
 // Results depend only on the operands, never on how a buffer is cut into calls, and the operands are always
-// taken as (received, local); so whoever fixes the order of the ranks fixes every bit of the result. Pointers
+// taken as (received, local); so the order of the ranks fixes every bit of the result. Pointers
 // are aligned for the type; counts are elements.
 #pragma once
 
@@ -22,7 +22,7 @@ inline const std::byte* element_at(const void* data, std::size_t first, DataType
 
 // out[i] = received[i] op local[i]; avg and premul_sum sum (see finish_average and scale). `out` may be
 // one of the two itself; otherwise the three buffers do not overlap. f16 and bf16 are combined in f32 and
-// rounded, here and each time: whoever reduces more than two such inputs uses combine_all, or widens first.
+// rounded, here and each time: a caller that reduces more than two such inputs uses combine_all, or widens first.
 void combine(ReduceOp op, DataType type, void* out, const void* received, const void* local,
              std::size_t count);
 

@@ -1,5 +1,6 @@
 #include "collectives/call/backend.hpp"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include "collectives/error.hpp"
@@ -13,7 +14,7 @@ SharedMemory private_memory(std::size_t bytes) {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         throw CollectiveError(CollectiveErrorCode::system,
-                              "allocate: no memory for " + std::to_string(bytes) + " bytes", {}, "allocate");
+                              fmt::format("allocate: no memory for {} bytes", bytes), {}, "allocate");
     }
     const auto unmap = [bytes](std::byte* begin) { ::munmap(begin, bytes); };
     return {std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), unmap), bytes};

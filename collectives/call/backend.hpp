@@ -6,7 +6,6 @@
 // order and never throws.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,14 +15,12 @@
 #include "collectives/call/verdict.hpp"
 #include "collectives/call/work_state.hpp"
 #include "collectives/shared_buffer.hpp"
+#include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
 
 class Backend {
   public:
-    Backend() = default;
-    Backend(const Backend&) = delete;
-    Backend& operator=(const Backend&) = delete;
     virtual ~Backend() = default;
 
     // Returns when this rank's part is done. Any operation but none and join. `split` is the exchange that is
@@ -40,10 +37,10 @@ class Backend {
     // Like run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
-    // Says goodbye, and waits until all other ranks have done so, `limit` at most. Returns the ranks that
-    // have not, ascending. Throws if the communicator has ended, or does meanwhile. Only abort(), verdict()
+    // Says goodbye, and waits until all other ranks have done so, or `deadline`. Returns the ranks that have
+    // not, ascending. Throws if the communicator has ended, or does meanwhile. Only abort(), verdict()
     // and the destructor come after it.
-    virtual std::vector<int> leave(std::chrono::steady_clock::time_point limit) = 0;
+    virtual std::vector<int> leave(Deadline deadline) = 0;
 
     virtual void abort(const std::string& reason) = 0;
     // Why the communicator has ended, once it has; its calls then only throw. Any thread.
@@ -51,7 +48,7 @@ class Backend {
     bool ended() const { return verdict().has_value(); }
 };
 
-// Why leave() aborts where operations that were started have not ended by its limit.
+// Why leave() aborts where operations that were started have not ended by its deadline.
 inline constexpr const char* kStartedNotEnded =
     "finalize: operations that were started have not ended within its deadline";
 

@@ -1,5 +1,7 @@
 #include "collectives/call/call.hpp"
 
+#include <fmt/core.h>
+
 namespace ddprun {
 
 Call on_wire(const Call& call) noexcept {
@@ -13,23 +15,20 @@ Call on_wire(const Call& call) noexcept {
 }
 
 std::string describe(const Call& call) {
-    std::string text(name_of(call.operation));
-    if (call.operation == Operation::none || call.operation == Operation::join) return text;
-    if (call.operation == Operation::group) return text + " of " + std::to_string(call.count);
-    text += '(';
-    if (is_reduction(call.operation)) text += std::string(name_of(call.reduce)) + ", ";
-    if (call.operation != Operation::barrier && call.operation != Operation::split) {
-        text += std::to_string(call.count) + ' ' + std::string(name_of(call.type));
-        if (call.compression != Compression::none)
-            text += " sent as " + std::string(name_of(call.compression));
-    }
     const OperationTraits traits = traits_of(call.operation);
-    if ((traits.has_root || traits.point_to_point) && call.root >= 0) {
-        text += (traits.to_root ? " to rank " : " from rank ") + std::to_string(call.root);
+    if (call.operation == Operation::none || call.operation == Operation::join)
+        return std::string(traits.name);
+    if (call.operation == Operation::group) return fmt::format("group of {}", call.count);
+    std::string what = traits.reduces ? fmt::format("{}, ", name_of(call.reduce)) : "";
+    if (call.operation != Operation::barrier && call.operation != Operation::split) {
+        what += fmt::format("{} {}", call.count, name_of(call.type));
+        if (call.compression != Compression::none)
+            what += fmt::format(" sent as {}", name_of(call.compression));
     }
-    text += ')';
-    if (!is_point_to_point(call.operation)) text += " as call " + std::to_string(call.sequence);
-    return text;
+    if ((traits.has_root || traits.point_to_point) && call.root >= 0)
+        what += fmt::format(" {} rank {}", traits.to_root ? "to" : "from", call.root);
+    const std::string text = fmt::format("{}({})", traits.name, what);
+    return traits.point_to_point ? text : fmt::format("{} as call {}", text, call.sequence);
 }
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "collectives/call/checked_task.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -40,77 +42,67 @@ class Checker {
     }
 
     void require_operation() const {
-        if (traits_.can_be_requested) return;
-        refuse("not an operation: " + std::to_string(static_cast<int>(request_.operation)));
+        if (!traits_.internal) return;
+        refuse(fmt::format("not an operation: {}", static_cast<int>(request_.operation)));
     }
 
     void require_type() const {
         if (is_known(request_.type)) return;
-        refuse("unknown DataType " + std::to_string(static_cast<int>(request_.type)));
+        refuse(fmt::format("unknown DataType {}", static_cast<int>(request_.type)));
     }
 
     void require_reduction() const {
         const ReduceOp op = request_.reduction.op;
-        if (!is_known(op)) refuse("unknown ReduceOp " + std::to_string(static_cast<int>(op)));
+        if (!is_known(op)) refuse(fmt::format("unknown ReduceOp {}", static_cast<int>(op)));
         if (is_defined(op, request_.type)) return;
-        refuse(std::string(name_of(op)) + " is not defined for " + std::string(name_of(request_.type)));
+        refuse(fmt::format("{} is not defined for {}", name_of(op), name_of(request_.type)));
     }
 
     void require_compression() const {
         const Compression compression = request_.compression;
         if (compression == Compression::none) return;
-        if (!is_known(compression)) {
-            refuse("unknown Compression " + std::to_string(static_cast<int>(compression)));
-        }
+        if (!is_known(compression))
+            refuse(fmt::format("unknown Compression {}", static_cast<int>(compression)));
         if (request_.operation != Operation::all_reduce) refuse("only all_reduce compresses");
         if (is_defined(compression, request_.type)) return;
-        refuse(std::string(name_of(request_.type)) + " cannot travel as " +
-               std::string(name_of(compression)));
+        refuse(fmt::format("{} cannot travel as {}", name_of(request_.type), name_of(compression)));
     }
 
     void require_rank(const char* name) const {
         if (request_.peer >= 0 && request_.peer < world_size_) return;
-        refuse(std::string(name) + ' ' + std::to_string(request_.peer) +
-               " is not a rank of this communicator (0.." + std::to_string(world_size_ - 1) + ')');
+        refuse(fmt::format("{} {} is not a rank of this communicator (0..{})", name, request_.peer,
+                           world_size_ - 1));
     }
 
     void require_peer() const {
         require_rank("peer");
-        if (request_.peer == rank_) refuse("peer " + std::to_string(request_.peer) + " is this rank itself");
+        if (request_.peer == rank_) refuse(fmt::format("peer {} is this rank itself", rank_));
     }
 
     void require_buffer(const char* name, const void* data) const {
         const std::size_t count = request_.count;
         const std::size_t element = size_of(request_.type);
         if (count == 0) return;
-        if (data == nullptr) refuse(std::string(name) + " is null, but count is " + std::to_string(count));
+        if (data == nullptr) refuse(fmt::format("{} is null, but count is {}", name, count));
         const std::size_t largest = std::numeric_limits<std::size_t>::max() / 16 / element;
-        if (count > largest / static_cast<std::size_t>(world_size_)) {
-            refuse("a count of " + std::to_string(count) + " is larger than any memory");
-        }
-        if (reinterpret_cast<std::uintptr_t>(data) % element != 0) {
-            refuse(std::string(name) + " is not aligned for " + std::string(name_of(request_.type)));
-        }
+        if (count > largest / static_cast<std::size_t>(world_size_))
+            refuse(fmt::format("a count of {} is larger than any memory", count));
+        if (reinterpret_cast<std::uintptr_t>(data) % element != 0)
+            refuse(fmt::format("{} is not aligned for {}", name, name_of(request_.type)));
     }
 
     void require_sizes() const {
         if (!request_.sizes) return;
         const auto [in, out] = *request_.sizes;
-        if (traits_.whole_in == traits_.whole_out) {
-            if (in != out) {
-                refuse("input of " + std::to_string(in) + " elements, but output of " + std::to_string(out));
-            }
-            if (traits_.whole_out) require_whole(out);
-        } else {
-            require_whole(traits_.whole_in ? in : out);
-        }
+        if (traits_.whole_in == traits_.whole_out && in != out)
+            refuse(fmt::format("input of {} elements, but output of {}", in, out));
+        if (traits_.whole_in || traits_.whole_out) require_whole(traits_.whole_in ? in : out);
     }
 
     void require_whole(std::size_t elements) const {
         const auto ranks = static_cast<std::size_t>(world_size_);
         if (elements / ranks == request_.count && elements % ranks == 0) return;
-        refuse(std::to_string(elements) + " elements are not " + std::to_string(world_size_) +
-               " ranks times " + std::to_string(request_.count));
+        refuse(fmt::format("{} elements are not {} ranks times {}", elements, world_size_, request_.count));
     }
 
     // Buffers of one size may be the same; of two sizes the small one may be this rank's part of the other.
@@ -160,8 +152,8 @@ void require_apart(const std::vector<Task>& members) {
     for (const MemberMemory& place : places) {
         const MemberMemory* before = place.receives() ? furthest : received;
         if (before != nullptr && place.begin < before->end) {
-            refuse(Operation::group, "the memory of " + describe(*before->call) + " and of " +
-                                         describe(*place.call) + " overlap");
+            refuse(Operation::group, fmt::format("the memory of {} and of {} overlap",
+                                                 describe(*before->call), describe(*place.call)));
         }
         if (furthest == nullptr || furthest->end < place.end) furthest = &place;
         if (place.receives() && (received == nullptr || received->end < place.end)) received = &place;
@@ -173,7 +165,7 @@ void require_apart(const std::vector<Task>& members) {
 void refuse(Operation operation, const std::string& what) { refuse(name_of(operation).data(), what); }
 
 void refuse(const char* name, const std::string& what) {
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, std::string(name) + ": " + what, {}, name);
+    throw CollectiveError(CollectiveErrorCode::invalid_argument, fmt::format("{}: {}", name, what), {}, name);
 }
 
 Task checked_task(const OperationRequest& request, int rank, int world_size) {

@@ -1,6 +1,7 @@
 #include "collectives/call/rank_list.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
+
 #include <charconv>
 
 namespace ddprun {
@@ -8,19 +9,16 @@ namespace ddprun {
 std::string list_of_ranks(const std::vector<int>& ranks) {
     std::string text;
     for (std::size_t i = 0; i < ranks.size() && i < kMaxRanksInText; ++i) {
-        if (i > 0) text += ", ";
-        text += std::to_string(ranks[i]);
+        text += fmt::format("{}{}", i > 0 ? ", " : "", ranks[i]);
     }
-    if (ranks.size() > kMaxRanksInText)
-        text += " and " + std::to_string(ranks.size() - kMaxRanksInText) + " more";
+    if (ranks.size() > kMaxRanksInText) text += fmt::format(" and {} more", ranks.size() - kMaxRanksInText);
     return text;
 }
 
 std::string encode_ranks(const std::vector<int>& ranks) {
     std::string text;
     for (const int rank : ranks) {
-        if (!text.empty()) text += ',';
-        text += std::to_string(rank);
+        text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
     }
     return text;
 }

@@ -4,6 +4,7 @@
 // valid until the task has ended.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -29,5 +30,17 @@ inline const std::byte* input_of(const Task& task) { return static_cast<const st
 inline std::byte* output_of(const Task& task) { return static_cast<std::byte*>(task.out); }
 // Bytes of call.count elements.
 inline std::size_t bytes_of(const Task& task) { return task.call.count * size_of(task.call.type); }
+// A rank's part, where there is one of so many bytes for each.
+inline const std::byte* input_part(const Task& task, int rank) {
+    return input_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+}
+inline std::byte* output_part(const Task& task, int rank) {
+    return output_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
+}
+
+// Nothing to do for no bytes, whose pointers may be null, and for a buffer that is where it shall be.
+inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
+    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
+}
 
 }  // namespace ddprun

@@ -39,14 +39,6 @@ inline Verdict death_verdict(int rank, std::string_view how) {
     return {CollectiveErrorCode::peer_died, {rank}, accuse(rank, Charge::died) + ": " + std::string(how)};
 }
 
-// That two ranks called different things at the same place in the order of their calls.
-inline Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs) {
-    return {CollectiveErrorCode::mismatch,
-            {rank, peer},
-            "the ranks disagree: rank " + std::to_string(rank) + " called " + describe(call) + ", rank " +
-                std::to_string(peer) + " called " + describe(theirs)};
-}
-
 // What abort(reason) on `rank` means for all.
 inline Verdict abort_verdict(int rank, const std::string& reason) {
     return {CollectiveErrorCode::aborted,

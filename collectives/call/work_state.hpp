@@ -1,33 +1,28 @@
 // WorkState: what a Work stands for. Each way of carrying out operations in the background has its own kind.
 //
-// Shared by whoever carries the operation out and whoever waits; any thread. In a forked child nothing may be
+// Shared by the thread that carries the operation out and those that wait; any thread. In a forked child nothing may be
 // asked but whose it is, and nothing destroyed (make_in_process).
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 
 #include "collectives/error.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace ddprun {
 
 class WorkState {
   public:
-    using Clock = std::chrono::steady_clock;
-
-    WorkState() = default;
-    WorkState(const WorkState&) = delete;
-    WorkState& operator=(const WorkState&) = delete;
     virtual ~WorkState() = default;
 
     bool is_of_parent() const noexcept { return process_ != this_process(); }
     // True when the operation has ended, well or not.
     virtual bool ended() = 0;
-    // Waits for that, until `limit` at most. False if it has not.
-    virtual bool wait_until(Clock::time_point limit) = 0;
+    // Waits for that, until `deadline` at most. False if it has not.
+    virtual bool wait_until(Deadline deadline) = 0;
     // After the end: what went wrong.
     virtual std::optional<CollectiveError> error() = 0;
 
@@ -42,7 +37,7 @@ class ThreadWorkState final : public WorkState {
     void end(std::optional<CollectiveError> error);
 
     bool ended() override;
-    bool wait_until(Clock::time_point limit) override;
+    bool wait_until(Deadline deadline) override;
     std::optional<CollectiveError> error() override;
 
   private:

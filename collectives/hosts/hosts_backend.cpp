@@ -9,8 +9,7 @@ namespace {
 
 // Of a buffer of `bytes`, as carried, with a slice for each of the ranks of a host.
 std::size_t chunks_for(std::size_t bytes, int ranks) {
-    const std::size_t most = kHostsSlice * static_cast<std::size_t>(ranks);
-    return std::max<std::size_t>((bytes + most - 1) / most, 1);
+    return std::max<std::size_t>(divided_up(bytes, kHostsSlice * static_cast<std::size_t>(ranks)), 1);
 }
 
 }  // namespace
@@ -52,7 +51,7 @@ void HostsBackend::run(const Task& task) {
     const Way way = way_by_hosts(task.call.operation);
     if (way == nullptr) return run_over_tcp(task);
     PeerMesh::Operation operation = tcp_->begin(task.call);
-    operation.deadline = PeerMesh::Clock::now() + operation.limit.length;
+    operation.deadline = Deadline::clock::now() + operation.timeout.length;
     const ShmTurn turn(channel_, operation);
     try {
         (this->*way)(task, operation);
@@ -72,7 +71,7 @@ void HostsBackend::run_over_tcp(const Task& task) {
 void HostsBackend::barrier(const Task&, const PeerMesh::Operation& operation) {
     channel_.announce();
     channel_.await_all();
-    // Whoever gets through this knows of one rank on each host that all of that host have come.
+    // A rank that gets through this knows of one rank on each host that all of that host have come.
     across_.barrier(operation);
 }
 

@@ -44,7 +44,7 @@ class HostsBackend final : public Backend {
     HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp);
 
     void run(const Task& task) override;
-    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return tcp_->leave(limit); }
+    std::vector<int> leave(Deadline deadline) override { return tcp_->leave(deadline); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
@@ -68,7 +68,7 @@ class HostsBackend final : public Backend {
     int hosts() const noexcept { return across_.size(); }
     PeerMesh& mesh() noexcept { return tcp_->mesh(); }
 
-    // In the order in which they must not end: the lifeline rings bells in the segment.
+    // In the order in which they must not end: the lifeline wakes sleepers in the segment.
     ShmSegment segment_;
     std::unique_ptr<TcpBackend> tcp_;
     ShmChannel channel_;

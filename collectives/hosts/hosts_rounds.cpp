@@ -8,9 +8,7 @@ namespace ddprun {
 namespace {
 
 std::size_t rounds_for(std::span<const Range> slices, std::size_t step) {
-    std::size_t largest = 0;
-    for (const Range& slice : slices) largest = std::max(largest, slice.size);
-    return (largest + step - 1) / step;
+    return divided_up(std::ranges::max(slices, {}, &Range::size).size, step);
 }
 
 // What round i moves of a slice, `step` bytes a round.

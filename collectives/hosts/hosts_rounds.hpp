@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-#include "collectives/arithmetic/partial.hpp"
+#include "collectives/arithmetic/wire_kind.hpp"
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/tcp/tcp_group.hpp"
 

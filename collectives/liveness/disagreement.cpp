@@ -1,5 +1,7 @@
 #include "collectives/liveness/disagreement.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -8,14 +10,12 @@
 namespace ddprun {
 namespace {
 
-std::string calls(std::uint64_t count) { return std::to_string(count) + (count == 1 ? " call" : " calls"); }
-
 std::string sentence(const Sides::Side& side) {
-    if (side.ranks.size() == 1) return "rank " + std::to_string(side.ranks.front()) + ' ' + side.deed;
+    if (side.ranks.size() == 1) return fmt::format("rank {} {}", side.ranks.front(), side.deed);
     constexpr std::string_view kOne = "has ";
     const bool has = side.deed.starts_with(kOne);
-    return "ranks " + list_of_ranks(side.ranks) + ' ' + (has ? "have " : "") +
-           side.deed.substr(has ? kOne.size() : 0);
+    return fmt::format("ranks {} {}{}", list_of_ranks(side.ranks), has ? "have " : "",
+                       side.deed.substr(has ? kOne.size() : 0));
 }
 
 }  // namespace
@@ -63,11 +63,19 @@ std::string Sides::text() const {
 std::string deed_of_call(const Call& call) { return "called " + describe(call); }
 
 std::string deed_of_absence(std::uint64_t calls_made) {
-    return calls_made == 0 ? "has called nothing yet" : "has made " + calls(calls_made);
+    if (calls_made == 0) return "has called nothing yet";
+    return fmt::format("has made {} call{}", calls_made, calls_made == 1 ? "" : "s");
 }
 
 std::string deed_of_leaving(std::uint64_t calls_made) {
-    return calls_made == 0 ? "has called nothing and left" : "has made " + calls(calls_made) + " and left";
+    return (calls_made == 0 ? "has called nothing" : deed_of_absence(calls_made)) + " and left";
+}
+
+Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs) {
+    return {CollectiveErrorCode::mismatch,
+            {rank, peer},
+            fmt::format("the ranks disagree: rank {} called {}, rank {} called {}", rank, describe(call),
+                        peer, describe(theirs))};
 }
 
 std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std::uint64_t sequence,

@@ -43,6 +43,9 @@ std::string deed_of_call(const Call& call);
 std::string deed_of_absence(std::uint64_t calls_made);
 std::string deed_of_leaving(std::uint64_t calls_made);
 
+// That two ranks called different things at the same place in the order of their calls.
+Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs);
+
 // Where a rank stands towards the collective of some number.
 struct Stand {
     Call call;                                // what it made as that call; `none` while it has made none

@@ -1,5 +1,5 @@
-// ExitMark: does something when this process calls exit() or returns from main(), as leaving word in shared
-// memory.
+// ExitMark: does something when this process calls exit() or returns from main(), as leaving a mark in
+// shared memory.
 //
 // So that others can tell a process that ended without destroying its communicator from one that was killed.
 // _exit(), exec and signals leave no mark, nor does a forked child's exit().

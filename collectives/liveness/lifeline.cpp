@@ -5,48 +5,50 @@
 #include <utility>
 
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun {
-namespace {
 
-int milliseconds_until(std::optional<Gate::Clock::time_point> limit) {
-    if (!limit) return -1;
-    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*limit - Gate::Clock::now());
-    return static_cast<int>(std::max<std::int64_t>(rest.count(), 0));
+Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks) {
+    Verdict verdict{of_parent.code, {}, "the communicator that was split ended: " + of_parent.text};
+    for (const int culprit : of_parent.culprits) {
+        const auto found = std::find(ranks.begin(), ranks.end(), culprit);
+        if (found != ranks.end()) verdict.culprits.push_back(static_cast<int>(found - ranks.begin()));
+    }
+    std::sort(verdict.culprits.begin(), verdict.culprits.end());
+    return verdict;
 }
 
-}  // namespace
-
-Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Descent& descent)
+Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Origin& origin)
     : membership_(membership),
-      word_(descent.word),
+      death_news_(origin.death_news),
       lanes_(membership.lanes()),
-      kin_(descent.elder != nullptr ? descent.elder->kin_ : std::make_shared<Kin>()),
-      ranks_in_elder_(descent.ranks),
-      elder_(descent.elder),
-      mutex_(kin_->mutex),
-      gate_(std::move(listener), [this](const LinkHello& hello) { return judge(hello); }),
+      family_(origin.parent != nullptr ? origin.parent->family_ : std::make_shared<Family>()),
+      ranks_in_parent_(origin.ranks),
+      parent_(origin.parent),
+      mutex_(family_->mutex),
+      acceptor_(std::move(listener), [this](const LinkHello& hello) { return judge(hello); }),
       state_(membership.rank, membership.world_size(), membership.own_numbers),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {
         const auto place = static_cast<std::size_t>(rank);
-        processes_.push_back(elder_ != nullptr ? elder_->processes_[ranks_in_elder_[place]] : rank);
+        processes_.push_back(parent_ != nullptr ? parent_->processes_[ranks_in_parent_[place]] : rank);
     }
     thread_ = start_without_signals([this] { run(); });
-    if (word_ != nullptr) word_->add(*this);
+    if (death_news_ != nullptr) death_news_->add(*this);
     const std::lock_guard lock(mutex_);
-    kin_->lifelines.push_back(this);
-    for (const int process : kin_->dead) mourn(process);
+    family_->lifelines.push_back(this);
+    for (const int process : family_->dead) mark_dead(process);
 }
 
 Lifeline::~Lifeline() {
-    if (word_ != nullptr) word_->remove(*this);
+    if (death_news_ != nullptr) death_news_->remove(*this);
     {
         const std::lock_guard lock(mutex_);
-        std::erase(kin_->lifelines, this);
+        std::erase(family_->lifelines, this);
         stopping_ = true;
     }
     wake_thread_.signal();
@@ -59,22 +61,17 @@ void Lifeline::add_neighbour(TcpLink link) {
     wake_thread_.signal();
 }
 
-bool Lifeline::has_left_neighbour() const {
+void Lifeline::complete_join() {
     const std::lock_guard lock(mutex_);
-    return left_neighbour_came_;
+    parent_ = nullptr;
+    joined_ = true;
+    tell_family();
 }
 
-void Lifeline::settle() {
-    const std::lock_guard lock(mutex_);
-    elder_ = nullptr;
-    settled_ = true;
-    tell_kin();
-}
-
-std::optional<Verdict> Lifeline::verdict_of_elder() const {
-    const auto verdict = elder_ != nullptr ? elder_->verdict() : std::nullopt;
+std::optional<Verdict> Lifeline::verdict_of_parent() const {
+    const auto verdict = parent_ != nullptr ? parent_->verdict() : std::nullopt;
     if (!verdict) return std::nullopt;
-    return passed_on(*verdict, ranks_in_elder_);
+    return inherited_verdict(*verdict, ranks_in_parent_);
 }
 
 std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
@@ -94,14 +91,14 @@ void Lifeline::on_news(std::function<void()> hook) {
     if (hook_ && !state_.is_quiet()) hook_();
 }
 
-void Lifeline::set_witness(Witness* witness) {
+void Lifeline::set_observer(EndObserver* observer) {
     const std::lock_guard lock(mutex_);
-    witness_ = witness;
-    tell_witness();
+    observer_ = observer;
+    tell_observer();
 }
 
-void Lifeline::withdraw_word() {
-    if (word_ != nullptr) word_->withdraw();
+void Lifeline::withdraw_death_news() {
+    if (death_news_ != nullptr) death_news_->withdraw();
 }
 
 void Lifeline::tell_news() const {
@@ -109,59 +106,16 @@ void Lifeline::tell_news() const {
     if (hook_) hook_();
 }
 
-void Lifeline::take_news() { news_.clear(); }
-
-void Lifeline::enter(const Call& call) {
+bool Lifeline::enter(const Call& call) {
     const std::lock_guard lock(mutex_);
+    const bool was_quiet = state_.is_quiet();
     state_.enter(call);
-    answer_if_owed();
-}
-
-bool Lifeline::enter_if_quiet(const Call& call) {
-    const std::lock_guard lock(mutex_);
-    if (!state_.is_quiet()) return false;
-    state_.enter(call);
-    answer_if_owed();
-    return true;
-}
-
-void Lifeline::answer_if_owed() {
-    if (!state_.owes_answer()) return;
-    carry_out(state_.answer());
-    // That may have decided it.
-    if (state_.verdict()) tell_news();
-}
-
-std::optional<Verdict> Lifeline::verdict() const {
-    const std::lock_guard lock(mutex_);
-    return state_.verdict();
-}
-
-std::optional<std::uint64_t> Lifeline::left_after(int rank) const {
-    const std::lock_guard lock(mutex_);
-    return state_.left_after(rank);
-}
-
-int Lifeline::left_before(std::uint64_t sequence) const {
-    const std::lock_guard lock(mutex_);
-    return state_.left_before(sequence);
-}
-
-void Lifeline::inquire() {
-    const std::lock_guard lock(mutex_);
-    carry_out(state_.inquire());
-}
-
-void Lifeline::ask(std::uint32_t round) {
-    const std::lock_guard lock(mutex_);
-    carry_out(state_.ask(round));
-    // It may have found out already.
-    if (state_.verdict()) tell_news();
-}
-
-void Lifeline::suspect(std::uint64_t sequence) {
-    const std::lock_guard lock(mutex_);
-    carry_out(state_.suspect(sequence));
+    if (state_.owes_answer()) {
+        carry_out(state_.answer());
+        // That may have decided it.
+        if (state_.verdict()) tell_news();
+    }
+    return was_quiet;
 }
 
 Verdict Lifeline::conclude(std::uint64_t sequence, const Verdict& otherwise) {
@@ -171,31 +125,11 @@ Verdict Lifeline::conclude(std::uint64_t sequence, const Verdict& otherwise) {
     return *state_.verdict();
 }
 
-bool Lifeline::hears_others() const {
-    const std::lock_guard lock(mutex_);
-    return !neighbours_.empty();
-}
-
-std::vector<std::optional<Call>> Lifeline::progress() const {
-    const std::lock_guard lock(mutex_);
-    return state_.progress();
-}
-
-bool Lifeline::all_answered() const {
-    const std::lock_guard lock(mutex_);
-    return state_.all_answered();
-}
-
 Verdict Lifeline::declare(const Verdict& verdict) {
     const std::lock_guard lock(mutex_);
     carry_out(state_.declare(verdict));
     tell_news();
     return *state_.verdict();
-}
-
-void Lifeline::leave() {
-    const std::lock_guard lock(mutex_);
-    carry_out(state_.leave());
 }
 
 void Lifeline::life_lost(std::uint64_t life) {
@@ -206,22 +140,18 @@ void Lifeline::life_lost(std::uint64_t life) {
     wake_thread_.signal();
 }
 
-bool Lifeline::has_life(int rank, std::uint64_t life) const {
-    return rank != membership_.rank && life != 0 && membership_.member(rank).life == life;
-}
-
 void Lifeline::run() {
     ask_for_short_turns();
     while (true) {
         std::vector<pollfd> polled = descriptors();
-        const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(gate_.next_limit()));
+        const int ready = ::poll(polled.data(), polled.size(), poll_timeout(acceptor_.next_deadline()));
         check(ready >= 0 || errno == EINTR, "the lifeline can poll its own descriptors");
         wake_thread_.clear();
         {
             const std::lock_guard lock(mutex_);
             if (stopping_) return;
         }
-        serve_gate();
+        for (auto& accepted : acceptor_.turn(Deadline::clock::now())) admit(std::move(accepted));
         serve_neighbours();
         serve_lost_lives();
     }
@@ -229,19 +159,15 @@ void Lifeline::run() {
 
 std::vector<pollfd> Lifeline::descriptors() const {
     std::vector<pollfd> polled{{wake_thread_.descriptor(), POLLIN, 0}};
-    gate_.add_descriptors(polled);
+    acceptor_.add_descriptors(polled);
     const std::lock_guard lock(mutex_);
     for (const Neighbour& neighbour : neighbours_) polled.push_back({neighbour.link.descriptor(), POLLIN, 0});
     return polled;
 }
 
-void Lifeline::serve_gate() {
-    for (Gate::Visitor& visitor : gate_.turn(Gate::Clock::now())) admit(std::move(visitor));
-}
-
 HelloAnswer Lifeline::judge(const LinkHello& hello) {
     const std::lock_guard lock(mutex_);
-    if (hello.generation != membership_.generation) return HelloAnswer::other_generation;
+    if (hello.round != membership_.round) return HelloAnswer::other_round;
     if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
     if (hello.nonce != membership_.nonce) return HelloAnswer::other_job;
     const bool known =
@@ -259,17 +185,17 @@ std::size_t Lifeline::data_index(const LinkHello& hello) const {
     return static_cast<std::size_t>(hello.from) * static_cast<std::size_t>(lanes_) + hello.lane;
 }
 
-void Lifeline::admit(Gate::Visitor visitor) {
+void Lifeline::admit(LinkAcceptor::Accepted accepted) {
     const std::lock_guard lock(mutex_);
-    // Two of a kind can be judged in one turn of the gate; the second is dropped here.
-    if (visitor.hello.channel == Channel::lifeline) {
+    // Two of a kind can be judged in one turn of the acceptor; the second is dropped here.
+    if (accepted.hello.channel == Channel::lifeline) {
         if (std::exchange(left_neighbour_came_, true)) return;
-        greet(std::move(visitor.link));
+        greet(std::move(accepted.link));
     } else {
-        const std::size_t index = data_index(visitor.hello);
+        const std::size_t index = data_index(accepted.hello);
         if (data_came_[index]) return;
         data_came_[index] = true;
-        arrived_data_.push_back({std::move(visitor.link), visitor.hello.lane});
+        arrived_data_.push_back({std::move(accepted.link), accepted.hello.lane});
     }
     tell_news();
 }
@@ -295,7 +221,7 @@ void Lifeline::serve_lost_lives() {
     const std::lock_guard lock(mutex_);
     for (const std::uint64_t life : std::exchange(lost_lives_, {})) {
         for (int rank = 0; rank < membership_.world_size(); ++rank) {
-            if (!has_life(rank, life)) continue;
+            if (rank == membership_.rank || membership_.member(rank).life != life) continue;
             judge_loss(rank, kProcessEnded);
             tell_news();
         }
@@ -304,7 +230,7 @@ void Lifeline::serve_lost_lives() {
 
 void Lifeline::judge_loss(int rank, std::string_view how) {
     const bool unexpected = !state_.left_after(rank);
-    const auto cause = witness_ != nullptr && unexpected ? witness_->cause_of_loss(rank) : std::nullopt;
+    const auto cause = observer_ != nullptr && unexpected ? observer_->cause_of_loss(rank) : std::nullopt;
     carry_out(cause ? state_.declare(*cause) : state_.lost(rank, how));
 }
 
@@ -326,38 +252,38 @@ bool Lifeline::read_from(Neighbour& neighbour) {
     return true;
 }
 
-void Lifeline::tell_witness() {
-    if (witness_ == nullptr || witness_knows_ || !state_.verdict()) return;
-    witness_knows_ = true;
-    witness_->ended(*state_.verdict());
+void Lifeline::tell_observer() {
+    if (observer_ == nullptr || observer_knows_ || !state_.verdict()) return;
+    observer_knows_ = true;
+    observer_->ended(*state_.verdict());
 }
 
 void Lifeline::carry_out(const LifelineState::Sendings& sendings) {
-    if (state_.verdict()) withdraw_word();
-    tell_witness();
+    if (state_.verdict()) withdraw_death_news();
+    tell_observer();
     for (const auto& sending : sendings) {
         for (Neighbour& neighbour : neighbours_) {
             if (neighbour.link.peer() != sending.except) send(neighbour, sending.notice);
         }
     }
-    tell_kin();
+    tell_family();
 }
 
-void Lifeline::tell_kin() {
+void Lifeline::tell_family() {
     const auto& verdict = state_.verdict();
-    if (!verdict || !settled_ || std::exchange(kin_know_, true)) return;
+    if (!verdict || !joined_ || std::exchange(family_knows_, true)) return;
     if (verdict->code != CollectiveErrorCode::peer_died) return;
     for (const int culprit : verdict->culprits) {
         const auto rank = static_cast<std::size_t>(culprit);
         if (rank >= processes_.size()) continue;
-        kin_->dead.push_back(processes_[rank]);
-        for (Lifeline* other : kin_->lifelines) {
-            if (other != this) other->mourn(processes_[rank]);
+        family_->dead.push_back(processes_[rank]);
+        for (Lifeline* other : family_->lifelines) {
+            if (other != this) other->mark_dead(processes_[rank]);
         }
     }
 }
 
-void Lifeline::mourn(int process) {
+void Lifeline::mark_dead(int process) {
     const auto found = std::find(processes_.begin(), processes_.end(), process);
     if (found == processes_.end() || state_.verdict()) return;
     const int rank = static_cast<int>(found - processes_.begin());

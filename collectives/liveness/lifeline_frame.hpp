@@ -49,7 +49,7 @@ struct ProgressNotice {
     bool operator==(const ProgressNotice&) const = default;
 };
 
-// `rank` has waited long in `call`: whoever made another call at its place shall say so. Asked again as the
+// `rank` has waited long in `call`: a rank that made another call at its place shall say so. Asked again as the
 // wait goes on, each time with a higher round.
 struct QuestionNotice {
     std::int32_t rank = 0;

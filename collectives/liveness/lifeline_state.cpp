@@ -8,14 +8,10 @@ LifelineState::LifelineState(int rank, int world_size, bool own_numbers)
     : rank_(rank), own_numbers_(own_numbers), peers_(static_cast<std::size_t>(world_size)) {}
 
 LifelineState::Sendings LifelineState::heard(const Notice& notice, int from) {
-    if (const auto* verdict = std::get_if<Verdict>(&notice)) return heard_verdict(*verdict, from);
-    if (const auto* left = std::get_if<LeftNotice>(&notice)) return heard_left(*left, from);
-    if (const auto* inquiry = std::get_if<InquiryNotice>(&notice)) return heard_inquiry(*inquiry, from);
-    if (const auto* progress = std::get_if<ProgressNotice>(&notice)) return heard_progress(*progress, from);
-    return heard_question(std::get<QuestionNotice>(notice), from);
+    return std::visit([&](const auto& message) { return take(message, from); }, notice);
 }
 
-LifelineState::Sendings LifelineState::heard_question(const QuestionNotice& question, int from) {
+LifelineState::Sendings LifelineState::take(const QuestionNotice& question, int from) {
     if (verdict_ || !is_rank(question.rank) || !is_collective(question.call)) return {};
     Memory& memory = memory_of(question.call);
     const auto differs = [&](const Call& known) {
@@ -44,13 +40,13 @@ LifelineState::Sendings LifelineState::disagreement(const QuestionNotice& questi
     return conclude(sequence, otherwise);
 }
 
-LifelineState::Sendings LifelineState::heard_verdict(const Verdict& verdict, int from) {
+LifelineState::Sendings LifelineState::take(const Verdict& verdict, int from) {
     if (verdict_) return {};
     verdict_ = verdict;
     return {{verdict, from}};
 }
 
-LifelineState::Sendings LifelineState::heard_left(const LeftNotice& left, int from) {
+LifelineState::Sendings LifelineState::take(const LeftNotice& left, int from) {
     if (!is_rank(left.rank) || left.rank == rank_) return {};
     auto& peer = peers_[static_cast<std::size_t>(left.rank)];
     if (peer.left_after) return {};
@@ -59,7 +55,7 @@ LifelineState::Sendings LifelineState::heard_left(const LeftNotice& left, int fr
     return judged({{left, from}});
 }
 
-LifelineState::Sendings LifelineState::heard_inquiry(const InquiryNotice& inquiry, int from) {
+LifelineState::Sendings LifelineState::take(const InquiryNotice& inquiry, int from) {
     // Of two ranks that ask at the same time one may want to know more.
     if (std::pair(inquiry.inquiry, inquiry.sequence) <= std::pair(inquiry_, asked_)) return {};
     inquiry_ = inquiry.inquiry;
@@ -83,7 +79,7 @@ LifelineState::Sendings LifelineState::answer_now() {
     return {{ProgressNotice{rank_, inquiry_, self.call, self.asked}, -1}};
 }
 
-LifelineState::Sendings LifelineState::heard_progress(const ProgressNotice& progress, int from) {
+LifelineState::Sendings LifelineState::take(const ProgressNotice& progress, int from) {
     if (!is_rank(progress.rank)) return {};
     auto& peer = peers_[static_cast<std::size_t>(progress.rank)];
     const bool says_more = progress.inquiry == peer.answered && progress.asked.sequence > peer.asked.sequence;
@@ -101,8 +97,8 @@ LifelineState::Sendings LifelineState::lost(int rank, std::string_view how) {
 
 LifelineState::Sendings LifelineState::declare(const Verdict& verdict) {
     // One that another rank has declared, too, says it already.
-    if (!own_numbers_ || verdict.text.starts_with(kOwnNumbers)) return heard_verdict(verdict, -1);
-    return heard_verdict({verdict.code, verdict.culprits, std::string(kOwnNumbers) + verdict.text}, -1);
+    if (!own_numbers_ || verdict.text.starts_with(kOwnNumbers)) return take(verdict, -1);
+    return take(Verdict{verdict.code, verdict.culprits, std::string(kOwnNumbers) + verdict.text}, -1);
 }
 
 LifelineState::Sendings LifelineState::leave() {
@@ -110,12 +106,12 @@ LifelineState::Sendings LifelineState::leave() {
     return judged({{LeftNotice{rank_, call_.sequence}, -1}});
 }
 
-LifelineState::Sendings LifelineState::inquire() { return heard_inquiry(InquiryNotice{inquiry_ + 1}, -1); }
+LifelineState::Sendings LifelineState::inquire() { return take(InquiryNotice{inquiry_ + 1}, -1); }
 
 LifelineState::Sendings LifelineState::suspect(std::uint64_t sequence) {
     if (verdict_ || suspected_ == sequence) return {};
     suspected_ = sequence;
-    return judged(heard_inquiry(InquiryNotice{inquiry_ + 1, sequence}, -1));
+    return judged(take(InquiryNotice{inquiry_ + 1, sequence}, -1));
 }
 
 LifelineState::Sendings LifelineState::conclude(std::uint64_t sequence, const Verdict& otherwise) {
@@ -142,7 +138,7 @@ std::vector<Stand> LifelineState::stands(std::uint64_t sequence) const {
 }
 
 LifelineState::Sendings LifelineState::ask(std::uint32_t round) {
-    return heard_question(QuestionNotice{rank_, round, call_}, -1);
+    return take(QuestionNotice{rank_, round, call_}, -1);
 }
 
 std::vector<Notice> LifelineState::for_new_neighbour() const {

@@ -1,7 +1,7 @@
 // LifelineState: what a rank knows about the fate of its communicator, and what it must tell its neighbours.
 // Pure.
 //
-// Notices travel round a ring in both directions. Each is handed on by whoever hears it for the first time,
+// Notices travel round a ring in both directions. Each is handed on by the rank that hears it for the first time,
 // so it reaches all ranks unless the ring is broken in two places, and it stops by itself. Driven by
 // Lifeline, under its lock. The first verdict is final: later ones are dropped, so all calls of a rank fail
 // for one reason.
@@ -21,7 +21,7 @@ namespace ddprun {
 // How many of its last collectives a rank remembers; one that runs further ahead is compared with at the
 // deadline only.
 inline constexpr std::size_t kRememberedCalls = 64;
-// Questions about one disagreement until it is judged by what is known then. With the pauses of Patience, 3.5
+// Questions about one disagreement until it is judged by what is known then. With the pauses of WaitSchedule, 3.5
 // s after the first.
 inline constexpr std::uint32_t kQuestionsToJudge = 3;
 
@@ -30,7 +30,7 @@ class LifelineState {
     // `own_numbers`: what this rank declares says so, see kOwnNumbers.
     LifelineState(int rank, int world_size, bool own_numbers = false);
 
-    // What must be sent, and to whom: to all neighbours but `except` (-1: to all).
+    // What must be sent, to all neighbours but `except` (-1: to all).
     struct Sending {
         Notice notice;
         int except = -1;
@@ -113,11 +113,11 @@ class LifelineState {
     std::vector<Stand> stands(std::uint64_t sequence) const;
     // Adds to `sendings` the verdict on what is suspected, if enough is known.
     Sendings judged(Sendings sendings);
-    Sendings heard_question(const QuestionNotice& question, int from);
-    Sendings heard_verdict(const Verdict& verdict, int from);
-    Sendings heard_left(const LeftNotice& left, int from);
-    Sendings heard_inquiry(const InquiryNotice& inquiry, int from);
-    Sendings heard_progress(const ProgressNotice& progress, int from);
+    Sendings take(const QuestionNotice& question, int from);
+    Sendings take(const Verdict& verdict, int from);
+    Sendings take(const LeftNotice& left, int from);
+    Sendings take(const InquiryNotice& inquiry, int from);
+    Sendings take(const ProgressNotice& progress, int from);
     bool is_rank(int rank) const noexcept { return rank >= 0 && rank < static_cast<int>(peers_.size()); }
 
     int rank_;

@@ -1,72 +1,40 @@
 #include "collectives/nccl/cuda_driver.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
+#include <utility>
 
 #include "collectives/error.hpp"
-#include "collectives/nccl/shared_library.hpp"
 
 namespace ddprun {
-namespace {
-
-constexpr const char* kDriverHelp =
-    "install NVIDIA's driver, set DDPRUN_CUDA_LIBRARY to the path of its libcuda.so.1, or use "
-    "DDPRUN_BACKEND=cpu";
-
-void bind_all(const SharedLibrary& library, CudaDriver& cuda) {
-    bind(library, "cuGetErrorString", cuda.get_error_string);
-    bind(library, "cuDeviceGetCount", cuda.device_count);
-    bind(library, "cuDeviceGet", cuda.device_get);
-    bind(library, "cuDeviceGetName", cuda.device_name);
-    bind(library, "cuDevicePrimaryCtxRetain", cuda.primary_context_retain);
-    bind(library, "cuDevicePrimaryCtxRelease_v2", cuda.primary_context_release);
-    bind(library, "cuCtxGetCurrent", cuda.context_get_current);
-    bind(library, "cuCtxSetCurrent", cuda.context_set_current);
-    bind(library, "cuStreamCreate", cuda.stream_create);
-    bind(library, "cuStreamDestroy_v2", cuda.stream_destroy);
-    bind(library, "cuStreamQuery", cuda.stream_query);
-    bind(library, "cuStreamIsCapturing", cuda.stream_is_capturing);
-    bind(library, "cuThreadExchangeStreamCaptureMode", cuda.exchange_capture_mode);
-    bind(library, "cuStreamWaitEvent", cuda.stream_wait_event);
-    bind(library, "cuEventCreate", cuda.event_create);
-    bind(library, "cuEventDestroy_v2", cuda.event_destroy);
-    bind(library, "cuEventRecord", cuda.event_record);
-    bind(library, "cuEventQuery", cuda.event_query);
-    bind(library, "cuEventElapsedTime", cuda.event_elapsed);
-    bind(library, "cuMemAlloc_v2", cuda.memory_allocate);
-    bind(library, "cuMemFree_v2", cuda.memory_free);
-    bind(library, "cuMemcpyHtoD_v2", cuda.copy_to_device);
-    bind(library, "cuMemcpyDtoH_v2", cuda.copy_to_host);
-    bind(library, "cuMemcpyDtoDAsync_v2", cuda.copy_on_device);
-}
-
-}  // namespace
 
 std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& path) {
-    const SharedLibrary library("the CUDA driver", {path.empty() ? "libcuda.so.1" : path}, kDriverHelp);
-    auto cuda = std::make_shared<CudaDriver>();
-    cuda->path = library.path();
-    bind(library, "cuInit", cuda->init);
-    bind_all(library, *cuda);
-    if (const CudaResult result = cuda->init(0); result != CudaResult::success) {
-        library.refuse("cannot be used (" + cuda->text_of(result) + ')');
-    }
+    constexpr const char* kHelp =
+        "install NVIDIA's driver, set DDPRUN_CUDA_LIBRARY to the path of its libcuda.so.1, or use "
+        "DDPRUN_BACKEND=cpu";
+    std::shared_ptr<const CudaDriver> cuda(
+        new CudaDriver({"the CUDA driver", path.empty() ? "libcuda.so.1" : path, kHelp}));
+    if (const CudaResult result = cuda->init(0); result != CudaResult::success)
+        cuda->library.refuse(fmt::format("cannot be used ({})", cuda->text_of(result)));
     int devices = 0;
     cuda->require(cuda->device_count(&devices), "counting the devices");
-    if (devices == 0) library.refuse("sees no device (CUDA_VISIBLE_DEVICES may hide them)");
+    if (devices == 0) cuda->library.refuse("sees no device (CUDA_VISIBLE_DEVICES may hide them)");
     return cuda;
 }
 
 std::string CudaDriver::text_of(CudaResult result) const {
     const char* text = nullptr;
     if (get_error_string(result, &text) != CudaResult::success || text == nullptr) {
-        return "CUDA error " + std::to_string(static_cast<int>(result));
+        return fmt::format("CUDA error {}", static_cast<int>(result));
     }
     return text;
 }
 
 void CudaDriver::require(CudaResult result, const std::string& what) const {
     if (result == CudaResult::success) return;
-    throw CollectiveError(CollectiveErrorCode::system, what + ": the CUDA driver says: " + text_of(result));
+    throw CollectiveError(CollectiveErrorCode::system,
+                          fmt::format("{}: the CUDA driver says: {}", what, text_of(result)));
 }
 
 CudaPrimaryContext::CudaPrimaryContext(std::shared_ptr<const CudaDriver> driver, int device)
@@ -75,12 +43,12 @@ CudaPrimaryContext::CudaPrimaryContext(std::shared_ptr<const CudaDriver> driver,
     driver_->require(driver_->device_count(&count), "join: counting the devices");
     if (device < 0 || device >= count) {
         throw CollectiveError(CollectiveErrorCode::system,
-                              "join: there is no CUDA device " + std::to_string(device) +
-                                  ", this process sees " + std::to_string(count) +
-                                  ": see DDPRUN_DEVICE, LOCAL_RANK and CUDA_VISIBLE_DEVICES",
+                              fmt::format("join: there is no CUDA device {}, this process sees {}: see "
+                                          "DDPRUN_DEVICE, LOCAL_RANK and CUDA_VISIBLE_DEVICES",
+                                          device, count),
                               {}, "join");
     }
-    const std::string name = "join: using CUDA device " + std::to_string(device);
+    const std::string name = fmt::format("join: using CUDA device {}", device);
     driver_->require(driver_->device_get(&device_, device), name);
     driver_->require(driver_->primary_context_retain(&context_, device_), name);
 }
@@ -104,6 +72,32 @@ CudaScope::CudaScope(const CudaPrimaryContext& context) noexcept : context_(cont
 CudaScope::~CudaScope() {
     context_.driver().exchange_capture_mode(&mode_before_);
     if (before_ != context_.get()) context_.driver().context_set_current(before_);
+}
+
+CudaMemory::CudaMemory(std::shared_ptr<const CudaPrimaryContext> context, std::size_t bytes)
+    : context_(std::move(context)), size_(bytes) {
+    if (bytes == 0) return;
+    context_->call(fmt::format("allocating {} bytes of device memory", bytes), &CudaDriver::memory_allocate,
+                   &pointer_, bytes);
+}
+
+CudaMemory::CudaMemory(CudaMemory&& other) noexcept
+    : context_(std::move(other.context_)), pointer_(std::exchange(other.pointer_, 0)), size_(other.size_) {}
+
+CudaMemory::~CudaMemory() {
+    if (pointer_ == 0) return;
+    const CudaScope scope(*context_);
+    context_->driver().memory_free(pointer_);
+}
+
+void CudaMemory::copy_from(const void* host, std::size_t bytes, std::size_t offset) {
+    if (bytes == 0) return;
+    context_->call("copying to the device", &CudaDriver::copy_to_device, pointer_ + offset, host, bytes);
+}
+
+void CudaMemory::copy_to(void* host, std::size_t bytes, std::size_t offset) const {
+    if (bytes == 0) return;
+    context_->call("copying from the device", &CudaDriver::copy_to_host, host, pointer_ + offset, bytes);
 }
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/shared_library.hpp"
 
 namespace ddprun {
 
@@ -22,55 +23,45 @@ struct CudaDriver {
     // "out of memory", or the number where the driver has no text.
     std::string text_of(CudaResult result) const;
 
-    std::string path;
-
-    CudaResult (*init)(unsigned int flags);
-    CudaResult (*get_error_string)(CudaResult, const char**);
-    CudaResult (*device_count)(int*);
-    CudaResult (*device_get)(CudaDevice*, int ordinal);
-    CudaResult (*device_name)(char*, int length, CudaDevice);
-    CudaResult (*primary_context_retain)(CudaContext*, CudaDevice);
-    CudaResult (*primary_context_release)(CudaDevice);
-    CudaResult (*context_get_current)(CudaContext*);
-    CudaResult (*context_set_current)(CudaContext);
-    CudaResult (*stream_create)(CudaStream*, unsigned int flags);
-    CudaResult (*stream_destroy)(CudaStream);
-    CudaResult (*stream_query)(CudaStream);
-    CudaResult (*stream_is_capturing)(CudaStream, CudaCaptureStatus*);
-    CudaResult (*exchange_capture_mode)(CudaCaptureMode*);  // of the calling thread
-    CudaResult (*stream_wait_event)(CudaStream, CudaEvent, unsigned int flags);
-    CudaResult (*event_create)(CudaEvent*, unsigned int flags);
-    CudaResult (*event_destroy)(CudaEvent);
-    CudaResult (*event_record)(CudaEvent, CudaStream);
-    CudaResult (*event_query)(CudaEvent);
-    CudaResult (*event_elapsed)(float* milliseconds, CudaEvent begin, CudaEvent end);
-    CudaResult (*memory_allocate)(CudaPointer*, std::size_t);
-    CudaResult (*memory_free)(CudaPointer);
-    CudaResult (*copy_to_device)(CudaPointer, const void*, std::size_t);
-    CudaResult (*copy_to_host)(void*, CudaPointer, std::size_t);
-    CudaResult (*copy_on_device)(CudaPointer to, CudaPointer from, std::size_t, CudaStream);
-};
-
-// A device's primary context, kept alive.
-class CudaPrimaryContext {
-  public:
-    // Throws CollectiveError, code `system`: there is no such device, or it cannot be used.
-    CudaPrimaryContext(std::shared_ptr<const CudaDriver> driver, int device);
-    CudaPrimaryContext(const CudaPrimaryContext&) = delete;
-    CudaPrimaryContext& operator=(const CudaPrimaryContext&) = delete;
-    ~CudaPrimaryContext();
-
-    const CudaDriver& driver() const noexcept { return *driver_; }
-    CudaContext get() const noexcept { return context_; }
-    int device() const noexcept { return ordinal_; }
-    std::string device_name() const;
+    const SharedLibrary library;
+    CudaResult (*init)(unsigned int flags) = library.require("cuInit");
+    CudaResult (*get_error_string)(CudaResult, const char**) = library.require("cuGetErrorString");
+    CudaResult (*device_count)(int*) = library.require("cuDeviceGetCount");
+    CudaResult (*device_get)(CudaDevice*, int ordinal) = library.require("cuDeviceGet");
+    CudaResult (*device_name)(char*, int length, CudaDevice) = library.require("cuDeviceGetName");
+    CudaResult (*primary_context_retain)(CudaContext*,
+                                         CudaDevice) = library.require("cuDevicePrimaryCtxRetain");
+    CudaResult (*primary_context_release)(CudaDevice) = library.require("cuDevicePrimaryCtxRelease_v2");
+    CudaResult (*context_get_current)(CudaContext*) = library.require("cuCtxGetCurrent");
+    CudaResult (*context_set_current)(CudaContext) = library.require("cuCtxSetCurrent");
+    CudaResult (*stream_create)(CudaStream*, unsigned int flags) = library.require("cuStreamCreate");
+    CudaResult (*stream_destroy)(CudaStream) = library.require("cuStreamDestroy_v2");
+    CudaResult (*stream_query)(CudaStream) = library.require("cuStreamQuery");
+    CudaResult (*stream_is_capturing)(CudaStream,
+                                      CudaCaptureStatus*) = library.require("cuStreamIsCapturing");
+    // Of the calling thread.
+    CudaResult (*exchange_capture_mode)(CudaCaptureMode*) =
+        library.require("cuThreadExchangeStreamCaptureMode");
+    CudaResult (*stream_wait_event)(CudaStream, CudaEvent,
+                                    unsigned int flags) = library.require("cuStreamWaitEvent");
+    CudaResult (*event_create)(CudaEvent*, unsigned int flags) = library.require("cuEventCreate");
+    CudaResult (*event_destroy)(CudaEvent) = library.require("cuEventDestroy_v2");
+    CudaResult (*event_record)(CudaEvent, CudaStream) = library.require("cuEventRecord");
+    CudaResult (*event_query)(CudaEvent) = library.require("cuEventQuery");
+    CudaResult (*event_elapsed)(float* milliseconds, CudaEvent begin,
+                                CudaEvent end) = library.require("cuEventElapsedTime");
+    CudaResult (*memory_allocate)(CudaPointer*, std::size_t) = library.require("cuMemAlloc_v2");
+    CudaResult (*memory_free)(CudaPointer) = library.require("cuMemFree_v2");
+    CudaResult (*copy_to_device)(CudaPointer, const void*, std::size_t) = library.require("cuMemcpyHtoD_v2");
+    CudaResult (*copy_to_host)(void*, CudaPointer, std::size_t) = library.require("cuMemcpyDtoH_v2");
+    CudaResult (*copy_on_device)(CudaPointer to, CudaPointer from, std::size_t,
+                                 CudaStream) = library.require("cuMemcpyDtoDAsync_v2");
 
   private:
-    std::shared_ptr<const CudaDriver> driver_;
-    int ordinal_;
-    CudaDevice device_ = 0;
-    CudaContext context_ = nullptr;
+    explicit CudaDriver(SharedLibrary opened) : library(std::move(opened)) {}
 };
+
+class CudaPrimaryContext;
 
 // Makes a context the calling thread's current one, and its capture mode relaxed; at its end both are as
 // before. Where the driver refuses (it may have ended before the process has), what is called next tells.
@@ -90,6 +81,60 @@ class CudaScope {
     const CudaPrimaryContext& context_;
     CudaContext before_ = nullptr;
     CudaCaptureMode mode_before_ = CudaCaptureMode::relaxed;
+};
+
+// A device's primary context, kept alive.
+class CudaPrimaryContext {
+  public:
+    // Throws CollectiveError, code `system`: there is no such device, or it cannot be used.
+    CudaPrimaryContext(std::shared_ptr<const CudaDriver> driver, int device);
+    CudaPrimaryContext(const CudaPrimaryContext&) = delete;
+    CudaPrimaryContext& operator=(const CudaPrimaryContext&) = delete;
+    ~CudaPrimaryContext();
+
+    const CudaDriver& driver() const noexcept { return *driver_; }
+    CudaContext get() const noexcept { return context_; }
+    int device() const noexcept { return ordinal_; }
+    std::string device_name() const;
+
+    // Calls a function of the driver with the context current. Throws as CudaDriver::require().
+    template <class Function, class... Arguments>
+    void call(const std::string& what, Function CudaDriver::*function, Arguments... arguments) const {
+        const CudaScope scope(*this);
+        driver_->require((driver().*function)(arguments...), what);
+    }
+
+  private:
+    std::shared_ptr<const CudaDriver> driver_;
+    int ordinal_;
+    CudaDevice device_ = 0;
+    CudaContext context_ = nullptr;
+};
+
+// Memory of a device, freed with the object.
+class CudaMemory {
+  public:
+    // Both throw CollectiveError, code `system`, as do the copies; those return when the bytes have been
+    // copied.
+    CudaMemory(std::shared_ptr<const CudaPrimaryContext> context, std::size_t bytes);
+    void copy_from(const void* host, std::size_t bytes, std::size_t offset = 0);
+    void copy_to(void* host, std::size_t bytes, std::size_t offset = 0) const;
+
+    CudaMemory(CudaMemory&& other) noexcept;
+    CudaMemory& operator=(CudaMemory&&) = delete;
+    ~CudaMemory();
+
+    std::byte* data() const noexcept { return reinterpret_cast<std::byte*>(pointer_); }
+    CudaPointer pointer() const noexcept { return pointer_; }
+    std::size_t size() const noexcept { return size_; }
+
+    // Not freed any more: freeing waits for the device, which may be stuck.
+    void leak() noexcept { pointer_ = 0; }
+
+  private:
+    std::shared_ptr<const CudaPrimaryContext> context_;
+    CudaPointer pointer_ = 0;
+    std::size_t size_;
 };
 
 }  // namespace ddprun

@@ -1,7 +1,10 @@
 #include "collectives/nccl/nccl_backend.hpp"
 
+#include <fmt/core.h>
+
 #include <cstring>
 
+#include "collectives/call/checked_task.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace ddprun {
@@ -9,11 +12,6 @@ namespace {
 
 // Bytes; an element of every type fits.
 constexpr std::size_t kToken = 64;
-
-[[noreturn]] void refuse_call(const Call& call, const std::string& what) {
-    const std::string name(name_of(call.operation));
-    throw CollectiveError(CollectiveErrorCode::invalid_argument, name + ": " + what, {}, name);
-}
 
 }  // namespace
 
@@ -25,16 +23,14 @@ NcclBackend::NcclBackend(std::shared_ptr<const CudaPrimaryContext> context, std:
       peers_(std::move(peers)),
       token_(context_, kToken),
       watch_(comm_, *peers_) {
-    const CudaScope scope(*context_);
-    context_->driver().require(context_->driver().stream_create(&stream_, kCudaStreamDefault),
-                               "making a CUDA stream");
+    context_->call("making a CUDA stream", &CudaDriver::stream_create, &stream_, kCudaStreamDefault);
 }
 
 NcclBackend::~NcclBackend() {
-    watch_.drain(NcclWatch::Clock::time_point::max());
+    watch_.drain(Deadline::max());
     // The others need not wait for a rank that waits for them here.
     peers_->leave();
-    if (!ended()) comm_->finish(NcclWatch::Clock::now() + kNcclFinishLimit);
+    if (!ended()) comm_->finish(Deadline::clock::now() + kNcclFinishTimeout);
     if (watch_.stop()) {
         const CudaScope scope(*context_);
         context_->driver().stream_destroy(stream_);
@@ -45,11 +41,11 @@ NcclBackend::~NcclBackend() {
     for (CudaMemory& copy : copies_) copy.leak();
 }
 
-std::vector<int> NcclBackend::leave(NcclWatch::Clock::time_point limit) {
-    if (!watch_.drain(limit)) {
+std::vector<int> NcclBackend::leave(Deadline deadline) {
+    if (!watch_.drain(deadline)) {
         throw error_of(peers_->declare(abort_verdict(peers_->rank(), kStartedNotEnded)), "finalize");
     }
-    return peers_->leave_together(limit);
+    return peers_->leave_together(deadline);
 }
 
 void NcclBackend::abort(const std::string& reason) { peers_->declare(abort_verdict(peers_->rank(), reason)); }
@@ -61,18 +57,18 @@ void NcclBackend::run(const Task& task) {
         return;
     }
     const auto work = launch(task);
-    work->wait_until(NcclWork::Clock::time_point::max());
+    work->wait_until(Deadline::max());
     if (const auto error = work->error()) throw *error;
 }
 
 std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
-    if (!nccl_op(task.call.reduce)) {
-        refuse_call(task.call, std::string(name_of(task.call.reduce)) + " is not among NCCL's operations");
-    }
-    if (task.call.compression != Compression::none) refuse_call(task.call, "NCCL does not compress");
+    const Operation operation = task.call.operation;
+    if (!nccl_op(task.call.reduce))
+        refuse(operation, fmt::format("{} is not among NCCL's operations", name_of(task.call.reduce)));
+    if (task.call.compression != Compression::none) refuse(operation, "NCCL does not compress");
     const auto stream = task.stream != nullptr ? static_cast<CudaStream>(task.stream) : stream_;
     refuse_capture(task.call, stream);
-    const auto now = NcclWork::Clock::now();
+    const auto now = Deadline::clock::now();
     const auto make_work = [&](const Task& whose) {
         return make_in_process<NcclWork>(events_, watch_.over(), whose, now,
                                          now + peers_->operation_timeout());
@@ -90,9 +86,7 @@ std::shared_ptr<NcclWork> NcclBackend::launch(const Task& task) {
         const auto result = enqueue_in(stream, counted);
         if (result == NcclResult::success) {
             const CudaEvent event = events_->take();
-            const CudaScope scope(*context_);
-            context_->driver().require(context_->driver().event_record(event, stream),
-                                       "recording a CUDA event");
+            context_->call("recording a CUDA event", &CudaDriver::event_record, event, stream);
             work->launched(event);
         } else if (result) {
             watch_.failed(*result);
@@ -114,13 +108,12 @@ void NcclBackend::refuse_capture(const Call& call, CudaStream stream) const {
     auto status = CudaCaptureStatus::none;
     if (const CudaResult result = driver.stream_is_capturing(stream, &status);
         result != CudaResult::success) {
-        refuse_call(call, "the stream cannot be used: " + driver.text_of(result));
+        refuse(call.operation, fmt::format("the stream cannot be used: {}", driver.text_of(result)));
     }
     if (status == CudaCaptureStatus::none) return;
-    refuse_call(
-        call,
-        "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
-        "or after the capture");
+    refuse(call.operation,
+           "the stream is being captured into a CUDA graph, whose runs could not be watched: call it before "
+           "or after the capture");
 }
 
 std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task& task) {
@@ -147,7 +140,6 @@ std::optional<NcclResult> NcclBackend::enqueue_in(CudaStream stream, const Task&
 }
 
 const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
-    const CudaDriver& driver = context_->driver();
     const std::size_t bytes = bytes_of(task) * static_cast<std::size_t>(peers_->world_size());
     const CudaScope scope(*context_);
     if (copies_.empty() || copies_.back().size() < bytes) {
@@ -156,9 +148,8 @@ const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
         // In another stream, perhaps.
         copy_user_->hold_back(stream);
     }
-    driver.require(driver.copy_on_device(copies_.back().pointer(), reinterpret_cast<CudaPointer>(task.in),
-                                         bytes, stream),
-                   "copying the input of all_to_all");
+    context_->call("copying the input of all_to_all", &CudaDriver::copy_on_device, copies_.back().pointer(),
+                   reinterpret_cast<CudaPointer>(task.in), bytes, stream);
     return copies_.back().data();
 }
 

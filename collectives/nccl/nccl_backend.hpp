@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "collectives/call/backend.hpp"
-#include "collectives/nccl/cuda_memory.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/nccl/nccl_calls.hpp"
 #include "collectives/nccl/nccl_comm.hpp"
 #include "collectives/nccl/nccl_peers.hpp"
@@ -25,7 +25,7 @@ namespace ddprun {
 
 // How long the destructor, after the last operation has ended, waits for NCCL to end in order with the other
 // ranks, before it aborts.
-inline constexpr std::chrono::milliseconds kNcclFinishLimit{5000};
+inline constexpr std::chrono::milliseconds kNcclFinishTimeout{5000};
 
 class NcclBackend final : public Backend {
   public:
@@ -37,7 +37,7 @@ class NcclBackend final : public Backend {
     bool on_device() const noexcept override { return true; }
     void run(const Task& task) override;
     std::shared_ptr<WorkState> start(const Task& task) override { return launch(task); }
-    std::vector<int> leave(NcclWatch::Clock::time_point limit) override;
+    std::vector<int> leave(Deadline deadline) override;
     void abort(const std::string& reason) override;
     std::optional<Verdict> verdict() const override { return peers_->verdict(); }
 

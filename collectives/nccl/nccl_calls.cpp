@@ -20,7 +20,7 @@ NcclResult meet(const NcclLaunch& on) {
     return on.nccl.all_reduce(on.token, on.token, 1, NcclType::uint8, NcclOp::max, on.handle, on.stream);
 }
 
-// Also sends and receives without elements move one: whoever only receives would not wait else.
+// Also sends and receives without elements move one: a rank that only receives would not wait else.
 NcclResult send(const NcclLaunch& on, const Call& call, const void* data, int peer) {
     const bool empty = call.count == 0;
     return on.nccl.send(empty ? on.token : data, empty ? 1 : call.count, nccl_type(call.type), peer,
@@ -54,14 +54,6 @@ class Together {
     NcclResult result_ = NcclResult::success;
 };
 
-// A rank's part of a buffer that has one for each.
-const std::byte* part_of_input(const Task& task, int rank) {
-    return input_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
-}
-std::byte* part_of_output(const Task& task, int rank) {
-    return output_of(task) + static_cast<std::size_t>(rank) * bytes_of(task);
-}
-
 NcclResult gather(const NcclLaunch& on, const Task& task) {
     const Call& call = task.call;
     const bool is_root = on.rank == call.root;
@@ -72,7 +64,7 @@ NcclResult gather(const NcclLaunch& on, const Task& task) {
     Together together(on);
     together.send(call, task.in, call.root);
     for (int rank = 0; is_root && rank < on.ranks; ++rank) {
-        together.recv(call, part_of_output(task, rank), rank);
+        together.recv(call, output_part(task, rank), rank);
     }
     return together.end();
 }
@@ -86,7 +78,7 @@ NcclResult scatter(const NcclLaunch& on, const Task& task) {
     }
     Together together(on);
     for (int rank = 0; is_root && rank < on.ranks; ++rank) {
-        together.send(call, part_of_input(task, rank), rank);
+        together.send(call, input_part(task, rank), rank);
     }
     together.recv(call, task.out, call.root);
     return together.end();
@@ -99,8 +91,8 @@ NcclResult all_to_all(const NcclLaunch& on, const Task& task) {
     }
     Together together(on);
     for (int rank = 0; rank < on.ranks; ++rank) {
-        together.send(call, part_of_input(task, rank), rank);
-        together.recv(call, part_of_output(task, rank), rank);
+        together.send(call, input_part(task, rank), rank);
+        together.recv(call, output_part(task, rank), rank);
     }
     return together.end();
 }

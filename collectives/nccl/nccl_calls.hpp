@@ -21,7 +21,7 @@ struct NcclScalar {
 };
 NcclScalar nccl_scalar(DataType type, double value) noexcept;
 
-// Where and for whom a task is enqueued.
+// The stream and the communicator that a task is enqueued for.
 struct NcclLaunch {
     const NcclLibrary& nccl;
     NcclHandle handle;

@@ -1,5 +1,7 @@
 #include "collectives/nccl/nccl_comm.hpp"
 
+#include <fmt/core.h>
+
 #include <system_error>
 #include <utility>
 
@@ -55,7 +57,7 @@ bool NcclComm::abort() {
     core_->changed.notify_all();
     if (core_->ended || core_->gone) return core_->gone;
     if (!core_->made && core_->inside == Inside::helper) {
-        // Whoever does not want it any more has waited for it long enough.
+        // A caller that does not want it any more has waited for it long enough.
         core_->left_behind = true;
         return false;
     }
@@ -67,17 +69,17 @@ bool NcclComm::abort() {
         return false;
     }
     lock.lock();
-    core_->changed.wait_for(lock, kNcclAbortLimit, [&] { return core_->ended; });
+    core_->changed.wait_for(lock, kNcclAbortTimeout, [&] { return core_->ended; });
     core_->ended = true;
     return core_->gone;
 }
 
-bool NcclComm::finish(Clock::time_point limit) {
+bool NcclComm::finish(Deadline deadline) {
     std::unique_lock lock(core_->mutex);
     const auto is_out = [&] { return core_->inside == Inside::nobody; };
     if (core_->closed || core_->handle == nullptr) return core_->gone;
     core_->closed = true;
-    if (!core_->changed.wait_until(lock, limit, is_out)) return false;
+    if (!core_->changed.wait_until(lock, deadline, is_out)) return false;
     core_->inside = Inside::helper;
     lock.unlock();
     try {
@@ -87,18 +89,18 @@ bool NcclComm::finish(Clock::time_point limit) {
         return false;
     }
     lock.lock();
-    core_->changed.wait_until(lock, limit, [&] { return is_out() || core_->left_behind; });
+    core_->changed.wait_until(lock, deadline, [&] { return is_out() || core_->left_behind; });
     return core_->gone;
 }
 
 std::string NcclComm::describe(NcclResult result) const {
     const char* error = library().get_error_string(result);
-    std::string text = error != nullptr ? error : "error " + std::to_string(static_cast<int>(result));
+    std::string text = error != nullptr ? error : fmt::format("error {}", static_cast<int>(result));
     // Of no communicator in particular: NCCL does not look at which it is given.
     const char* words = library().get_last_error(nullptr);
     std::string last = words != nullptr ? words : "";
     while (!last.empty() && (last.back() == '\n' || last.back() == ' ')) last.pop_back();
-    return last.empty() ? text : text + " (" + last + ')';
+    return last.empty() ? text : fmt::format("{} ({})", text, last);
 }
 
 NcclHandle NcclComm::Core::enter() {
@@ -149,7 +151,7 @@ void NcclComm::Core::helper_is_out(std::unique_lock<std::mutex>& lock) {
 
 void NcclComm::Core::abort() {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, kNcclCallGrace, [&] { return inside == Inside::nobody; });
+    changed.wait_for(lock, kNcclCallTimeout, [&] { return inside == Inside::nobody; });
     left_behind = inside == Inside::helper;
     if (!left_behind) {
         const NcclHandle taken = std::exchange(handle, nullptr);

@@ -9,14 +9,13 @@
 //                     back after all.
 //   an operation      mostly only puts a kernel into the stream. The first ones connect the ranks, which may
 //                     wait. NCCL wants nobody inside while it aborts, so an operation's call gets
-//                     kNcclCallGrace to come out; one that stays is waiting for a lost rank, and only the
+//                     kNcclCallTimeout to come out; one that stays is waiting for a lost rank, and only the
 //                     abort, which first tells all that wait inside, makes it come out: it is done all the
 //                     same.
 //
-// Any thread; every member but call() returns within its limit.
+// Any thread; every member but call() returns within its timeout.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -30,20 +29,16 @@
 namespace ddprun {
 
 // How long an abort waits for a thread that is inside NCCL.
-inline constexpr std::chrono::milliseconds kNcclCallGrace{500};
+inline constexpr std::chrono::milliseconds kNcclCallTimeout{500};
 // How long NCCL may take to abort, with that. Then this process counts as stuck: the communicator is over all
 // the same, and it is left to the launcher to kill the process.
-inline constexpr std::chrono::milliseconds kNcclAbortLimit{5000};
+inline constexpr std::chrono::milliseconds kNcclAbortTimeout{5000};
 
 class NcclComm {
   public:
-    using Clock = std::chrono::steady_clock;
-
     NcclComm(std::shared_ptr<const NcclLibrary> library, std::shared_ptr<const CudaPrimaryContext> context);
-    // Aborts, within kNcclAbortLimit, what has not ended before.
+    // Aborts, within kNcclAbortTimeout, what has not ended before.
     ~NcclComm();
-    NcclComm(const NcclComm&) = delete;
-    NcclComm& operator=(const NcclComm&) = delete;
 
     const NcclLibrary& library() const noexcept { return *core_->library; }
     const CudaPrimaryContext& context() const noexcept { return *core_->context; }
@@ -69,11 +64,11 @@ class NcclComm {
     std::optional<NcclResult> state();
 
     // Ends it at once, and the operations that still run. True if NCCL has done so, now or before; false if
-    // it has not within kNcclAbortLimit, or a thread that makes or leaves it has been left behind.
+    // it has not within kNcclAbortTimeout, or a thread that makes or leaves it has been left behind.
     bool abort();
-    // Ends it in order, together with the other ranks. False if that was not done by `limit`, or it was
+    // Ends it in order, together with the other ranks. False if that was not done by the deadline, or it was
     // aborted meanwhile.
-    bool finish(Clock::time_point limit);
+    bool finish(Deadline deadline);
 
     // "unhandled cuda error (…)", with NCCL's own last words where it has some.
     std::string describe(NcclResult result) const;
@@ -114,8 +109,6 @@ class NcclComm {
     // Between enter() and leave().
     struct Visit {
         explicit Visit(Core& entered) : core(entered), scope(*entered.context) {}
-        Visit(const Visit&) = delete;
-        Visit& operator=(const Visit&) = delete;
         ~Visit() { core.leave(); }
 
         Core& core;

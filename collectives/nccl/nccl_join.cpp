@@ -1,5 +1,7 @@
 #include "collectives/nccl/nccl_join.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -8,7 +10,7 @@
 
 #include "collectives/nccl/nccl_backend.hpp"
 #include "collectives/nccl/nccl_rings.hpp"
-#include "collectives/tcp/mesh_gather.hpp"
+#include "collectives/tcp/transfer.hpp"
 
 namespace ddprun {
 namespace {
@@ -29,26 +31,20 @@ struct Tools {
     std::shared_ptr<const CudaPrimaryContext> context;
 };
 
-Tools open_tools(const NcclSettings& settings) {
-    Tools tools;
-    tools.nccl = NcclLibrary::open(settings.nccl_library);
-    tools.context =
-        std::make_shared<CudaPrimaryContext>(CudaDriver::open(settings.cuda_library), settings.device);
-    return tools;
-}
-
 Offer make_offer(const NcclSettings& settings, int rank, Tools& tools) {
     Offer offer;
     offer.reproducible = settings.reproducible ? 1 : 0;
     std::string problem;
     try {
-        tools = open_tools(settings);
+        tools.nccl = NcclLibrary::open(settings.nccl_library);
+        tools.context =
+            std::make_shared<CudaPrimaryContext>(CudaDriver::open(settings.cuda_library), settings.device);
         offer.version = tools.nccl->version;
         if (rank == 0) {
             const CudaScope scope(*tools.context);
             const NcclResult result = tools.nccl->get_unique_id(&offer.id);
             if (result != NcclResult::success) {
-                problem = std::string("ncclGetUniqueId failed: ") + tools.nccl->get_error_string(result);
+                problem = fmt::format("ncclGetUniqueId failed: {}", tools.nccl->get_error_string(result));
             }
         }
     } catch (const CollectiveError& error) {
@@ -63,26 +59,28 @@ Offer make_offer(const NcclSettings& settings, int rank, Tools& tools) {
 // Why the ranks cannot go on together.
 std::optional<Verdict> objection(const std::vector<Offer>& offers) {
     for (std::size_t rank = 0; rank < offers.size(); ++rank) {
-        const std::string who = "rank " + std::to_string(rank);
-        if (offers[rank].version == 0) {
+        const int number = static_cast<int>(rank);
+        const Offer& offer = offers[rank];
+        if (offer.version == 0) {
             return Verdict{CollectiveErrorCode::system,
-                           {static_cast<int>(rank)},
-                           who + " cannot use NCCL: " + offers[rank].problem.data()};
+                           {number},
+                           fmt::format("rank {} cannot use NCCL: {}", number, offer.problem.data())};
         }
-        if (offers[rank].version != offers[0].version) {
-            return Verdict{CollectiveErrorCode::system,
-                           {0, static_cast<int>(rank)},
-                           "rank 0 has NCCL " + nccl_version_text(offers[0].version) + ", but " + who +
-                               " has " + nccl_version_text(offers[rank].version)};
+        if (offer.version != offers[0].version) {
+            return Verdict{
+                CollectiveErrorCode::system,
+                {0, number},
+                fmt::format("rank 0 has NCCL {}, but rank {} has {}", nccl_version_text(offers[0].version),
+                            number, nccl_version_text(offer.version))};
         }
-        if (offers[rank].reproducible != offers[0].reproducible) {
+        if (offer.reproducible != offers[0].reproducible) {
             // NCCL's ranks would go by different algorithms, and wait for each other for ever.
-            return Verdict{CollectiveErrorCode::mismatch,
-                           {0, static_cast<int>(rank)},
-                           "CommunicatorOptions::reproducible is " +
-                               std::string(offers[0].reproducible != 0 ? "" : "not ") +
-                               "set on rank 0, but " + (offers[rank].reproducible != 0 ? "" : "not ") +
-                               "on " + who};
+            const auto yes_or_not = [](const Offer& one) { return one.reproducible != 0 ? "" : "not "; };
+            return Verdict{
+                CollectiveErrorCode::mismatch,
+                {0, number},
+                fmt::format("CommunicatorOptions::reproducible is {}set on rank 0, but {}on rank {}",
+                            yes_or_not(offers[0]), yes_or_not(offer), number)};
         }
     }
     return std::nullopt;
@@ -105,25 +103,25 @@ std::vector<Offer> exchange_offers(PeerMesh* mesh, const Offer& own, const PeerM
 
 // Waits until NCCL has made the communicator, as for an operation.
 NcclResult await(NcclComm& comm, const Event& wake, PeerMesh* mesh, const PeerMesh::Operation& joining) {
-    std::optional<PeerMesh::Clock::time_point> hearsay_until;
+    std::optional<Deadline> cause_deadline;
     while (true) {
         wake.clear();
         if (mesh != nullptr) mesh->throw_if_ended(joining);
-        const auto now = PeerMesh::Clock::now();
+        const auto now = Deadline::clock::now();
         if (const auto made = comm.made()) {
             if (!may_be_a_death(*made) || mesh == nullptr) return *made;
-            if (!hearsay_until) hearsay_until = now + kNcclHearsayPatience;
-            if (now >= *hearsay_until) return *made;
+            if (!cause_deadline) cause_deadline = now + kNcclCauseTimeout;
+            if (now >= *cause_deadline) return *made;
         } else if (now >= joining.deadline) {
             fail(mesh,
                  {CollectiveErrorCode::timed_out,
                   {},
-                  "after " + std::to_string(joining.limit.length.count()) + " ms (" +
-                      std::string(joining.limit.option) + ") NCCL on rank " +
-                      std::to_string(mesh != nullptr ? mesh->rank() : 0) + " has not made its communicator"},
+                  fmt::format("after {} ms ({}) NCCL on rank {} has not made its communicator",
+                              joining.timeout.length.count(), joining.timeout.option,
+                              mesh != nullptr ? mesh->rank() : 0)},
                  joining);
         }
-        wake.wait(hearsay_until.value_or(joining.deadline));
+        wake.wait(cause_deadline.value_or(joining.deadline));
     }
 }
 
@@ -135,20 +133,20 @@ std::shared_ptr<NcclComm> make_comm(const Tools& tools, NcclPeers& peers, const 
     auto comm = std::make_shared<NcclComm>(tools.nccl, tools.context);
     const auto wake = std::make_shared<const Event>();
     peers.on_news([wake] { wake->signal(); });
-    const std::string who = "rank " + std::to_string(peers.rank());
     std::string problem;
     try {
         comm->begin(id, peers.rank(), peers.world_size(), wake);
         const NcclResult made = await(*comm, *wake, mesh, joining);
         if (made == NcclResult::success) return comm;
-        problem = "NCCL on " + who + " cannot make its communicator: " + comm->describe(made);
-        if (made == NcclResult::in_progress) {
-            problem = "NCCL on " + who +
-                      " was told to make a non-blocking communicator: unset NCCL_COMM_BLOCKING, in the "
-                      "environment and in nccl.conf";
-        }
+        const std::string why = made == NcclResult::in_progress
+                                    ? "was told to make a non-blocking communicator: unset "
+                                      "NCCL_COMM_BLOCKING, in the environment and "
+                                      "in nccl.conf"
+                                    : "cannot make its communicator: " + comm->describe(made);
+        problem = fmt::format("NCCL on rank {} {}", peers.rank(), why);
     } catch (const std::system_error& error) {
-        problem = who + " has no thread to make NCCL's communicator on: " + error.what();
+        problem = fmt::format("rank {} has no thread to make NCCL's communicator on: {}", peers.rank(),
+                              error.what());
     }
     fail(mesh, {CollectiveErrorCode::system, {peers.rank()}, problem}, joining);
 }

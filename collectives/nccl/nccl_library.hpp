@@ -8,6 +8,7 @@
 #include <string>
 
 #include "collectives/nccl/gpu_abi.hpp"
+#include "collectives/nccl/shared_library.hpp"
 
 namespace ddprun {
 
@@ -21,33 +22,49 @@ struct NcclLibrary {
     // there is none, it is too old, or it lacks a function.
     static std::shared_ptr<const NcclLibrary> open(const std::string& path);
 
-    std::string path;
-    int version = 0;  // 22809 is 2.28.9
+    const SharedLibrary library;
+    NcclResult (*get_version)(int*) = library.require("ncclGetVersion");
+    const int version = checked_version();  // 22809 is 2.28.9
 
-    NcclResult (*get_version)(int*);
-    NcclResult (*get_unique_id)(NcclUniqueId*);
-    NcclResult (*init_rank_config)(NcclHandle*, int ranks, NcclUniqueId, int rank, NcclConfig*);
-    NcclResult (*finalize)(NcclHandle);
-    NcclResult (*destroy)(NcclHandle);
-    NcclResult (*abort)(NcclHandle);
-    NcclResult (*get_async_error)(NcclHandle, NcclResult*);
-    const char* (*get_error_string)(NcclResult);
-    const char* (*get_last_error)(NcclHandle);
-    NcclResult (*group_start)();
-    NcclResult (*group_end)();
-    NcclResult (*create_premul_sum)(NcclOp*, void* scalar, NcclType, NcclScalarResidence, NcclHandle);
-    NcclResult (*destroy_op)(NcclOp, NcclHandle);
-    NcclResult (*all_reduce)(const void*, void*, std::size_t, NcclType, NcclOp, NcclHandle, CudaStream);
-    NcclResult (*broadcast)(const void*, void*, std::size_t, NcclType, int root, NcclHandle, CudaStream);
-    NcclResult (*reduce)(const void*, void*, std::size_t, NcclType, NcclOp, int root, NcclHandle, CudaStream);
-    NcclResult (*all_gather)(const void*, void*, std::size_t, NcclType, NcclHandle, CudaStream);
-    NcclResult (*reduce_scatter)(const void*, void*, std::size_t, NcclType, NcclOp, NcclHandle, CudaStream);
-    NcclResult (*send)(const void*, std::size_t, NcclType, int peer, NcclHandle, CudaStream);
-    NcclResult (*recv)(void*, std::size_t, NcclType, int peer, NcclHandle, CudaStream);
+    NcclResult (*get_unique_id)(NcclUniqueId*) = library.require("ncclGetUniqueId");
+    NcclResult (*init_rank_config)(NcclHandle*, int ranks, NcclUniqueId, int rank,
+                                   NcclConfig*) = library.require("ncclCommInitRankConfig");
+    NcclResult (*finalize)(NcclHandle) = library.require("ncclCommFinalize");
+    NcclResult (*destroy)(NcclHandle) = library.require("ncclCommDestroy");
+    NcclResult (*abort)(NcclHandle) = library.require("ncclCommAbort");
+    NcclResult (*get_async_error)(NcclHandle, NcclResult*) = library.require("ncclCommGetAsyncError");
+    const char* (*get_error_string)(NcclResult) = library.require("ncclGetErrorString");
+    const char* (*get_last_error)(NcclHandle) = library.require("ncclGetLastError");
+    NcclResult (*group_start)() = library.require("ncclGroupStart");
+    NcclResult (*group_end)() = library.require("ncclGroupEnd");
+    NcclResult (*create_premul_sum)(NcclOp*, void* scalar, NcclType, NcclScalarResidence,
+                                    NcclHandle) = library.require("ncclRedOpCreatePreMulSum");
+    NcclResult (*destroy_op)(NcclOp, NcclHandle) = library.require("ncclRedOpDestroy");
+    NcclResult (*all_reduce)(const void*, void*, std::size_t, NcclType, NcclOp, NcclHandle,
+                             CudaStream) = library.require("ncclAllReduce");
+    NcclResult (*broadcast)(const void*, void*, std::size_t, NcclType, int root, NcclHandle,
+                            CudaStream) = library.require("ncclBroadcast");
+    NcclResult (*reduce)(const void*, void*, std::size_t, NcclType, NcclOp, int root, NcclHandle,
+                         CudaStream) = library.require("ncclReduce");
+    NcclResult (*all_gather)(const void*, void*, std::size_t, NcclType, NcclHandle,
+                             CudaStream) = library.require("ncclAllGather");
+    NcclResult (*reduce_scatter)(const void*, void*, std::size_t, NcclType, NcclOp, NcclHandle,
+                                 CudaStream) = library.require("ncclReduceScatter");
+    NcclResult (*send)(const void*, std::size_t, NcclType, int peer, NcclHandle,
+                       CudaStream) = library.require("ncclSend");
+    NcclResult (*recv)(void*, std::size_t, NcclType, int peer, NcclHandle,
+                       CudaStream) = library.require("ncclRecv");
     // From 2.28 on; null before.
-    NcclResult (*all_to_all)(const void*, void*, std::size_t, NcclType, NcclHandle, CudaStream);
-    NcclResult (*gather)(const void*, void*, std::size_t, NcclType, int root, NcclHandle, CudaStream);
-    NcclResult (*scatter)(const void*, void*, std::size_t, NcclType, int root, NcclHandle, CudaStream);
+    NcclResult (*all_to_all)(const void*, void*, std::size_t, NcclType, NcclHandle,
+                             CudaStream) = library.find("ncclAlltoAll");
+    NcclResult (*gather)(const void*, void*, std::size_t, NcclType, int root, NcclHandle,
+                         CudaStream) = library.find("ncclGather");
+    NcclResult (*scatter)(const void*, void*, std::size_t, NcclType, int root, NcclHandle,
+                          CudaStream) = library.find("ncclScatter");
+
+  private:
+    explicit NcclLibrary(SharedLibrary opened) : library(std::move(opened)) {}
+    int checked_version() const;
 };
 
 // "2.28.9"; of versions up to 2.8, which counted otherwise, too.

@@ -8,7 +8,7 @@ namespace ddprun {
 namespace {
 
 // What a rank sent before it left may still be on its way.
-constexpr std::chrono::milliseconds kLeftPatience{2000};
+constexpr std::chrono::milliseconds kLeftTimeout{2000};
 
 }  // namespace
 
@@ -57,10 +57,10 @@ void NcclPeers::leave() {
     if (tcp_) tcp_->mesh().leave();
 }
 
-std::vector<int> NcclPeers::leave_together(Clock::time_point limit) {
+std::vector<int> NcclPeers::leave_together(Deadline deadline) {
     if (tcp_) {
         const std::lock_guard lock(turn_);
-        return tcp_->mesh().leave_together(limit);
+        return tcp_->mesh().leave_together(deadline);
     }
     if (const auto ended = verdict()) throw error_of(*ended, "finalize");
     return {};
@@ -72,18 +72,18 @@ bool NcclPeers::ask(const Call& call, Body body) {
     if (!lock) return false;
     try {
         body(tcp_->mesh(),
-             PeerMesh::Operation{call, Clock::time_point::max(), {operation_timeout_, "operation_timeout"}});
+             PeerMesh::Operation{call, Deadline::max(), {operation_timeout_, "operation_timeout"}});
     } catch (const CollectiveError&) {
         // The mesh has ended; its verdict is the answer.
     }
     return true;
 }
 
-bool NcclPeers::check_present(const Call& call, const std::vector<int>& peers, Clock::time_point started) {
+bool NcclPeers::check_present(const Call& call, const std::vector<int>& peers, Deadline started) {
     if (!tcp_) return true;
     return ask(call, [&](PeerMesh& mesh, const PeerMesh::Operation& operation) {
         mesh.throw_if_ended(operation);
-        if (Clock::now() <= started + kLeftPatience) return;
+        if (Deadline::clock::now() <= started + kLeftTimeout) return;
         const auto has_left = [&](int peer) { return mesh.lifeline().left_after(peer).has_value(); };
         if (!peers.empty() && std::all_of(peers.begin(), peers.end(), has_left)) {
             mesh.throw_if_left(peers.front(), operation);
@@ -104,7 +104,7 @@ bool NcclPeers::blame(const Call& call, const std::vector<int>& peers) {
             mesh.fail_late(peers, operation);
         });
     }
-    declare(judge_lateness({call}, call, 0, {}, {operation_timeout_, "operation_timeout"}));
+    declare(blame_for_deadline({call}, call, 0, {}, {operation_timeout_, "operation_timeout"}));
     return true;
 }
 

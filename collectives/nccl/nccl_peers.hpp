@@ -4,7 +4,6 @@
 // begin() and exchange() are for the thread that runs the operations, all else for any.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,10 +19,8 @@ namespace ddprun {
 
 class NcclPeers {
   public:
-    using Clock = PeerMesh::Clock;
-
     // `tcp` may be null: a rank alone. With a segment, the ranks of this host see each other's deaths by it.
-    // The limit is CommunicatorOptions::operation_timeout.
+    // The timeout is CommunicatorOptions'.
     NcclPeers(std::unique_ptr<TcpBackend> tcp, std::optional<ShmSegment> segment,
               std::chrono::milliseconds operation_timeout);
 
@@ -48,15 +45,15 @@ class NcclPeers {
     // Says goodbye: this rank makes no more calls.
     void leave();
     // See PeerMesh::leave_together().
-    std::vector<int> leave_together(Clock::time_point limit);
+    std::vector<int> leave_together(Deadline deadline);
 
     // Three questions about a call in progress; each ends the communicator if the answer is bad, so that
-    // verdict() says why. They may take kInquiryPatience. False if the mesh is in use, so that the question
+    // verdict() says why. They may take kAnswerTimeout. False if the mesh is in use, so that the question
     // is to be asked again.
     //
     // Has a rank left that the call needs? `peers` are those it exchanges messages with, where it concerns
     // only them: one of several may have left because its part is done, so all must have.
-    bool check_present(const Call& call, const std::vector<int>& peers, Clock::time_point started);
+    bool check_present(const Call& call, const std::vector<int>& peers, Deadline started);
     // Is another rank in another call with the same number?
     bool check_agreement(const Call& call);
     // Its time is over: who is to blame?

@@ -58,8 +58,8 @@ bool reduces_by_rings(std::string_view algorithms) {
 NcclRings::NcclRings(int version) {
     const std::lock_guard lock(users().mutex);
     const Environment environment = current_environment();
-    const auto set = environment.find(kVariable);
-    counted_ = users().count > 0 || set == environment.end() || set->second.empty();
+    const std::string* set = find_variable(environment, kVariable);
+    counted_ = users().count > 0 || set == nullptr || set->empty();
     if (counted_ && users().count++ == 0) ::setenv(kVariable, nccl_rings(version), 1);
 }
 

@@ -1,5 +1,7 @@
 #include "collectives/nccl/nccl_settings.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "collectives/error.hpp"
@@ -18,14 +20,14 @@ namespace {
 std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
                                                const CommunicatorOptions& options, int local_rank) {
     const auto value = [&](const char* name) {
-        const auto found = environment.find(name);
-        return found == environment.end() ? std::string() : found->second;
+        const std::string* found = find_variable(environment, name);
+        return found == nullptr ? std::string() : *found;
     };
     BackendChoice choice = options.backend;
     if (choice == BackendChoice::automatic) {
         const std::string wanted = value("DDPRUN_BACKEND");
         if (!wanted.empty() && wanted != "cpu" && wanted != "nccl") {
-            fail_setting("DDPRUN_BACKEND='" + wanted + "' is neither cpu nor nccl");
+            fail_setting(fmt::format("DDPRUN_BACKEND='{}' is neither cpu nor nccl", wanted));
         }
         choice = wanted == "nccl" ? BackendChoice::nccl : BackendChoice::cpu;
     }
@@ -34,14 +36,15 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
                           options.reproducible};
     const std::string algorithms = value("NCCL_ALGO");
     if (options.reproducible && !algorithms.empty() && !reduces_by_rings(algorithms)) {
-        fail_setting("NCCL_ALGO='" + algorithms +
-                     "' contradicts CommunicatorOptions::reproducible, which reduces by rings: unset one of "
-                     "them, or set NCCL_ALGO=Ring");
+        fail_setting(
+            fmt::format("NCCL_ALGO='{}' contradicts CommunicatorOptions::reproducible, which reduces by "
+                        "rings: unset one of them, or set NCCL_ALGO=Ring",
+                        algorithms));
     }
     const auto read_device = [&](const char* name) {
         const std::string text = value(name);
         const auto device = whole_number<int>(text, 0);
-        if (!device) fail_setting(std::string(name) + "='" + text + "' is not the number of a device");
+        if (!device) fail_setting(fmt::format("{}='{}' is not the number of a device", name, text));
         settings.device = *device;
     };
     if (options.device >= 0) {

@@ -1,5 +1,7 @@
 #include "collectives/nccl/nccl_watch.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "rendezvous/system/quiet_thread.hpp"
@@ -29,7 +31,7 @@ bool NcclWatch::stop() {
     if (!*over_) {
         end({CollectiveErrorCode::aborted,
              {peers_.rank()},
-             "rank " + std::to_string(peers_.rank()) + " destroyed its communicator meanwhile"});
+             fmt::format("rank {} destroyed its communicator meanwhile", peers_.rank())});
     }
     return comm_->abort();
 }
@@ -49,9 +51,8 @@ void NcclWatch::failed(NcclResult result) {
     if (!may_be_a_death(result)) return failed(text);
     {
         const std::lock_guard lock(mutex_);
-        if (!hearsay_.empty()) return;
-        hearsay_ = text;
-        hearsay_until_ = Clock::now() + kNcclHearsayPatience;
+        if (unexplained_) return;
+        unexplained_ = {text, Deadline::clock::now() + kNcclCauseTimeout};
     }
     wake_.signal();
 }
@@ -59,13 +60,13 @@ void NcclWatch::failed(NcclResult result) {
 void NcclWatch::failed(const std::string& text) {
     peers_.declare({CollectiveErrorCode::system,
                     {peers_.rank()},
-                    "NCCL on rank " + std::to_string(peers_.rank()) + ": " + text});
+                    fmt::format("NCCL on rank {}: {}", peers_.rank(), text)});
     wake_.signal();
 }
 
-bool NcclWatch::drain(Clock::time_point limit) {
+bool NcclWatch::drain(Deadline deadline) {
     while (const auto work = oldest()) {
-        if (!work->wait_until(limit)) return false;
+        if (!work->wait_until(deadline)) return false;
     }
     return true;
 }
@@ -77,15 +78,15 @@ CollectiveError NcclWatch::completed(const CollectiveError& error) const {
 }
 
 void NcclWatch::run() {
-    auto last_busy = Clock::now();
+    auto last_busy = Deadline::clock::now();
     while (true) {
         wake_.clear();
         if (stopping_) return;
         auto next = look();
         if (next) {
-            last_busy = Clock::now();
-        } else if (!*over_ && Clock::now() < last_busy + kStayAwake) {
-            next = Clock::now() + kNcclWatchPeriod;
+            last_busy = Deadline::clock::now();
+        } else if (!*over_ && Deadline::clock::now() < last_busy + kStayAwake) {
+            next = Deadline::clock::now() + kNcclWatchPeriod;
         } else {
             asleep_ = true;
             // One may have come before it could see that this thread sleeps.
@@ -95,33 +96,33 @@ void NcclWatch::run() {
     }
 }
 
-std::optional<NcclWatch::Clock::time_point> NcclWatch::look() {
+std::optional<Deadline> NcclWatch::look() {
     if (*over_) return std::nullopt;
     if (const auto verdict = peers_.verdict()) {
         end(*verdict);
         return std::nullopt;
     }
-    const auto hearsay = weigh_hearsay();
+    const auto unexplained = judge_unexplained();
     const auto work = oldest();
-    if (!work) return hearsay;
+    if (!work) return unexplained;
     judge(*work);
     // A deadline that has passed was judged, unless the mesh was in use: then again after a while.
-    const auto now = Clock::now();
+    const auto now = Deadline::clock::now();
     auto next = now + kNcclWatchPeriod;
     if (work->deadline() > now) next = std::min(next, work->deadline());
-    return hearsay ? std::min(next, *hearsay) : next;
+    return unexplained ? std::min(next, *unexplained) : next;
 }
 
-std::optional<NcclWatch::Clock::time_point> NcclWatch::weigh_hearsay() {
+std::optional<Deadline> NcclWatch::judge_unexplained() {
     std::string text;
     {
         const std::lock_guard lock(mutex_);
-        if (hearsay_.empty()) return std::nullopt;
-        if (Clock::now() < hearsay_until_) return hearsay_until_;
-        text = hearsay_;
+        if (!unexplained_) return std::nullopt;
+        if (!has_passed(unexplained_->deadline)) return unexplained_->deadline;
+        text = unexplained_->text;
     }
     failed(text);
-    return Clock::now();
+    return Deadline::clock::now();
 }
 
 std::shared_ptr<NcclWork> NcclWatch::oldest() {
@@ -131,7 +132,7 @@ std::shared_ptr<NcclWork> NcclWatch::oldest() {
 }
 
 void NcclWatch::judge(NcclWork& work) {
-    const auto now = Clock::now();
+    const auto now = Deadline::clock::now();
     const Call& call = work.call();
     if (const auto state = comm_->state();
         state && *state != NcclResult::success && *state != NcclResult::in_progress) {
@@ -161,9 +162,10 @@ void NcclWatch::end(const Verdict& verdict) {
     }
     std::string note;
     if (!comm_->abort()) {
-        note = "; besides, NCCL has not let itself be aborted within " +
-               std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kNcclAbortLimit).count()) +
-               " s: this process may not be able to end, and is left to the launcher to kill";
+        note = fmt::format(
+            "; besides, NCCL has not let itself be aborted within {} s: this process may not be able "
+            "to end, and is left to the launcher to kill",
+            kNcclAbortTimeout / std::chrono::seconds(1));
     }
     const std::lock_guard lock(mutex_);
     note_ = note;

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -32,19 +31,15 @@ inline constexpr std::chrono::milliseconds kNcclCompareAfter{2000};
 
 // NCCL reports the death of a peer as an error of its own; the lifeline knows who it was, and gets so long to
 // say so.
-inline constexpr std::chrono::milliseconds kNcclHearsayPatience{1000};
+inline constexpr std::chrono::milliseconds kNcclCauseTimeout{1000};
 constexpr bool may_be_a_death(NcclResult result) noexcept {
     return result == NcclResult::remote_error || result == NcclResult::system_error;
 }
 
 class NcclWatch {
   public:
-    using Clock = std::chrono::steady_clock;
-
     NcclWatch(std::shared_ptr<NcclComm> comm, NcclPeers& peers);
     ~NcclWatch() { stop(); }
-    NcclWatch(const NcclWatch&) = delete;
-    NcclWatch& operator=(const NcclWatch&) = delete;
 
     // Set when the communicator has ended, before NCCL is aborted. See NcclWork.
     std::shared_ptr<const std::atomic<bool>> over() const noexcept { return over_; }
@@ -55,8 +50,8 @@ class NcclWatch {
     void failed(NcclResult result);
     void failed(const std::string& text);
     // Returns when nothing is in progress any more, by the operations' own deadlines at the latest; false if
-    // that is later than `limit`.
-    bool drain(Clock::time_point limit);
+    // that is later than `deadline`.
+    bool drain(Deadline deadline);
 
     // Ends the thread. NCCL is aborted unless it has ended before, and whatever is still in progress fails.
     // False if NCCL does not let itself be aborted.
@@ -66,12 +61,18 @@ class NcclWatch {
     CollectiveError completed(const CollectiveError& error) const;
 
   private:
+    // An error of NCCL's that may be somebody's death, and until when the lifeline may tell.
+    struct Unexplained {
+        std::string text;
+        Deadline deadline;
+    };
+
     void run();
     // Ends what has ended; judges the rest. When to look again; nothing if there is no need to.
-    std::optional<Clock::time_point> look();
+    std::optional<Deadline> look();
     std::shared_ptr<NcclWork> oldest();
     // Why this rank ends the communicator, unless the others' news come before that moment.
-    std::optional<Clock::time_point> weigh_hearsay();
+    std::optional<Deadline> judge_unexplained();
     void judge(NcclWork& work);
     void end(const Verdict& verdict);
 
@@ -83,11 +84,10 @@ class NcclWatch {
     std::atomic<bool> stopping_{false};
     // The thread's alone:
     std::uint64_t compared_ = 0;  // the call, and when it is compared again
-    Clock::time_point compare_at_{};
+    Deadline compare_at_{};
     mutable std::mutex mutex_;  // guards what follows; never held while the peers are asked
     std::deque<std::shared_ptr<NcclWork>> works_;
-    std::string hearsay_;  // an error of NCCL's that may be somebody's death; empty: none
-    Clock::time_point hearsay_until_{};
+    std::optional<Unexplained> unexplained_;
     Verdict verdict_;
     std::string note_;
     std::thread thread_;

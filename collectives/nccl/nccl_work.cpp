@@ -39,10 +39,8 @@ CudaEvent CudaEventPool::take() {
             return event;
         }
     }
-    const CudaScope scope(*context_);
     CudaEvent event = nullptr;
-    context_->driver().require(context_->driver().event_create(&event, kCudaEventDisableTiming),
-                               "making a CUDA event");
+    context_->call("making a CUDA event", &CudaDriver::event_create, &event, kCudaEventDisableTiming);
     return event;
 }
 
@@ -52,7 +50,7 @@ void CudaEventPool::give(CudaEvent event) {
 }
 
 NcclWork::NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
-                   const Task& task, Clock::time_point started, Clock::time_point deadline)
+                   const Task& task, Deadline started, Deadline deadline)
     : events_(std::move(events)),
       over_(std::move(over)),
       call_(task.call),
@@ -102,10 +100,10 @@ bool NcclWork::ended() {
     return true;
 }
 
-bool NcclWork::wait_until(Clock::time_point limit) {
+bool NcclWork::wait_until(Deadline deadline) {
     for (int looks = 0; !ended(); ++looks) {
         const bool spins = looks < kSpins;
-        if ((!spins || looks % kSpinsPerLook == 0) && Clock::now() >= limit) return ended();
+        if ((!spins || looks % kSpinsPerLook == 0) && has_passed(deadline)) return ended();
         if (spins) continue;
         if (looks < kSpins + kNcclYields) {
             std::this_thread::yield();

@@ -1,6 +1,6 @@
 // NcclWork: an operation on its way through a stream, from its call to its end.
 //
-// Shared by the thread that launches it, NcclWatch, and whoever waits for it; any thread.
+// Shared by the thread that launches it, NcclWatch, and the threads that wait for it; any thread.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,6 @@ class CudaEventPool {
   public:
     explicit CudaEventPool(std::shared_ptr<const CudaPrimaryContext> context)
         : context_(std::move(context)) {}
-    CudaEventPool(const CudaEventPool&) = delete;
-    CudaEventPool& operator=(const CudaEventPool&) = delete;
     ~CudaEventPool();
 
     const CudaPrimaryContext& context() const noexcept { return *context_; }
@@ -40,14 +38,14 @@ class NcclWork final : public WorkState {
   public:
     // `over`: the communicator has ended. From then on an event proves nothing: aborted kernels end, too.
     NcclWork(std::shared_ptr<CudaEventPool> events, std::shared_ptr<const std::atomic<bool>> over,
-             const Task& task, Clock::time_point started, Clock::time_point deadline);
+             const Task& task, Deadline started, Deadline deadline);
     ~NcclWork() override;
 
     const Call& call() const noexcept { return call_; }
     // Of send, recv and groups: the ranks they exchange messages with.
     const std::vector<int>& peers() const noexcept { return peers_; }
-    Clock::time_point started() const noexcept { return started_; }
-    Clock::time_point deadline() const noexcept { return deadline_; }
+    Deadline started() const noexcept { return started_; }
+    Deadline deadline() const noexcept { return deadline_; }
 
     // The operation and then this event are in the stream. By the launching thread, once.
     void launched(CudaEvent event);
@@ -57,7 +55,7 @@ class NcclWork final : public WorkState {
     void fail(CollectiveError error);
 
     bool ended() override;
-    bool wait_until(Clock::time_point limit) override;
+    bool wait_until(Deadline deadline) override;
     std::optional<CollectiveError> error() override;
 
     // Another result of the event than success and not_ready.
@@ -70,8 +68,8 @@ class NcclWork final : public WorkState {
     std::shared_ptr<const std::atomic<bool>> over_;
     const Call call_;
     const std::vector<int> peers_;
-    const Clock::time_point started_;
-    const Clock::time_point deadline_;
+    const Deadline started_;
+    const Deadline deadline_;
     std::atomic<State> state_{State::launching};
     std::atomic<CudaEvent> event_{nullptr};
     std::atomic<CudaResult> event_result_{CudaResult::not_ready};

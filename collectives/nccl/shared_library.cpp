@@ -1,6 +1,7 @@
 #include "collectives/nccl/shared_library.hpp"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <climits>
@@ -19,37 +20,32 @@ std::string path_of(void* handle, const std::string& name) {
     if (name.find('/') != std::string::npos) return name;
     std::array<char, PATH_MAX> folder{};
     if (::dlinfo(handle, RTLD_DI_ORIGIN, folder.data()) != 0) return name;
-    return std::string(folder.data()) + '/' + name;
+    return fmt::format("{}/{}", folder.data(), name);
 }
 
 }  // namespace
 
-SharedLibrary::SharedLibrary(const std::string& what, const std::vector<std::string>& names, std::string help)
-    : what_(what), help_(std::move(help)) {
-    std::string tried;
-    for (const std::string& name : names) {
-        handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (handle_ != nullptr) {
-            name_ = name;
-            path_ = path_of(handle_, name);
-            return;
-        }
+SharedLibrary::SharedLibrary(std::string what, const std::string& name, std::string help)
+    : what_(std::move(what)), help_(std::move(help)), handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) {
         const char* said = ::dlerror();
-        tried += (tried.empty() ? "" : "; ") + std::string(said != nullptr ? said : name.c_str());
+        fail(fmt::format("{} cannot be opened ({}): {}", what_, said != nullptr ? said : name, help_));
     }
-    fail(what_ + " cannot be opened (" + tried + "): " + help_);
+    path_ = path_of(handle_, name);
 }
 
-void* SharedLibrary::find(const char* symbol) const noexcept { return ::dlsym(handle_, symbol); }
+SharedLibrary::Address SharedLibrary::find(const char* symbol) const noexcept {
+    return {::dlsym(handle_, symbol)};
+}
 
-void* SharedLibrary::require(const char* symbol) const {
-    void* address = find(symbol);
-    if (address == nullptr) refuse(std::string("has no function ") + symbol);
+SharedLibrary::Address SharedLibrary::require(const char* symbol) const {
+    const Address address = find(symbol);
+    if (address.pointer == nullptr) refuse(fmt::format("has no function {}", symbol));
     return address;
 }
 
 void SharedLibrary::refuse(const std::string& why) const {
-    fail(what_ + ", opened as " + path_ + ", " + why + ": " + help_);
+    fail(fmt::format("{}, opened as {}, {}: {}", what_, path_, why, help_));
 }
 
 }  // namespace ddprun

@@ -4,45 +4,39 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace ddprun {
 
 class SharedLibrary {
   public:
-    // The first of `names` (paths, or names for the system's search) that can be opened. Throws
-    // CollectiveError with code `system`: what was tried, what the system said, and `help`.
-    SharedLibrary(const std::string& what, const std::vector<std::string>& names, std::string help);
+    // Opens `name`, a path or a name for the system's search. Throws CollectiveError with code `system`: what
+    // the system said, and `help`.
+    SharedLibrary(std::string what, const std::string& name, std::string help);
 
-    // As it was named, and where it was found.
-    const std::string& name() const noexcept { return name_; }
+    // Where it was found.
     const std::string& path() const noexcept { return path_; }
 
-    // The address of a function; throws as above if the library has none of that name.
-    void* require(const char* symbol) const;
+    // A function's address, for a pointer to a function of any type.
+    struct Address {
+        template <class Function>
+        operator Function*() const noexcept {
+            return reinterpret_cast<Function*>(pointer);
+        }
+        void* pointer;
+    };
+    // Throws as above if the library has no function of that name.
+    Address require(const char* symbol) const;
     // The same, null if there is none.
-    void* find(const char* symbol) const noexcept;
+    Address find(const char* symbol) const noexcept;
 
     // Ends the opening: throws CollectiveError with code `system`.
     [[noreturn]] void refuse(const std::string& why) const;
 
   private:
     std::string what_;
-    std::string name_;
     std::string path_;
     std::string help_;
     void* handle_ = nullptr;
 };
-
-// Sets a pointer to a function of `library`.
-template <class Function>
-void bind(const SharedLibrary& library, const char* symbol, Function*& function) {
-    function = reinterpret_cast<Function*>(library.require(symbol));
-}
-
-template <class Function>
-void bind_if_there(const SharedLibrary& library, const char* symbol, Function*& function) {
-    function = reinterpret_cast<Function*>(library.find(symbol));
-}
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "collectives/session/bootstrap.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,17 +26,13 @@
 namespace ddprun {
 namespace {
 
-using Clock = PeerMesh::Clock;
-
 constexpr std::string_view kTcpScheme = "tcp://";
 constexpr std::string_view kFileScheme = "file://";
 // How long rank 0 tries to use a store that already listens where it wanted to host one.
-constexpr std::chrono::milliseconds kExistingStorePatience{5000};
+constexpr std::chrono::milliseconds kExistingStoreTimeout{5000};
 constexpr std::chrono::milliseconds kRejoinPause{50};
 // How long a rank that lost the store of rank 0 looks for a new one there.
-constexpr std::chrono::milliseconds kRejoinPatience{5000};
-// Longer ones would overflow the clock.
-constexpr std::chrono::hours kLongestTimeout{24 * 3650};
+constexpr std::chrono::milliseconds kRejoinTimeout{5000};
 
 [[noreturn]] void fail_argument(const std::string& what) {
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
@@ -46,7 +43,7 @@ CollectiveError translated(const boost::system::system_error& error) {
     auto code = CollectiveErrorCode::system;
     if (error.code() == make_error_code(Errc::timed_out)) code = CollectiveErrorCode::timed_out;
     if (error.code() == make_error_code(Errc::malformed)) code = CollectiveErrorCode::invalid_argument;
-    return CollectiveError(code, std::string("join: ") + error.what(), {}, "join");
+    return CollectiveError(code, fmt::format("join: {}", error.what()), {}, "join");
 }
 
 std::string host_identity() {
@@ -54,7 +51,7 @@ std::string host_identity() {
     ::gethostname(name.data(), name.size() - 1);
     std::string boot;
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    std::string identity = std::string(name.data()) + '/' + boot;
+    std::string identity = fmt::format("{}/{}", name.data(), boot);
     std::replace_if(
         identity.begin(), identity.end(), [](char c) { return c == ' ' || c == '\n'; }, '_');
     return identity;
@@ -64,8 +61,6 @@ std::string host_identity() {
 std::string listen_address(const HostSettings& settings, const std::string& usual) {
     return settings.chooses_address() ? choose_address(settings, local_addresses(), usual) : usual;
 }
-
-std::string process_identity() { return "pid " + std::to_string(::getpid()) + " on " + host_identity(); }
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
 
@@ -79,15 +74,16 @@ std::string listen_address(const TcpMeeting& meeting) {
 
 // A launcher's store is there before its workers are: who waits for it waits for something else.
 void say_waiting_for_store(int rank, const Endpoint& store, const std::string& cause) {
-    std::fprintf(stderr, "rank %d waits for the store at %s (MASTER_ADDR, MASTER_PORT): %s\n", rank,
-                 to_string(store).c_str(), cause.c_str());
+    const std::string line = fmt::format("rank {} waits for the store at {} (MASTER_ADDR, MASTER_PORT): {}\n",
+                                         rank, to_string(store), cause);
+    std::fputs(line.c_str(), stderr);
 }
 
-MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time_point deadline) {
-    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Deadline deadline) {
+    const auto rest = time_until(deadline);
     MeetingRoom room;
-    room.reopen = [endpoint = meeting.endpoint](std::chrono::milliseconds patience) {
-        return std::make_shared<TcpStore>(endpoint, patience);
+    room.reopen = [endpoint = meeting.endpoint](std::chrono::milliseconds timeout) {
+        return std::make_shared<TcpStore>(endpoint, timeout);
     };
     if (!meeting.rank_0_hosts || place.rank != 0) {
         room.store = std::make_shared<TcpStore>(meeting.endpoint, rest, [&](const std::string& cause) {
@@ -104,7 +100,7 @@ MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time
         // An earlier communicator of this process may host it. A store of another job refuses this rank when
         // it joins.
         try {
-            room.store = std::make_shared<TcpStore>(meeting.endpoint, std::min(rest, kExistingStorePatience));
+            room.store = std::make_shared<TcpStore>(meeting.endpoint, std::min(rest, kExistingStoreTimeout));
         } catch (const boost::system::system_error&) {
             throw taken;
         }
@@ -116,7 +112,7 @@ MeetingRoom enter_tcp(const TcpMeeting& meeting, const Place& place, Clock::time
 
 CollectiveError store_gone(const boost::system::system_error& lost) {
     return CollectiveError(CollectiveErrorCode::peer_died,
-                           std::string("join: rank 0, which hosts the store, is gone: ") + lost.what(), {0},
+                           fmt::format("join: rank 0, which hosts the store, is gone: {}", lost.what()), {0},
                            "join");
 }
 
@@ -125,12 +121,16 @@ bool is_lost(const boost::system::system_error& error) {
            error.code() == make_error_code(Errc::closed);
 }
 
+PeerMesh::Operation joining_until(Deadline deadline, const CommunicatorOptions& options) {
+    return {{Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+}
+
 // What carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
-                                 const PeerMesh::Operation& joining, const Descent& descent) {
+                                 const PeerMesh::Operation& joining, const Origin& origin) {
     const CommunicatorOptions& options = session.options;
     auto tcp = std::make_unique<TcpBackend>(std::move(membership), std::move(listener), joining,
-                                            options.operation_timeout, descent);
+                                            options.operation_timeout, origin);
     session.lifeline = &tcp->mesh().lifeline();
     tcp->mesh().give_notice_after(options.notice_after);
     const auto across = ranks_across_hosts(tcp->membership());
@@ -150,18 +150,20 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
 }
 
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
-                                 const CommunicatorOptions& options, Clock::time_point deadline) {
+                                 const CommunicatorOptions& options, Deadline deadline) {
     TcpListener listener(address);
     const std::string& host_id = place.host.host_id;
-    auto word = place.life ? AgentWord::open(*place.life) : nullptr;
+    auto news = place.life ? DeathNews::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
-                      place.host.sockets_per_peer, word ? word->life() : 0};
+                      place.host.sockets_per_peer, news ? news->life() : 0};
     Joined joined = join_through(
-        *room.store, {place.rank, place.world_size, place.generation, process_identity()}, self, deadline);
+        *room.store,
+        {place.rank, place.world_size, place.round, fmt::format("pid {} on {}", ::getpid(), host_identity())},
+        self, deadline);
     joined.membership.own_numbers = place.own_numbers;
-    room.farewell = std::make_unique<Farewell>(std::move(joined.farewell));
+    room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
-                                place.nccl, options, deadline, {.word = std::move(word)});
+                                place.nccl, options, deadline, {.death_news = std::move(news)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
     session->room = std::move(room);
@@ -169,21 +171,18 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
 }
 
 void require_valid(const Place& place, const CommunicatorOptions& options) {
-    if (place.world_size < 1) fail_argument("world_size " + std::to_string(place.world_size) + " is below 1");
-    if (place.rank < 0 || place.rank >= place.world_size) {
-        fail_argument("rank " + std::to_string(place.rank) + " is not below world_size " +
-                      std::to_string(place.world_size));
-    }
-    const auto require_limit = [](std::chrono::milliseconds limit, const char* name) {
-        if (limit.count() < 1 || limit > kLongestTimeout) {
-            fail_argument(std::string("CommunicatorOptions::") + name + " of " +
-                          std::to_string(limit.count()) + " ms is not between 1 ms and 10 years");
-        }
+    if (place.world_size < 1) fail_argument(fmt::format("world_size {} is below 1", place.world_size));
+    if (place.rank < 0 || place.rank >= place.world_size)
+        fail_argument(fmt::format("rank {} is not below world_size {}", place.rank, place.world_size));
+    const auto require_timeout = [](std::chrono::milliseconds timeout, const char* name) {
+        if (timeout.count() >= 1 && timeout <= kLongestTimeout) return;
+        fail_argument(fmt::format("CommunicatorOptions::{} of {} ms is not between 1 ms and 10 years", name,
+                                  timeout.count()));
     };
-    require_limit(options.operation_timeout, "operation_timeout");
-    require_limit(options.join_timeout, "join_timeout");
-    require_limit(options.leave_timeout, "leave_timeout");
-    if (options.notice_after.count() != 0) require_limit(options.notice_after, "notice_after");
+    require_timeout(options.operation_timeout, "operation_timeout");
+    require_timeout(options.join_timeout, "join_timeout");
+    require_timeout(options.leave_timeout, "leave_timeout");
+    if (options.notice_after.count() != 0) require_timeout(options.notice_after, "notice_after");
 }
 
 }  // namespace
@@ -195,27 +194,35 @@ Meeting parse_url(const std::string& url) {
     } else if (url.rfind(kFileScheme, 0) == 0 && url.size() > kFileScheme.size()) {
         return FileMeeting{url.substr(kFileScheme.size())};
     }
-    fail_argument("'" + url + "' is neither tcp://host:port nor file://path");
+    fail_argument(fmt::format("'{}' is neither tcp://host:port nor file://path", url));
 }
 
 Transport read_transport(const Environment& environment) {
-    const auto found = environment.find("DDPRUN_TRANSPORT");
-    if (found == environment.end() || found->second == "auto") return Transport::automatic;
-    if (found->second == "tcp") return Transport::tcp;
-    fail_argument("DDPRUN_TRANSPORT='" + found->second + "' is neither auto nor tcp");
+    const std::string* text = find_variable(environment, "DDPRUN_TRANSPORT");
+    if (text == nullptr || *text == "auto") return Transport::automatic;
+    if (*text == "tcp") return Transport::tcp;
+    fail_argument(fmt::format("DDPRUN_TRANSPORT='{}' is neither auto nor tcp", *text));
 }
 
 std::chrono::milliseconds read_notice(const Environment& environment) {
-    const auto found = environment.find("DDPRUN_NOTICE");
-    if (found == environment.end()) return {};
-    const std::string& text = found->second;
-    if (const auto seconds = whole_number<int>(text, 0)) return std::chrono::seconds(*seconds);
-    fail_argument("DDPRUN_NOTICE='" + text + "' is no number of seconds");
+    const std::string* text = find_variable(environment, "DDPRUN_NOTICE");
+    if (text == nullptr) return {};
+    if (const auto seconds = whole_number<int>(*text, 0)) return std::chrono::seconds(*seconds);
+    fail_argument(fmt::format("DDPRUN_NOTICE='{}' is no number of seconds", *text));
 }
 
-std::optional<LifeSeat> read_life_seat(const Environment& environment) {
-    const auto found = environment.find(kLifeVariable);
-    return found == environment.end() ? std::nullopt : parse_life_seat(found->second);
+std::optional<LifeSlot> read_life_slot(const Environment& environment) {
+    const std::string* text = find_variable(environment, kLifeVariable);
+    return text == nullptr ? std::nullopt : parse_life_slot(*text);
+}
+
+Place read_place(const Environment& environment, const CommunicatorOptions& options, int local_rank) {
+    Place place;
+    place.transport = read_transport(environment);
+    place.host = read_host_settings(environment);
+    place.nccl = read_nccl_settings(environment, options, local_rank);
+    place.life = read_life_slot(environment);
+    return place;
 }
 
 std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::string& address,
@@ -225,7 +232,8 @@ std::unique_ptr<Session> open_session(std::shared_ptr<Store> store, const std::s
     room.store = std::move(store);
     room.reopen = [store = room.store](std::chrono::milliseconds) { return store; };
     try {
-        return join_in(std::move(room), address, place, options, Clock::now() + options.join_timeout);
+        return join_in(std::move(room), address, place, options,
+                       Deadline::clock::now() + options.join_timeout);
     } catch (const boost::system::system_error& error) {
         throw translated(error);
     }
@@ -240,7 +248,7 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
         session->local_world_size = std::max(place.local_world_size, 1);
         return session;
     }
-    auto deadline = Clock::now() + options.join_timeout;
+    Deadline deadline = Deadline::clock::now() + options.join_timeout;
     std::optional<boost::system::system_error> lost;
     while (true) {
         try {
@@ -258,13 +266,13 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
             const std::string address = listen_address(place.host, listen_address(tcp));
             return join_in(std::move(room), address, place, options, deadline);
         } catch (const boost::system::system_error& error) {
-            const auto now = Clock::now();
+            const auto now = Deadline::clock::now();
             const bool hosted_by_0 = std::holds_alternative<TcpMeeting>(meeting) &&
                                      std::get<TcpMeeting>(meeting).rank_0_hosts && place.rank != 0;
             if (!hosted_by_0 || (!lost && !is_lost(error))) throw translated(error);
             // This may have been the store of rank 0's previous communicator, just ending: the next one
             // listens in a moment, and no event tells when.
-            if (!lost) deadline = std::min(deadline, now + kRejoinPatience);
+            if (!lost) deadline = std::min(deadline, now + kRejoinTimeout);
             if (!lost) lost = error;
             if (now + kRejoinPause >= deadline) throw store_gone(*lost);
             std::this_thread::sleep_for(kRejoinPause);
@@ -274,8 +282,8 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
 
 std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
                                       const std::optional<NcclSettings>& nccl,
-                                      const CommunicatorOptions& options, Clock::time_point deadline,
-                                      const Descent& descent) {
+                                      const CommunicatorOptions& options, Deadline deadline,
+                                      const Origin& origin) {
     auto session = std::make_unique<Session>();
     session->rank = membership.rank;
     session->world_size = membership.world_size();
@@ -283,16 +291,15 @@ std::unique_ptr<Session> open_session(Membership membership, TcpListener listene
     session->local_world_size = membership.local_world_size();
     session->options = options;
     session->self = membership.member(membership.rank);
-    session->generation = membership.generation;
+    session->round = membership.round;
     session->nonce = membership.nonce;
     session->own_numbers = membership.own_numbers;
-    const PeerMesh::Operation joining{
-        {Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
     session->nccl = nccl;
     session->executor = std::make_unique<Executor>(
-        connect(*session, std::move(membership), std::move(listener), joining, descent), session->world_size);
-    session->lifeline->settle();
+        connect(*session, std::move(membership), std::move(listener), joining, origin), session->world_size);
+    session->lifeline->complete_join();
     return session;
 }
 
@@ -301,9 +308,7 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
     auto session = std::make_unique<Session>();
     session->options = options;
     session->nccl = nccl;
-    const PeerMesh::Operation joining{{Operation::join},
-                                      Clock::now() + options.join_timeout,
-                                      {options.join_timeout, "CommunicatorOptions::join_timeout"}};
+    const PeerMesh::Operation joining = joining_until(Deadline::clock::now() + options.join_timeout, options);
     auto backend =
         nccl ? join_nccl(std::make_unique<NcclPeers>(nullptr, std::nullopt, options.operation_timeout), *nccl,
                          joining)
@@ -324,15 +329,12 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
     // does.
     const bool told =
         environment.contains("LOCAL_WORLD_SIZE") || environment.contains("OMPI_COMM_WORLD_LOCAL_SIZE");
-    const Place place{found.rank,
-                      found.world_size,
-                      told ? found.local_rank : -1,
-                      told ? found.local_world_size : -1,
-                      static_cast<std::uint32_t>(found.generation),
-                      read_transport(environment),
-                      read_host_settings(environment),
-                      read_nccl_settings(environment, options, found.local_rank),
-                      read_life_seat(environment)};
+    Place place = read_place(environment, options, found.local_rank);
+    place.rank = found.rank;
+    place.world_size = found.world_size;
+    place.local_rank = told ? found.local_rank : -1;
+    place.local_world_size = told ? found.local_world_size : -1;
+    place.round = static_cast<std::uint32_t>(found.restart_count);
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,

@@ -49,7 +49,7 @@ Transport read_transport(const Environment& environment);
 std::chrono::milliseconds read_notice(const Environment& environment);
 
 // DDPRUN_LIFE; nothing where it is not set, or makes no sense: it only makes news come sooner.
-std::optional<LifeSeat> read_life_seat(const Environment& environment);
+std::optional<LifeSlot> read_life_slot(const Environment& environment);
 
 // What a rank is told about itself.
 struct Place {
@@ -57,13 +57,17 @@ struct Place {
     int world_size = 1;
     int local_rank = -1;  // -1: not told; found out by comparing hosts
     int local_world_size = -1;
-    std::uint32_t generation = 0;
+    std::uint32_t round = 0;
     Transport transport = Transport::automatic;
     HostSettings host;
     std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
-    std::optional<LifeSeat> life = std::nullopt;      // where its agent watches over it
+    std::optional<LifeSlot> life = std::nullopt;      // where its agent watches over it
     bool own_numbers = false;                         // see Membership
 };
+
+// What DDPRUN_TRANSPORT, DDPRUN_LIFE, the host's settings and NCCL's say;
+// see read_nccl_settings() for `local_rank`. Throws invalid_argument that names the variable.
+Place read_place(const Environment& environment, const CommunicatorOptions& options, int local_rank);
 
 // A session over a store that somebody else has made; the listening address is given (numeric). The session
 // keeps the store. For two ranks or more.
@@ -75,11 +79,11 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
                                       const CommunicatorOptions& options);
 
 // For ranks that have found each other already, two at least: connects those of `membership`; `listener` is
-// the one it names for this rank, `descent` whom they come from.
+// the one it names for this rank, `origin` whom they come from.
 std::unique_ptr<Session> open_session(Membership membership, TcpListener listener, Transport transport,
                                       const std::optional<NcclSettings>& nccl,
-                                      const CommunicatorOptions& options,
-                                      PeerMesh::Clock::time_point deadline, const Descent& descent = {});
+                                      const CommunicatorOptions& options, Deadline deadline,
+                                      const Origin& origin = {});
 
 // One rank without peers.
 std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& nccl,

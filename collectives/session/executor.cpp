@@ -1,7 +1,8 @@
 #include "collectives/session/executor.hpp"
 
+#include <fmt/core.h>
+
 #include <new>
-#include <string>
 #include <system_error>
 #include <utility>
 
@@ -27,16 +28,16 @@ void Executor::await_started() {
     changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) == 0; });
 }
 
-std::vector<int> Executor::leave(std::chrono::steady_clock::time_point limit) {
+std::vector<int> Executor::leave(Deadline deadline) {
     {
         std::unique_lock lock(mutex_);
         const auto none_open = [&] { return open_.load(std::memory_order_acquire) == 0; };
-        if (!changed_.wait_until(lock, limit, none_open)) {
+        if (!changed_.wait_until(lock, deadline, none_open)) {
             backend_->abort(kStartedNotEnded);
             throw error_of(*backend_->verdict(), "finalize");
         }
     }
-    return backend_->leave(limit);
+    return backend_->leave(deadline);
 }
 
 void Executor::run(const Task& task) {
@@ -61,7 +62,7 @@ Work Executor::start(const Task& task) {
             thread_ = start_without_signals([this] { serve(); });
         } catch (const std::system_error& error) {
             throw CollectiveError(CollectiveErrorCode::system,
-                                  std::string("no thread for operations that are started: ") + error.what());
+                                  fmt::format("no thread for operations that are started: {}", error.what()));
         }
     }
     changed_.wait(lock, [&] { return open_.load(std::memory_order_acquire) < kMaxStarted; });
@@ -111,7 +112,7 @@ void Executor::carry_out(const Task& task) {
             if (scaled_.size() < bytes) scaled_.resize(bytes);
         } catch (const std::bad_alloc&) {
             // The others have begun: they must not wait for this rank. Its own call throws this then, too.
-            backend_->abort("no memory for " + std::to_string(bytes) + " bytes of premul_sum");
+            backend_->abort(fmt::format("no memory for {} bytes of premul_sum", bytes));
             return backend_->run(task);
         }
         place = scaled_.data();

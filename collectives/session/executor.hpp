@@ -10,7 +10,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -42,11 +41,9 @@ class Executor {
     // Throws nothing of the operation itself: its Work does. Refuses a stream where there is no device.
     Work start(const Task& task);
 
-    // Waits for what was started, then lets the backend leave, `limit` at most; see Backend::leave(). Aborts
-    // if what was started has not ended then.
-    std::vector<int> leave(std::chrono::steady_clock::time_point limit);
-
-    bool on_device() const noexcept { return backend_->on_device(); }
+    // Waits for what was started, then lets the backend leave; see Backend::leave(). Aborts if what was
+    // started has not ended by the deadline.
+    std::vector<int> leave(Deadline deadline);
 
     // Of the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }

@@ -1,11 +1,12 @@
 #include "collectives/session/gathering.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
 #include "collectives/call/rank_list.hpp"
 #include "collectives/error.hpp"
-#include "collectives/session/store_wait.hpp"
 #include "collectives/wire/nonce.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -13,13 +14,13 @@ namespace ddprun {
 namespace {
 
 // For what is known to be in the store.
-constexpr std::chrono::milliseconds kStoredPatience{10'000};
+constexpr std::chrono::milliseconds kStoredTimeout{10'000};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';
 
 // Why there is no table: `!`, a letter for the code, the culprits, a line's end, a sentence.
 std::string encode_failure(char code, const std::vector<int>& culprits, const std::string& text) {
-    return std::string("!") + code + encode_ranks(culprits) + '\n' + text;
+    return fmt::format("!{}{}\n{}", code, encode_ranks(culprits), text);
 }
 
 bool expects(const Terms& terms, int rank) {
@@ -32,7 +33,7 @@ struct RanksTerms {
 };
 
 std::string encode_terms(int rank, const Terms& terms) {
-    return std::to_string(rank) + ' ' + std::to_string(terms.world_size) + ' ' + encode_ranks(terms.excluded);
+    return fmt::format("{} {} {}", rank, terms.world_size, encode_ranks(terms.excluded));
 }
 
 std::optional<RanksTerms> decode_terms(std::string_view text) {
@@ -50,34 +51,57 @@ std::optional<RanksTerms> decode_terms(std::string_view text) {
 }
 
 std::string choice_of(int rank, const Terms& terms, const Terms& others) {
-    const std::string name = "rank " + std::to_string(rank);
     if (terms.world_size != others.world_size)
-        return name + " expects " + std::to_string(terms.world_size) + " ranks";
-    return name + " excludes " + (terms.excluded.empty() ? "nobody" : list_of_ranks(terms.excluded));
+        return fmt::format("rank {} expects {} ranks", rank, terms.world_size);
+    return fmt::format("rank {} excludes {}", rank,
+                       terms.excluded.empty() ? "nobody" : list_of_ranks(terms.excluded));
 }
 
 }  // namespace
+
+std::string Departure::key(int rank) const { return fmt::format("{}gone/{}", prefix_, rank); }
+
+void Departure::say_gone() { store_.set(key(rank_), "1"); }
+
+bool Departure::wait_for_others(std::chrono::milliseconds timeout) {
+    std::vector<int> others;
+    for (int i = 0; i < world_size_; ++i) {
+        if (i != rank_) others.push_back(i);
+    }
+    return wait_for(others, timeout);
+}
+
+bool Departure::wait_for(const std::vector<int>& ranks, std::chrono::milliseconds timeout) {
+    std::vector<std::string> keys;
+    for (const int rank : ranks) keys.push_back(key(rank));
+    if (keys.empty()) return true;
+    try {
+        store_.wait(keys, timeout);
+    } catch (const boost::system::system_error& error) {
+        if (error.code() != make_error_code(Errc::timed_out)) throw;
+        return false;
+    }
+    return true;
+}
 
 Gathering::Gathering(Store& store, GatheringNames names, std::string prefix, int rank, Terms terms)
     : store_(store), names_(names), prefix_(std::move(prefix)), rank_(rank), terms_(std::move(terms)) {
     for (int i = 0; i < terms_.world_size; ++i) {
         if (expects(terms_, i)) expected_.push_back(i);
     }
+    new_rank_ =
+        static_cast<int>(std::lower_bound(expected_.begin(), expected_.end(), rank_) - expected_.begin());
 }
 
 std::string Gathering::key(const char* name, int rank) const {
-    return prefix_ + name + '/' + std::to_string(rank);
+    return fmt::format("{}{}/{}", prefix_, name, rank);
 }
 
-int Gathering::new_rank() const {
-    return static_cast<int>(std::lower_bound(expected_.begin(), expected_.end(), rank_) - expected_.begin());
+Departure Gathering::departure() const {
+    return {store_, prefix_, new_rank_, static_cast<int>(expected_.size())};
 }
 
-Farewell Gathering::farewell() const {
-    return {store_, prefix_, new_rank(), static_cast<int>(expected_.size())};
-}
-
-Membership Gathering::run(const Member& self, Clock::time_point deadline) {
+Membership Gathering::run(const Member& self, Deadline deadline) {
     require_agreement();
     store_.set(key("member", rank_), to_string(self));
     if (store_.add(prefix_ + "arrived", 1) >= static_cast<std::int64_t>(expected_.size())) make_table();
@@ -85,7 +109,7 @@ Membership Gathering::run(const Member& self, Clock::time_point deadline) {
     throw_if_failure(decision);
     auto membership = parse_table(decision, static_cast<int>(expected_.size()));
     if (!membership) fail(Errc::malformed, "what the store has under " + prefix_ + "table is no table");
-    membership->rank = new_rank();
+    membership->rank = new_rank_;
     return *membership;
 }
 
@@ -95,8 +119,8 @@ void Gathering::require_agreement() {
     if (first->terms == terms_) return;
     const std::string failure =
         encode_failure(kDisagreement, {first->rank, rank_},
-                       "the ranks disagree: " + choice_of(first->rank, first->terms, terms_) + ", " +
-                           choice_of(rank_, terms_, first->terms));
+                       fmt::format("the ranks disagree: {}, {}", choice_of(first->rank, first->terms, terms_),
+                                   choice_of(rank_, terms_, first->terms)));
     // One whom the others do not expect spoils nothing for them.
     if (expects(first->terms, rank_)) throw_if_failure(decide(failure));
     throw_if_failure(failure);
@@ -115,9 +139,8 @@ void Gathering::throw_if_failure(const std::string& decision) const {
     const auto culprits = decode_ranks(std::string_view(decision).substr(2, end - 2));
     if (!culprits) fail(Errc::malformed, "what the store has under " + prefix_ + "table is no decision");
     const auto code = decision[1] == kLate ? CollectiveErrorCode::timed_out : CollectiveErrorCode::mismatch;
-    throw CollectiveError(
-        code, std::string(names_.operation) + ": " + decision.substr(std::min(end + 1, decision.size())),
-        *culprits, names_.operation);
+    const std::string text = decision.substr(std::min(end + 1, decision.size()));
+    throw CollectiveError(code, fmt::format("{}: {}", names_.operation, text), *culprits, names_.operation);
 }
 
 std::vector<int> Gathering::missing() {
@@ -131,7 +154,7 @@ std::vector<int> Gathering::missing() {
 void Gathering::make_table() {
     std::vector<Member> members;
     for (const int rank : expected_) {
-        auto member = parse_member(store_.get(key("member", rank), kStoredPatience));
+        auto member = parse_member(store_.get(key("member", rank), kStoredTimeout));
         if (!member)
             fail(Errc::malformed, "what the store has under " + key("member", rank) + " is no member");
         members.push_back(std::move(*member));
@@ -139,23 +162,23 @@ void Gathering::make_table() {
     decide(table_text(random_nonce(), members));
 }
 
-std::string Gathering::await_decision(Clock::time_point deadline) {
+std::string Gathering::await_decision(Deadline deadline) {
     const std::string table = prefix_ + "table";
     try {
-        return store_.get(table, rest_until(deadline));
+        return store_.get(table, time_until(deadline));
     } catch (const boost::system::system_error& error) {
-        if (!is_timeout(error)) throw;
+        if (error.code() != make_error_code(Errc::timed_out)) throw;
     }
     const std::vector<int> late = missing();
     // The last to come has died before it could decide.
     if (late.empty()) {
         make_table();
-        return store_.get(table, kStoredPatience);
+        return store_.get(table, kStoredTimeout);
     }
     return decide(encode_failure(
         kLate, late,
-        "of " + std::to_string(expected_.size()) + ' ' + names_.members +
-            " these have not come in time (CommunicatorOptions::join_timeout): " + list_of_ranks(late)));
+        fmt::format("of {} {} these have not come in time (CommunicatorOptions::join_timeout): {}",
+                    expected_.size(), names_.members, list_of_ranks(late))));
 }
 
 }  // namespace ddprun

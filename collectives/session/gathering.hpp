@@ -7,18 +7,17 @@
 //   member/<rank>  where the rank listens (membership.hpp)
 //   arrived        how many have said that
 //   table          what came of it: the list of members, or `!` and why there is none
-//   gone/<rank>    see Farewell; ranks of the new communicator
-// The last to come writes the table. Whoever runs out of time, or disagrees, writes why there is none; what is
+//   gone/<rank>    see Departure; ranks of the new communicator
+// The last to come writes the table. A rank that runs out of time, or disagrees, writes why there is none; what is
 // written first decides for all. So it costs each rank a handful of requests, whatever the number of ranks.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
-#include "collectives/session/farewell.hpp"
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/store/store.hpp"
+#include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
 
@@ -37,33 +36,53 @@ struct GatheringNames {
     const char* members;
 };
 
+// How the ranks of a communicator tell the one that serves their store that they need it no more. Borrows the
+// store, whose own errors come through.
+class Departure {
+  public:
+    Departure(Store& store, std::string prefix, int rank, int world_size)
+        : store_(store), prefix_(std::move(prefix)), rank_(rank), world_size_(world_size) {}
+
+    void say_gone();
+    // Waits until these, or all others, have said so; `timeout` at most. False when they have not.
+    bool wait_for(const std::vector<int>& ranks, std::chrono::milliseconds timeout);
+    bool wait_for_others(std::chrono::milliseconds timeout);
+
+  private:
+    std::string key(int rank) const;
+
+    Store& store_;
+    std::string prefix_;
+    int rank_;
+    int world_size_;
+};
+
 class Gathering {
   public:
-    using Clock = std::chrono::steady_clock;
+    using Clock = Deadline::clock;
 
     // `prefix` ends with a slash; `rank` is expected by its own `terms`. The store is borrowed.
     Gathering(Store& store, GatheringNames names, std::string prefix, int rank, Terms terms);
 
-    // Publishes `self` and waits for all others until `deadline`. Generation and communicator of what it
+    // Publishes `self` and waits for all others until `deadline`. Round and communicator of what it
     // returns are 0. Throws CollectiveError: timed_out with the missing ranks as culprits, or mismatch with
     // two that expect others; lets the store's own errors through.
-    Membership run(const Member& self, Clock::time_point deadline);
+    Membership run(const Member& self, Deadline deadline);
 
     // Ranks that are expected and have not come.
     std::vector<int> missing();
 
     // For the communicator made.
-    Farewell farewell() const;
+    Departure departure() const;
 
   private:
     std::string key(const char* name, int rank) const;
-    int new_rank() const;
     void require_agreement();
     // What decides: `decision`, or what another rank has decided before.
     std::string decide(const std::string& decision);
     void throw_if_failure(const std::string& decision) const;
     void make_table();
-    std::string await_decision(Clock::time_point deadline);
+    std::string await_decision(Deadline deadline);
 
     Store& store_;
     GatheringNames names_;
@@ -71,6 +90,7 @@ class Gathering {
     int rank_;
     Terms terms_;
     std::vector<int> expected_;
+    int new_rank_;  // this rank's place among them
 };
 
 }  // namespace ddprun

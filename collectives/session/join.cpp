@@ -1,5 +1,7 @@
 #include "collectives/session/join.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "collectives/error.hpp"
@@ -12,39 +14,38 @@ void claim_rank(Store& store, const std::string& key, const Joining& joining) {
     if (holder == joining.owner) return;
     throw CollectiveError(
         CollectiveErrorCode::system,
-        "join: rank " + std::to_string(joining.rank) + " is taken already, by " + holder + "; this is " +
-            joining.owner + ". Two processes have the same rank, or the store is left over from another job",
+        fmt::format("join: rank {} is taken already, by {}; this is {}. Two processes have the same rank, or "
+                    "the store is left over from another job",
+                    joining.rank, holder, joining.owner),
         {joining.rank}, "join");
 }
 
 // Says that this rank has read why there is no communicator; rank 0 waits until all have that are there.
 void part(Gathering& gathering, const Joining& joining) {
-    Farewell farewell = gathering.farewell();
-    farewell.say_gone();
+    Departure departure = gathering.departure();
+    departure.say_gone();
     if (joining.rank != 0) return;
     const std::vector<int> missing = gathering.missing();
     std::vector<int> present;
     for (int rank = 1; rank < joining.world_size; ++rank) {
         if (!std::binary_search(missing.begin(), missing.end(), rank)) present.push_back(rank);
     }
-    farewell.wait_for(present, kFarewellPatience);
+    departure.wait_for(present, kDepartureTimeout);
 }
 
 }  // namespace
 
-Joined join_through(Store& store, const Joining& joining, const Member& self,
-                    Gathering::Clock::time_point deadline) {
-    const std::string prefix = "ddprun/communicators/" + std::to_string(joining.generation) + '/';
-    const std::string rank = std::to_string(joining.rank);
-    claim_rank(store, prefix + "owner/" + rank, joining);
-    const std::int64_t instance = store.add(prefix + "instance/" + rank, 1);
-    Gathering gathering(store, {"join", "ranks"}, prefix + std::to_string(instance) + '/', joining.rank,
+Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline) {
+    const std::string prefix = fmt::format("ddprun/communicators/{}/", joining.round);
+    claim_rank(store, fmt::format("{}owner/{}", prefix, joining.rank), joining);
+    const std::int64_t instance = store.add(fmt::format("{}instance/{}", prefix, joining.rank), 1);
+    Gathering gathering(store, {"join", "ranks"}, fmt::format("{}{}/", prefix, instance), joining.rank,
                         {joining.world_size, {}});
     try {
         Membership membership = gathering.run(self, deadline);
-        membership.generation = joining.generation;
+        membership.round = joining.round;
         membership.communicator = static_cast<std::uint32_t>(instance);
-        return {std::move(membership), gathering.farewell()};
+        return {std::move(membership), gathering.departure()};
     } catch (const CollectiveError&) {
         part(gathering, joining);
         throw;

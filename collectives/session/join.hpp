@@ -1,6 +1,6 @@
 // Join: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
 //
-// Keys, under `ddprun/communicators/<generation>/`:
+// Keys, under `ddprun/communicators/<round>/`:
 //   owner/<rank>     who this rank is: host and pid; a second process that claims it is refused
 //   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
 //   <n>/…            how these find each other, see gathering.hpp
@@ -14,24 +14,23 @@
 namespace ddprun {
 
 // How long rank 0, having given up, waits for the others to read why, since the store may end with it.
-inline constexpr std::chrono::milliseconds kFarewellPatience{2000};
+inline constexpr std::chrono::milliseconds kDepartureTimeout{2000};
 
 // Who joins. `owner` tells processes apart.
 struct Joining {
     int rank = 0;
     int world_size = 1;
-    std::uint32_t generation = 0;
+    std::uint32_t round = 0;
     std::string owner;
 };
 
 struct Joined {
     Membership membership;
-    Farewell farewell;
+    Departure departure;
 };
 
 // Publishes `self`, waits for all others until `deadline`. Throws as Gathering::run() does, and
 // CollectiveError system for a rank that another process has.
-Joined join_through(Store& store, const Joining& joining, const Member& self,
-                    Gathering::Clock::time_point deadline);
+Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline);
 
 }  // namespace ddprun

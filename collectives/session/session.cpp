@@ -1,6 +1,7 @@
 #include "collectives/session/session.hpp"
 
-#include <algorithm>
+#include <fmt/core.h>
+
 #include <exception>
 #include <utility>
 
@@ -10,11 +11,6 @@
 
 namespace ddprun {
 
-MeetingRoom::MeetingRoom() = default;
-MeetingRoom::MeetingRoom(MeetingRoom&&) noexcept = default;
-MeetingRoom& MeetingRoom::operator=(MeetingRoom&&) noexcept = default;
-MeetingRoom::~MeetingRoom() = default;
-
 MeetingRoom MeetingRoom::later() const {
     MeetingRoom room;
     room.host = host;
@@ -22,25 +18,17 @@ MeetingRoom MeetingRoom::later() const {
     return room;
 }
 
-MeetingRoom MeetingRoom::another(std::chrono::milliseconds patience) const {
-    MeetingRoom room = later();
-    room.store = reopen(patience);
-    return room;
-}
-
-void MeetingRoom::leave(std::chrono::milliseconds patience) {
+void MeetingRoom::leave(std::chrono::milliseconds timeout) {
     try {
-        if (farewell) farewell->say_gone();
-        if (farewell && host) farewell->wait_for_others(patience);
+        if (departure) departure->say_gone();
+        if (departure && host) departure->wait_for_others(timeout);
     } catch (const boost::system::system_error&) {
         // The store is gone before us; then nobody waits for this goodbye either.
     }
-    farewell.reset();
+    departure.reset();
     store.reset();
     host.reset();
 }
-
-Session::Session() = default;
 
 Session::~Session() {
     const bool healthy = executor && !executor->ended();
@@ -49,31 +37,29 @@ Session::~Session() {
 }
 
 void Session::end_executor() {
-    std::unique_ptr<Executor> ending;
+    std::unique_ptr<Executor> ending;  // outlives the lock
     const std::lock_guard lock(end_mutex);
     ending = std::move(executor);
     lifeline = nullptr;
 }
 
-void Session::finalize(std::chrono::milliseconds patience) {
-    using Clock = std::chrono::steady_clock;
-    const auto limit = Clock::now() + patience;
+void Session::finalize(std::chrono::milliseconds timeout) {
+    const Deadline deadline = Deadline::clock::now() + timeout;
     std::vector<int> missing;
     std::exception_ptr failure;
     try {
-        missing = executor->leave(limit);
+        missing = executor->leave(deadline);
     } catch (const CollectiveError&) {
         failure = std::current_exception();
     }
     end_executor();
     const bool healthy = !failure && missing.empty();
-    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
-    room.leave(healthy ? std::max(rest, std::chrono::milliseconds(0)) : std::chrono::milliseconds(0));
+    room.leave(healthy ? time_until(deadline) : std::chrono::milliseconds(0));
     if (failure) std::rethrow_exception(failure);
     if (missing.empty()) return;
     throw CollectiveError(CollectiveErrorCode::timed_out,
-                          "finalize: these ranks have not come to theirs within " +
-                              std::to_string(patience.count()) + " ms: " + list_of_ranks(missing),
+                          fmt::format("finalize: these ranks have not come to theirs within {} ms: {}",
+                                      timeout.count(), list_of_ranks(missing)),
                           missing, "finalize");
 }
 

@@ -14,11 +14,11 @@
 namespace ddprun {
 
 // How long a rank tries to reach the store again; it was there before.
-inline constexpr std::chrono::milliseconds kReopenPatience{5000};
+inline constexpr std::chrono::milliseconds kReopenTimeout{5000};
 
-// Where the survivors of the communicator with this nonce meet, the n-th time that they shrink it: its secret
+// Where the survivors of the communicator with this nonce meet, the `shrinks`-th time that they shrink it: its secret
 // keeps out who was never in it.
-std::string shrunk_prefix(std::uint32_t generation, const Nonce& nonce, int attempt);
+std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
 
 // Makes this rank's new session. Called by all ranks of the old communicator but the excluded ones. Throws
 // CollectiveError: operation `shrink` for what concerns the old ranks, `join` for what happens while the new

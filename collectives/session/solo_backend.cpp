@@ -1,7 +1,5 @@
 #include "collectives/session/solo_backend.hpp"
 
-#include <cstring>
-
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -31,11 +29,10 @@ void SoloBackend::run(const Task& task) {
         case Operation::join:
         case Operation::group: check(false, "no operation for a rank alone");
     }
-    const std::size_t bytes = bytes_of(task);
-    if (bytes > 0 && task.out != task.in) std::memcpy(task.out, task.in, bytes);
+    copy_bytes(task.out, task.in, bytes_of(task));
 }
 
-std::vector<int> SoloBackend::leave(std::chrono::steady_clock::time_point) {
+std::vector<int> SoloBackend::leave(Deadline) {
     if (const auto ended = verdict()) throw error_of(*ended, "finalize");
     return {};
 }

@@ -14,7 +14,7 @@ class SoloBackend final : public Backend {
   public:
     // There is no peer: Communicator refuses send and recv before they come here.
     void run(const Task& task) override;
-    std::vector<int> leave(std::chrono::steady_clock::time_point limit) override;
+    std::vector<int> leave(Deadline deadline) override;
     void abort(const std::string& reason) override;
     std::optional<Verdict> verdict() const override;
 

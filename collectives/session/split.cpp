@@ -1,8 +1,10 @@
 #include "collectives/session/split.hpp"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -14,12 +16,17 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kTextOffset = 2 * sizeof(std::int32_t) + sizeof(Nonce);
-constexpr std::size_t kMaxText = kSplitEntrySize - kTextOffset;
 constexpr char kProblem = '!';
 
-[[noreturn]] void fail_join(CollectiveErrorCode code, const std::string& what, int culprit) {
-    throw CollectiveError(code, "join: " + what, {culprit}, "join");
+struct SplitFrame {
+    std::int32_t color;
+    std::int32_t key;
+    Nonce nonce;
+    std::array<char, kSplitEntrySize - 2 * sizeof(std::int32_t) - sizeof(Nonce)> text;
+};
+
+[[noreturn]] void fail_join(const std::string& what, int culprit) {
+    throw CollectiveError(CollectiveErrorCode::system, "join: " + what, {culprit}, "join");
 }
 
 // The rank's own entry; its listener goes to `listener` if it takes part.
@@ -49,8 +56,7 @@ std::vector<SplitEntry> exchange(Session& old, const SplitEntry& own) {
         auto entry = decode_split_entry(theirs);
         const int rank = static_cast<int>(entries.size());
         if (!entry) {
-            fail_join(CollectiveErrorCode::system,
-                      "what rank " + std::to_string(rank) + " sent for split is no entry", rank);
+            fail_join(fmt::format("what rank {} sent for split is no entry", rank), rank);
         }
         entries.push_back(std::move(*entry));
     }
@@ -62,8 +68,7 @@ Membership membership_of(std::span<const SplitEntry> entries, const std::vector<
     for (const int old_rank : group) {
         const SplitEntry& entry = entries[static_cast<std::size_t>(old_rank)];
         if (!entry.problem.empty()) {
-            fail_join(CollectiveErrorCode::system,
-                      "rank " + std::to_string(old_rank) + " cannot take part in the split: " + entry.problem,
+            fail_join(fmt::format("rank {} cannot take part in the split: {}", old_rank, entry.problem),
                       old_rank);
         }
         if (old_rank == rank) membership.rank = membership.world_size();
@@ -74,11 +79,10 @@ Membership membership_of(std::span<const SplitEntry> entries, const std::vector<
 }
 
 void await_end(Lifeline& lifeline) {
-    const auto limit = PeerMesh::Clock::now() + kVerdictPatience;
-    while (!lifeline.verdict() && PeerMesh::Clock::now() < limit) {
-        const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit - PeerMesh::Clock::now());
+    const Deadline deadline = Deadline::clock::now() + kVerdictTimeout;
+    while (!lifeline.verdict() && !has_passed(deadline)) {
         pollfd polled{lifeline.news_descriptor(), POLLIN, 0};
-        ::poll(&polled, 1, static_cast<int>(std::max<std::int64_t>(rest.count(), 0)));
+        ::poll(&polled, 1, poll_timeout(deadline));
         lifeline.take_news();
     }
 }
@@ -86,27 +90,20 @@ void await_end(Lifeline& lifeline) {
 }  // namespace
 
 SplitBytes encode(const SplitEntry& entry) {
-    SplitBytes bytes{};
-    std::string text;
-    if (!entry.problem.empty()) {
-        text = kProblem + entry.problem;
-    } else if (entry.member.endpoint.port != 0) {
-        text = to_string(entry.member);
-    }
-    std::memcpy(bytes.data(), &entry.color, sizeof(entry.color));
-    std::memcpy(bytes.data() + sizeof(entry.color), &entry.key, sizeof(entry.key));
-    std::memcpy(bytes.data() + 2 * sizeof(std::int32_t), entry.nonce.data(), entry.nonce.size());
-    std::memcpy(bytes.data() + kTextOffset, text.data(), std::min(text.size(), kMaxText));
-    return bytes;
+    SplitFrame frame{entry.color, entry.key, entry.nonce, {}};
+    const bool listens = entry.member.endpoint.port != 0;
+    const std::string text = !entry.problem.empty() ? kProblem + entry.problem
+                             : listens              ? to_string(entry.member)
+                                                    : "";
+    text.copy(frame.text.data(), frame.text.size());
+    return std::bit_cast<SplitBytes>(frame);
 }
 
 std::optional<SplitEntry> decode_split_entry(std::span<const std::byte, kSplitEntrySize> bytes) {
-    SplitEntry entry;
-    std::memcpy(&entry.color, bytes.data(), sizeof(entry.color));
-    std::memcpy(&entry.key, bytes.data() + sizeof(entry.color), sizeof(entry.key));
-    std::memcpy(entry.nonce.data(), bytes.data() + 2 * sizeof(std::int32_t), entry.nonce.size());
-    const auto* begin = reinterpret_cast<const char*>(bytes.data() + kTextOffset);
-    const std::string text(begin, std::find(begin, begin + kMaxText, '\0'));
+    SplitFrame frame;
+    std::memcpy(&frame, bytes.data(), sizeof(frame));
+    SplitEntry entry{frame.color, frame.key, frame.nonce, {}, {}};
+    const std::string text(frame.text.begin(), std::find(frame.text.begin(), frame.text.end(), '\0'));
     if (text.empty()) return entry;
     if (text.front() == kProblem) {
         entry.problem = text.substr(1);
@@ -135,9 +132,9 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     if (color < 0) return nullptr;
     const std::vector<int> group = split_group(entries, old.rank);
     if (group.size() == 1) return open_session_alone(old.nccl, old.options);
-    const Descent descent{old.lifeline, group, old.lifeline->word()};
+    const Origin origin{old.lifeline, group, old.lifeline->death_news()};
     Membership membership = membership_of(entries, group, old.rank);
-    membership.generation = old.generation;
+    membership.round = old.round;
     for (std::size_t i = 0; i < group.size(); ++i) {
         if (group[i] != static_cast<int>(i)) membership.own_numbers = true;
     }
@@ -145,7 +142,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     const int own_rank = membership.rank;
     try {
         auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
-                                 old.options, PeerMesh::Clock::now() + old.options.join_timeout, descent);
+                                 old.options, Deadline::clock::now() + old.options.join_timeout, origin);
         made->room = old.room.later();
         return made;
     } catch (const CollectiveError& error) {
@@ -156,7 +153,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
         if (old.executor->ended()) exchange(old, own);
         throw;
     } catch (const boost::system::system_error& error) {
-        fail_join(CollectiveErrorCode::system, error.what(), own_rank);
+        fail_join(error.what(), own_rank);
     }
 }
 

@@ -1,7 +1,7 @@
 #include "collectives/shm/shm_backend.hpp"
 
-#include "collectives/shm/shm_direct.hpp"
-#include "collectives/shm/shm_probe.hpp"
+#include <algorithm>
+
 #include "collectives/shm/shm_reduce.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -53,15 +53,48 @@ void ShmBackend::all_reduce_large(const Task& task) {
     const ShmAreas::Place in = areas_.find(task.in, bytes_of(task));
     const ShmAreas::Place out = areas_.find(task.out, bytes_of(task));
     const bool asks = in.area && out.area;
-    if (asks) {
-        ShmDirect direct(channel_, in, out);
-        if (direct.agree()) {
-            ++direct_reductions_;
-            return direct.all_reduce(call.count, call.type, call.reduce);
-        }
+    if (asks && all_have(in, out)) {
+        ++direct_reductions_;
+        return all_reduce_in_areas(call, in, out);
     }
     ShmPipeline(channel_, call.type, call.reduce, asks)
         .all_reduce(input_of(task), output_of(task), call.count);
+}
+
+bool ShmBackend::all_have(const ShmAreas::Place& in, const ShmAreas::Place& out) {
+    channel_.write_note({in.number, out.number, in.offset, out.offset});
+    channel_.announce();
+    channel_.await_all();
+    // The same numbers everywhere: so every rank has both areas, and every rank comes to the same answer.
+    for (int rank = 0; rank < world_size_; ++rank) {
+        const ShmNote note = channel_.note(rank);
+        if (note.in != in.number || note.out != out.number) return false;
+    }
+    return true;
+}
+
+void ShmBackend::all_reduce_in_areas(const Call& call, const ShmAreas::Place& in,
+                                     const ShmAreas::Place& out) {
+    const int n = world_size_;
+    const auto input = [&](int peer) { return in.area->part(peer) + channel_.note(peer).in_offset; };
+    const auto output = [&](int peer) { return out.area->part(peer) + channel_.note(peer).out_offset; };
+    const ShmPiece slice = shm_slice(call.count * size_of(call.type), rank_, n);
+    const bool direct = may_reduce_in_place(call.type, call.reduce, n);
+    alignas(kShmLine) std::array<std::byte, kReduceBlock> block;
+    for (std::size_t at = slice.begin; at < slice.begin + slice.size; at += kReduceBlock) {
+        const std::size_t bytes = std::min(kReduceBlock, slice.begin + slice.size - at);
+        std::byte* result = direct ? output(rank_) + at : block.data();
+        reduce_in_order(call.type, call.reduce, n, result, bytes, [&](int peer) { return input(peer) + at; });
+        copy_bytes(output(rank_) + at, result, bytes);
+        for (int i = 1; i < n; ++i) {
+            copy_shared(channel_.store_type(), output((rank_ + i) % n) + at, result, bytes);
+        }
+    }
+    // Nobody returns while others still read its input or write its output.
+    const std::uint64_t round = channel_.first_round();
+    channel_.set_reduced_and_released(round);
+    for (int i = 1; i < n; ++i) channel_.await_reduced((rank_ + i) % n, round);
+    channel_.rounds_used(1);
 }
 
 void ShmBackend::reduce(const Task& task) {
@@ -131,7 +164,7 @@ void ShmBackend::scatter(const Task& task) {
     }
     if (rank_ == root) {
         offer(task.in, whole);
-        return copy_bytes(task.out, input_of(task) + own, part);
+        return copy_bytes(task.out, input_part(task, rank_), part);
     }
     channel_.announce();
     channel_.await(root);
@@ -149,10 +182,8 @@ void ShmBackend::all_to_all(const Task& task) {
 }
 
 void ShmBackend::collect_places(const Task& task, std::size_t bytes, std::size_t first) {
-    const std::size_t part = bytes_of(task);
-    for (int rank = 0; rank < world_size_; ++rank) {
-        copy_bytes(output_of(task) + static_cast<std::size_t>(rank) * part, place(rank, bytes) + first, part);
-    }
+    for (int rank = 0; rank < world_size_; ++rank)
+        copy_bytes(output_part(task, rank), place(rank, bytes) + first, bytes_of(task));
 }
 
 SharedMemory ShmBackend::allocate(std::size_t bytes) {

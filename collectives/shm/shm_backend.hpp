@@ -6,7 +6,7 @@
 //   up to 64 KiB   (128 KiB of all ranks) in the rank's slot; everybody reads what it needs
 //   above          in staged rounds, see shm_pipeline.hpp; if each rank has a core of its own, reductions
 //                  already above 8 KiB of all ranks
-//   all_reduce of buffers that allocate() made goes without stages from there on, see shm_direct.hpp
+//   all_reduce of buffers that allocate() made goes without stages from there on
 // Reductions take the ranks in the order 0 … n-1, so results are bitwise equal on all ranks and from run to
 // run, as long as the ranks share a host.
 //
@@ -33,7 +33,7 @@ class ShmBackend final : public Backend {
 
     void run(const Task& task) override;
     SharedMemory allocate(std::size_t bytes) override;
-    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return tcp_->leave(limit); }
+    std::vector<int> leave(Deadline deadline) override { return tcp_->leave(deadline); }
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
@@ -52,6 +52,12 @@ class ShmBackend final : public Backend {
     ShmPipeline pipeline(const Task& task) { return {channel_, task.call.type, task.call.reduce}; }
     void all_reduce(const Task& task);
     void all_reduce_large(const Task& task);
+    // For buffers that lie in areas on this rank: announces the open call, with a note that says where, and
+    // waits for all others' announcements; so all ranks know from the same notes whether everybody can do
+    // without stages. If not, they go through stages as in a call that is announced already.
+    bool all_have(const ShmAreas::Place& in, const ShmAreas::Place& out);
+    // Then every rank reads its slice of all inputs and writes the result into all outputs. Two waits.
+    void all_reduce_in_areas(const Call& call, const ShmAreas::Place& in, const ShmAreas::Place& out);
     void reduce(const Task& task);
     void reduce_scatter(const Task& task);
     void broadcast(const Task& task);
@@ -67,7 +73,7 @@ class ShmBackend final : public Backend {
     void reduce_places(const Task& task, std::size_t bytes, std::size_t first);
     void collect_places(const Task& task, std::size_t bytes, std::size_t first);
 
-    // In the order in which they must not end: the lifeline rings bells in the segment.
+    // In the order in which they must not end: the lifeline wakes sleepers in the segment.
     ShmSegment segment_;
     std::unique_ptr<TcpBackend> tcp_;
     ShmChannel channel_;

@@ -1,5 +1,7 @@
 #include "collectives/shm/shm_channel.hpp"
 
+#include <bit>
+
 #include "collectives/call/verdict.hpp"
 
 namespace ddprun {
@@ -15,11 +17,18 @@ std::uint64_t mix(std::uint64_t x) {
     return x ^ (x >> 33);
 }
 
+// What a call is but for its size, in a word.
+struct CallKinds {
+    Operation operation;
+    DataType type;
+    ReduceOp reduce;
+    Compression compression;
+    std::int32_t root;
+};
+
 std::uint64_t kinds_of(const Call& call) {
-    return static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.type) << 8 |
-           static_cast<std::uint64_t>(call.reduce) << 16 |
-           static_cast<std::uint64_t>(call.compression) << 24 |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+    return std::bit_cast<std::uint64_t>(
+        CallKinds{call.operation, call.type, call.reduce, call.compression, call.root});
 }
 
 std::uint32_t fingerprint_of(const Call& call) {
@@ -57,7 +66,7 @@ void ShmChannel::announce() {
     record.count.store(call.count, std::memory_order_relaxed);
     record.sequence.store(call.sequence, std::memory_order_relaxed);
     segment_.flag(rank_, bank()).stamp.store(stamp_of(call_, fingerprint_), std::memory_order_release);
-    waiter_.ring_soon();
+    waiter_.wake_others_soon();
 }
 
 void ShmChannel::await_all() {
@@ -74,16 +83,14 @@ void ShmChannel::await_stamp(int peer, std::uint64_t call, std::uint32_t fingerp
 void ShmChannel::fail_mismatch(int peer, std::uint64_t call) {
     const auto read = [&](int rank) {
         const ShmCallRecord& record = segment_.record(rank, static_cast<int>(call % 2));
-        const std::uint64_t kinds = record.kinds.load(std::memory_order_relaxed);
-        Call found;
-        found.operation = static_cast<Operation>(kinds & 0xff);
-        found.type = static_cast<DataType>(kinds >> 8 & 0xff);
-        found.reduce = static_cast<ReduceOp>(kinds >> 16 & 0xff);
-        found.compression = static_cast<Compression>(kinds >> 24 & 0xff);
-        found.root = static_cast<std::int32_t>(kinds >> 32);
-        found.count = record.count.load(std::memory_order_relaxed);
-        found.sequence = record.sequence.load(std::memory_order_relaxed);
-        return found;
+        const auto kinds = std::bit_cast<CallKinds>(record.kinds.load(std::memory_order_relaxed));
+        return Call{kinds.operation,
+                    kinds.type,
+                    kinds.reduce,
+                    kinds.root,
+                    record.count.load(std::memory_order_relaxed),
+                    record.sequence.load(std::memory_order_relaxed),
+                    kinds.compression};
     };
     mesh_.fail_mismatch(read(rank_), ranks_.at(peer), read(peer), operation_);
 }

@@ -32,7 +32,6 @@ class ShmChannel {
     int rank() const noexcept { return rank_; }
     int world_size() const noexcept { return world_size_; }
     std::size_t stage_size() const noexcept { return segment_.layout().stage_size(); }
-    std::size_t slot_payload() const noexcept { return segment_.layout().slot_payload(); }
     // True if the ranks cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return waiter_.is_crowded(); }
     // See ShmWaiter.
@@ -44,7 +43,7 @@ class ShmChannel {
     // Begins the next call.
     void open(const PeerMesh::Operation& operation);
     // Ends it.
-    void close() { waiter_.settle(); }
+    void close() { waiter_.wake_if_owed(); }
     // This rank's payload in the announcement of the open call, and its slot: to be written before
     // announce(). Of others: to be read after await(). Both stay until the next call but one is opened.
     std::byte* payload(int rank) const { return segment_.flag(rank, bank()).payload.data(); }
@@ -91,7 +90,7 @@ class ShmChannel {
     [[noreturn]] void fail_mismatch(int peer, std::uint64_t call);
     void step(std::atomic<std::uint64_t>& word, std::uint64_t value) {
         word.store(value, std::memory_order_release);
-        waiter_.ring();
+        waiter_.wake_others();
     }
 
     const ShmSegment& segment_;

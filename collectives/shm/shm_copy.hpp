@@ -2,24 +2,20 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
+
+#include "collectives/call/task.hpp"
 
 namespace ddprun {
 
 // How a rank writes what another one reads next. `plain` stores first fetch the lines from the caches of
 // those who read them last; `non_temporal` ones do not, but go to memory. Which is faster depends on the
-// processor by a factor of up to ten, both ways, so it is measured (shm_probe.hpp).
+// processor by a factor of up to ten, both ways, so it is measured (probe_store_type).
 enum class StoreType { plain, non_temporal };
 
 // Less than this is always written plainly.
 inline constexpr std::size_t kLeastNonTemporal = std::size_t{2} << 10;
 
-// Nothing to do for no bytes, whose pointers may be null, and for a buffer that is where it shall be.
-inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
-    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
-}
-
-// The same for `out` in shared memory: complete for others before whatever is stored to memory next.
+// As copy_bytes(), for `out` in shared memory: complete for others before whatever is stored to memory next.
 void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
 
 }  // namespace ddprun

@@ -3,11 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "collectives/tcp/mesh_gather.hpp"
+#include "collectives/tcp/transfer.hpp"
 #include "collectives/wire/cpus.hpp"
 #include "collectives/wire/rank_group.hpp"
 
@@ -16,17 +15,14 @@ namespace {
 
 // Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
 // less time than its CPUs have tells of fewer; so all ranks count alike.
-void write_cpus(ShmCpus& cpus) {
-    cpu_set_t set;
+void write_cpus(cpu_set_t& set) {
     CPU_ZERO(&set);
-    static_assert(sizeof(set) == sizeof(cpus.words));
     // More CPUs than fit: then every rank is taken to have all of them.
     if (::sched_getaffinity(0, sizeof(set), &set) != 0) std::memset(&set, 0xff, sizeof(set));
     int allowed = cpus_of_control_group();
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
         if (CPU_ISSET(cpu, &set) && --allowed < 0) CPU_CLR(cpu, &set);
     }
-    std::memcpy(cpus.words.data(), &set, sizeof(set));
 }
 
 }  // namespace
@@ -39,7 +35,7 @@ std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const P
     try {
         const auto offers = gather_over_mesh(mesh, segment ? segment->offer() : ShmOffer{}, joining);
         if (wanted && ranks.index != 0) segment = ShmSegment::open(offers[first], mesh.membership());
-        if (segment) write_cpus(segment->cpus(ranks.index));
+        if (segment) write_cpus(segment->cpus(ranks.index).set);
         const auto mapped = gather_over_mesh(mesh, static_cast<std::uint8_t>(segment.has_value()), joining);
         if (std::find(mapped.begin(), mapped.end(), std::uint8_t{0}) != mapped.end()) return std::nullopt;
     } catch (const LinkLost& lost) {

@@ -1,13 +1,15 @@
 // ShmLayout: where everything lies in the memory that the ranks of one host share. Pure.
 //
-// A header line, then for each rank: two flag lines, two call records, a progress line, a bell and its CPUs;
+// A header line, then for each rank: two flag lines, two call records, a progress line, a wakeup and its CPUs;
 // then two slots a rank for small payloads and three stages a rank for large ones; at the end, the word of
 // the communicator's end and each rank's life. Every line is written by one rank only (but the count of
-// sleepers in a bell, the bit of waiters in a life, and the word of the end), and has 128 bytes to itself
+// sleepers in a wakeup, the bit of waiters in a life, and the end), and has 128 bytes to itself
 // because processors fetch lines in pairs.
 //
 // The memory begins as zeros. All counters only grow, so nothing is ever reset.
 #pragma once
+
+#include <sched.h>
 
 #include <array>
 #include <atomic>
@@ -33,8 +35,8 @@ inline constexpr std::size_t kShmLargestStage = std::size_t{256} << 10;
 inline constexpr std::size_t kShmMaxStages = std::size_t{64} << 20;
 inline constexpr int kShmMaxRanks = 256;
 inline constexpr int kShmStages = 3;
-inline constexpr std::size_t kShmCpuWords = 16;             // 1024 CPUs, as the kernel's own cpu_set_t
-inline constexpr std::size_t kShmTestament = 1028;          // the longest notice
+inline constexpr std::size_t kShmLinesPerRank = 7;          // two flags, two records, progress, wakeup, CPUs
+inline constexpr std::size_t kShmLastRecord = 1028;         // the longest notice
 inline constexpr std::uint32_t kShmReleased = 0x3fff'ffff;  // no thread's number: Linux has 4 Mi at most
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the ranks share atomics between processes");
@@ -43,9 +45,11 @@ struct alignas(kShmLine) ShmHeader {
     std::uint64_t magic = kShmMagic;
     std::uint32_t version = kShmVersion;
     std::uint32_t world_size = 0;
-    std::uint32_t generation = 0;
+    std::uint32_t round = 0;
     std::uint32_t communicator = 0;
     Nonce nonce{};
+
+    bool operator==(const ShmHeader&) const = default;
 };
 
 // One rank's announcement of a call. `stamp` is the call's number (low 32 bits) above its fingerprint; what
@@ -70,9 +74,9 @@ struct alignas(kShmLine) ShmProgress {
     std::atomic<std::uint64_t> released;
 };
 
-// Rung by its rank after every step; whoever waits for that rank sleeps on it.
-struct alignas(kShmLine) ShmBell {
-    std::atomic<std::uint32_t> rung;
+// Counted up by its rank after every step; those who wait for that rank sleep on the count.
+struct alignas(kShmLine) ShmWakeup {
+    std::atomic<std::uint32_t> count;
     std::atomic<std::uint32_t> sleepers;
     // The CPU on which the rank waited last, plus one; 0 at first.
     std::atomic<std::uint32_t> cpu;
@@ -80,10 +84,11 @@ struct alignas(kShmLine) ShmBell {
 
 // The CPUs on which the rank may run, written once before the others look.
 struct alignas(kShmLine) ShmCpus {
-    std::array<std::uint64_t, kShmCpuWords> words;
+    cpu_set_t set;
 };
+static_assert(sizeof(ShmCpus) == kShmLine);
 
-// Which rank's testament says why the communicator ended: 1 + its number; 0 while it lives. Set once.
+// Which rank's last_record says why the communicator ended: 1 + its number; 0 while it lives. Set once.
 struct alignas(kShmLine) ShmEnd {
     std::atomic<std::uint32_t> first;
 };
@@ -96,8 +101,8 @@ struct alignas(kShmLine) ShmLife {
     // 1: the rank's process has called exit().
     std::atomic<std::uint32_t> exited;
     // Why the communicator ended, as far as this rank knows: bytes of an encoded notice; 0 while it lives.
-    std::atomic<std::uint32_t> testament_size;
-    std::array<std::byte, kShmTestament> testament;
+    std::atomic<std::uint32_t> last_record_size;
+    std::array<std::byte, kShmLastRecord> last_record;
 };
 
 class ShmLayout {
@@ -112,18 +117,28 @@ class ShmLayout {
     std::size_t stage_size() const noexcept { return stage_size_; }
 
     // Offsets from the beginning.
-    std::size_t flag(int rank, int bank) const noexcept;
-    std::size_t record(int rank, int bank) const noexcept;
-    std::size_t progress(int rank) const noexcept;
-    std::size_t bell(int rank) const noexcept;
-    std::size_t cpus(int rank) const noexcept;
+    std::size_t flag(int rank, int bank) const noexcept { return line(rank, bank); }
+    std::size_t record(int rank, int bank) const noexcept { return line(rank, 2 + bank); }
+    std::size_t progress(int rank) const noexcept { return line(rank, 4); }
+    std::size_t wakeup(int rank) const noexcept { return line(rank, 5); }
+    std::size_t cpus(int rank) const noexcept { return line(rank, 6); }
     std::size_t end() const noexcept { return end_; }
-    std::size_t life(int rank) const noexcept;
-    std::size_t slot(int rank, int bank) const noexcept;
-    std::size_t stage(int rank, int buffer) const noexcept;
+    std::size_t life(int rank) const noexcept {
+        return end_ + sizeof(ShmEnd) + static_cast<std::size_t>(rank) * sizeof(ShmLife);
+    }
+    std::size_t slot(int rank, int bank) const noexcept {
+        return slots_ + static_cast<std::size_t>(rank * 2 + bank) * slot_size_;
+    }
+    std::size_t stage(int rank, int buffer) const noexcept {
+        return stages_ + static_cast<std::size_t>(rank * kShmStages + buffer) * stage_size_;
+    }
 
   private:
-    std::size_t lines_of(int rank) const noexcept;
+    // Behind the header's, each rank has its lines.
+    static std::size_t line(int rank, int number) noexcept {
+        return kShmLine *
+               (1 + static_cast<std::size_t>(rank) * kShmLinesPerRank + static_cast<std::size_t>(number));
+    }
 
     std::size_t slot_payload_;
     std::size_t slot_size_;

@@ -21,12 +21,12 @@ namespace {
 
 using Word = std::atomic<std::uint32_t>;
 
-static_assert(kShmTestament == kMaxNoticePayload + 4, "a testament is an encoded notice");
+static_assert(kShmLastRecord == kMaxNoticePayload + 4, "a last_record is an encoded notice");
 static_assert((kShmReleased & ~FUTEX_TID_MASK) == 0, "a released word looks like a held one to the kernel");
 
 // How long a thread that was told of the end may take to look.
-constexpr std::chrono::microseconds kHaste{100};
-constexpr int kHasteTries = 20;
+constexpr std::chrono::microseconds kHelpPause{100};
+constexpr int kHelpTries = 20;
 
 bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
 bool is_released(std::uint32_t value) { return (value & FUTEX_TID_MASK) == kShmReleased; }
@@ -63,17 +63,17 @@ ShmLifeline::ShmLifeline(const ShmSegment& segment, int place, std::vector<int> 
       watched_(place) {
     try {
         thread_ = start_without_signals([this] { run(); });
-        come_.wait();
+        started_.wait();
     } catch (const std::system_error&) {
         release();
     }
-    lifeline_.set_witness(this);
+    lifeline_.set_observer(this);
 }
 
 ShmLifeline::~ShmLifeline() {
-    lifeline_.set_witness(nullptr);
+    lifeline_.set_observer(nullptr);
     stopping_.store(true);
-    rouse(watched_.load());
+    wake_sleeper(watched_.load());
     if (thread_.joinable()) thread_.join();
 }
 
@@ -90,14 +90,14 @@ void ShmLifeline::run() {
     } else {
         release();
     }
-    come_.count_down();
+    started_.count_down();
     watch();
     release();
 }
 
 void ShmLifeline::watch() {
     int place = next(place_);
-    bool hastened = false;
+    bool helped = false;
     while (true) {
         watched_.store(place);
         if (place != place_) {
@@ -112,17 +112,17 @@ void ShmLifeline::watch() {
             }
         }
         if (stopping_.load()) return;
-        const auto end = word_of_end();
+        const auto end = cause_of_end();
         if (end && !lifeline_.verdict()) lifeline_.declare(*end);
-        if (!hastened && lifeline_.verdict()) {
-            hastened = true;
-            hasten();
+        if (!helped && lifeline_.verdict()) {
+            helped = true;
+            help_waiting_thread();
         }
         sleep_on(place);
     }
 }
 
-// Whoever rouses first says why and then takes the bit away: either this thread finds the reason, or the
+// A thread that wakes another first says why and then takes the bit away: either this thread finds the reason, or the
 // kernel another value than the one this thread saw, and it does not fall asleep.
 void ShmLifeline::sleep_on(int place) {
     Word& word = segment_.life(place).word;
@@ -133,16 +133,16 @@ void ShmLifeline::sleep_on(int place) {
     futex_wait(word, value);
 }
 
-void ShmLifeline::hasten() const {
-    for (int i = 0; waiting_ != nullptr && i < kHasteTries; ++i) {
+void ShmLifeline::help_waiting_thread() const {
+    for (int i = 0; waiting_ != nullptr && i < kHelpTries; ++i) {
         if (waiting_->load() == 0 || stopping_.load()) return;
         // No event tells that a thread waits for a CPU. The system wakes this one where there is a free one.
-        std::this_thread::sleep_for(kHaste);
+        std::this_thread::sleep_for(kHelpPause);
         if (const int thread = waiting_->load(); thread != 0) bring_here(thread);
     }
 }
 
-void ShmLifeline::rouse(int place) {
+void ShmLifeline::wake_sleeper(int place) {
     Word& word = segment_.life(place).word;
     word.fetch_and(~static_cast<std::uint32_t>(FUTEX_WAITERS));
     futex_wake_all(word);
@@ -156,40 +156,40 @@ void ShmLifeline::release() {
 void ShmLifeline::mark_exit() {
     life_.exited.store(1);
     // It would say that the process died; those of this host know better, and tell.
-    lifeline_.withdraw_word();
+    lifeline_.withdraw_death_news();
 }
 
 void ShmLifeline::ended(const Verdict& verdict) {
     const std::string bytes = encode(Notice(verdict));
-    std::memcpy(life_.testament.data(), bytes.data(), bytes.size());
-    life_.testament_size.store(static_cast<std::uint32_t>(bytes.size()));
+    std::memcpy(life_.last_record.data(), bytes.data(), bytes.size());
+    life_.last_record_size.store(static_cast<std::uint32_t>(bytes.size()));
     std::uint32_t nobody = 0;
     segment_.end().first.compare_exchange_strong(nobody, static_cast<std::uint32_t>(place_) + 1);
-    for (int place = 0; place < segment_.world_size(); ++place) rouse(place);
+    for (int place = 0; place < segment_.world_size(); ++place) wake_sleeper(place);
 }
 
-std::optional<Verdict> ShmLifeline::word_of_end() const {
+std::optional<Verdict> ShmLifeline::cause_of_end() const {
     const std::uint32_t first = segment_.end().first.load();
     if (first == 0) return std::nullopt;
-    return testament_of(static_cast<int>(first) - 1);
+    return last_record_of(static_cast<int>(first) - 1);
 }
 
-std::optional<Verdict> ShmLifeline::testament_of(int place) const {
+std::optional<Verdict> ShmLifeline::last_record_of(int place) const {
     const ShmLife& life = segment_.life(place);
-    const std::size_t size = life.testament_size.load();
+    const std::size_t size = life.last_record_size.load();
     NoticeReader reader;
-    reader.add(std::span(life.testament).first(std::min(size, life.testament.size())));
+    reader.add(std::span(life.last_record).first(std::min(size, life.last_record.size())));
     const auto notice = reader.next();
     if (!notice || !std::holds_alternative<Verdict>(*notice)) return std::nullopt;
     return std::get<Verdict>(*notice);
 }
 
 std::optional<Verdict> ShmLifeline::cause_of_loss(int peer) const {
-    if (auto end = word_of_end()) return end;
+    if (auto end = cause_of_end()) return end;
     for (int place = 0; place < segment_.world_size(); ++place) {
         if (rank_of(place) != peer) continue;
         // It had given up, and ended before it could name itself.
-        if (auto testament = testament_of(place)) return testament;
+        if (auto last_record = last_record_of(place)) return last_record;
         if (segment_.life(place).exited.load() != 0) return exit_of(peer);
     }
     return std::nullopt;

@@ -7,9 +7,9 @@
 // connections: so a death is seen this much earlier than by TCP. A neighbour that leaves in order releases
 // its word, and its left neighbour goes on to the next round the ring; a new death behind it is seen as well.
 //
-// Verdicts, also those that came by other ways, go through shared memory, too: a rank writes its testament,
-// names itself in the word of the end if nobody has yet, and wakes all these threads. A rank that gives up
-// because of another has done so before its call can fail, so whoever sees it end knows already why.
+// Verdicts, also those that came by other ways, go through shared memory, too: a rank writes its last_record,
+// names itself in the segment's end if nobody has yet, and wakes all these threads. A rank that gives up
+// because of another has done so before its call can fail, so a rank that sees it end knows already why.
 //
 // The word holds a thread's number in its own PID namespace; nobody else ever looks at that. The kernel wakes
 // one waiter for a death, and each word has one: the nearest rank to the left that has not left.
@@ -32,10 +32,10 @@
 
 namespace ddprun {
 
-class ShmLifeline final : private Witness {
+class ShmLifeline final : private EndObserver {
   public:
     // Of the rank with number `place` in the segment. `ranks` are the ranks of all places; empty where they
-    // are the same. Borrows all, and is the lifeline's witness until its end. `waiting` may be null; else it
+    // are the same. Borrows all, and is the lifeline's observer until its end. `waiting` may be null; else it
     // is the thread that waits in a call (0: none), which is helped to a CPU when the communicator has ended.
     ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
                 const std::atomic<int>* waiting = nullptr);
@@ -55,16 +55,16 @@ class ShmLifeline final : private Witness {
     // Sleeps round the ring until this rank leaves.
     void watch();
     void sleep_on(int place);
-    // Ends the sleep of whoever sleeps on that place's word.
-    void rouse(int place);
+    // Ends the sleep of the thread on that place's word.
+    void wake_sleeper(int place);
     void release();
     // Sees to it that the waiting thread of this rank gets to hear of the end: it may be queued for the CPU
     // on which the kernel frees the dead one's memory, until the next tick of the clock (4 ms), while others
     // idle.
-    void hasten() const;
+    void help_waiting_thread() const;
     // Why the communicator ended, if any rank of the host has said so.
-    std::optional<Verdict> word_of_end() const;
-    std::optional<Verdict> testament_of(int place) const;
+    std::optional<Verdict> cause_of_end() const;
+    std::optional<Verdict> last_record_of(int place) const;
     int rank_of(int place) const;
     int next(int place) const { return (place + 1) % segment_.world_size(); }
 
@@ -75,7 +75,7 @@ class ShmLifeline final : private Witness {
     const std::atomic<int>* waiting_;
     ShmLife& life_;
     ExitMark exit_mark_;
-    std::latch come_{1};
+    std::latch started_{1};
     std::atomic<bool> holds_{false};
     std::atomic<bool> stopping_{false};
     std::atomic<int> watched_;

@@ -1,13 +1,20 @@
 #include "collectives/shm/shm_pipeline.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <vector>
 
 #include "collectives/shm/shm_reduce.hpp"
 
 namespace ddprun {
 namespace {
 
-constexpr int kEverybody = -1;
+// Of the probe.
+constexpr std::size_t kProbeElements = std::size_t{16} << 10;
+constexpr int kProbeTries = 6;
+// Plain stores leave what is written in a cache, from where other uses of it gain too.
+constexpr double kWorthIt = 0.8;
 
 }  // namespace
 
@@ -75,14 +82,6 @@ void ShmPipeline::reduce_slice(std::uint64_t round, const Slice& slice, Share sh
         if (slice.out != nullptr) copy_bytes(slice.out + done, result, bytes);
         share(result, slice.place + done, bytes);
     }
-}
-
-void ShmPipeline::all_reduce(const std::byte* in, std::byte* out, std::size_t count) {
-    reduce_in_stages(in, out, count, kEverybody);
-}
-
-void ShmPipeline::reduce(const std::byte* in, std::byte* out, std::size_t count, int root) {
-    reduce_in_stages(in, out, count, root);
 }
 
 void ShmPipeline::reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
@@ -159,87 +158,54 @@ void ShmPipeline::reduce_scatter(const std::byte* in, std::byte* out, std::size_
     });
 }
 
-void ShmPipeline::all_gather(const std::byte* in, std::byte* out, std::size_t count) {
+void ShmPipeline::gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
     const std::size_t part = count * size_of(type_);
     const std::uint64_t first = channel_.first_round();
+    const int rank = channel_.rank();
+    const bool has_out = root == kEverybody || root == rank;
     const Plan rounds = plan(part, channel_.stage_size());
     const auto stage = [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
-        copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
-        copy_bytes(out + static_cast<std::size_t>(channel_.rank()) * part + piece.begin, in + piece.begin,
-                   piece.size);
+        if (root != rank)
+            copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
+        if (has_out) {
+            copy_bytes(out + static_cast<std::size_t>(rank) * part + piece.begin, in + piece.begin,
+                       piece.size);
+        }
+    };
+    run(rounds, stage, [&](std::uint64_t i) {
+        const ShmPiece piece = rounds.round(i);
+        for (int j = 1; has_out && j < channel_.world_size(); ++j) {
+            await_staged(other(j), i);
+            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
+                       channel_.stage(other(j), first + i), piece.size);
+        }
+    });
+}
+
+void ShmPipeline::scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root) {
+    const std::size_t part = count * size_of(type_);
+    const std::uint64_t first = channel_.first_round();
+    const auto own = static_cast<std::size_t>(channel_.rank());
+    const bool has_in = root == kEverybody || root == channel_.rank();
+    // Where the part from a rank goes: to the only one there is, or to that rank's.
+    const auto place_of = [&](int from) {
+        return root == kEverybody ? out + static_cast<std::size_t>(from) * part : out;
+    };
+    const Plan rounds = plan(part, share());
+    const auto stage = [&](std::uint64_t i) {
+        if (!has_in) return;
+        const ShmPiece piece = rounds.round(i);
+        stage_parts(first + i, in, part, piece);
+        copy_bytes(place_of(channel_.rank()) + piece.begin, in + own * part + piece.begin, piece.size);
     };
     run(rounds, stage, [&](std::uint64_t i) {
         const ShmPiece piece = rounds.round(i);
         for (int j = 1; j < channel_.world_size(); ++j) {
+            if (root != kEverybody && root != other(j)) continue;
             await_staged(other(j), i);
-            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
-                       channel_.stage(other(j), first + i), piece.size);
-        }
-    });
-}
-
-void ShmPipeline::gather(const std::byte* in, std::byte* out, std::size_t count, int root) {
-    const std::size_t part = count * size_of(type_);
-    const std::uint64_t first = channel_.first_round();
-    const bool is_root = channel_.rank() == root;
-    const Plan rounds = plan(part, channel_.stage_size());
-    const auto stage = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        if (is_root) {
-            copy_bytes(out + static_cast<std::size_t>(root) * part + piece.begin, in + piece.begin,
+            copy_bytes(place_of(other(j)) + piece.begin, channel_.stage(other(j), first + i) + own * share(),
                        piece.size);
-        } else {
-            copy_shared(channel_.store_type(), own_stage(first + i), in + piece.begin, piece.size);
-        }
-    };
-    run(rounds, stage, [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; is_root && j < channel_.world_size(); ++j) {
-            await_staged(other(j), i);
-            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
-                       channel_.stage(other(j), first + i), piece.size);
-        }
-    });
-}
-
-void ShmPipeline::scatter(const std::byte* in, std::byte* out, std::size_t count, int root) {
-    const std::size_t part = count * size_of(type_);
-    const std::uint64_t first = channel_.first_round();
-    const bool is_root = channel_.rank() == root;
-    const auto own = static_cast<std::size_t>(channel_.rank());
-    const Plan rounds = plan(part, share());
-    const auto stage = [&](std::uint64_t i) {
-        if (!is_root) return;
-        const ShmPiece piece = rounds.round(i);
-        stage_parts(first + i, in, part, piece);
-        copy_bytes(out + piece.begin, in + own * part + piece.begin, piece.size);
-    };
-    run(rounds, stage, [&](std::uint64_t i) {
-        if (is_root) return;
-        const ShmPiece piece = rounds.round(i);
-        await_staged(root, i);
-        copy_bytes(out + piece.begin, channel_.stage(root, first + i) + own * share(), piece.size);
-    });
-}
-
-void ShmPipeline::all_to_all(const std::byte* in, std::byte* out, std::size_t count) {
-    const std::size_t part = count * size_of(type_);
-    const std::uint64_t first = channel_.first_round();
-    const int n = channel_.world_size();
-    const auto own = static_cast<std::size_t>(channel_.rank());
-    const Plan rounds = plan(part, share());
-    const auto stage = [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        stage_parts(first + i, in, part, piece);
-        copy_bytes(out + own * part + piece.begin, in + own * part + piece.begin, piece.size);
-    };
-    run(rounds, stage, [&](std::uint64_t i) {
-        const ShmPiece piece = rounds.round(i);
-        for (int j = 1; j < n; ++j) {
-            await_staged(other(j), i);
-            copy_bytes(out + static_cast<std::size_t>(other(j)) * part + piece.begin,
-                       channel_.stage(other(j), first + i) + own * share(), piece.size);
         }
     });
 }
@@ -268,6 +234,27 @@ void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
         channel_.set_released(first + i);
     }
     channel_.rounds_used(rounds.rounds);
+}
+
+StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining) {
+    if (channel.is_crowded()) return StoreType::plain;
+    using Time = std::chrono::duration<double>;
+    std::vector<float> data(kProbeElements);
+    auto* bytes = reinterpret_cast<std::byte*>(data.data());
+    std::array<Time, 2> best{Time::max(), Time::max()};
+    for (int i = 0; i < kProbeTries; ++i) {
+        for (const StoreType type : {StoreType::plain, StoreType::non_temporal}) {
+            const ShmTurn turn(channel, joining);
+            channel.set_store_type(type);
+            const auto begin = std::chrono::steady_clock::now();
+            ShmPipeline(channel, DataType::f32, ReduceOp::max).all_reduce(bytes, bytes, kProbeElements);
+            const Time time = std::chrono::steady_clock::now() - begin;
+            Time& least = best[static_cast<std::size_t>(type)];
+            // The first of all only brings the pages in.
+            if (i > 0) least = std::min(least, time);
+        }
+    }
+    return best[1] < kWorthIt * best[0] ? StoreType::non_temporal : StoreType::plain;
 }
 
 }  // namespace ddprun

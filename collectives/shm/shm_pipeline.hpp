@@ -15,7 +15,7 @@
 #pragma once
 
 #include "collectives/shm/shm_channel.hpp"
-#include "collectives/shm/shm_slice.hpp"
+#include "collectives/shm/shm_reduce.hpp"
 
 namespace ddprun {
 
@@ -23,16 +23,30 @@ class ShmPipeline {
   public:
     ShmPipeline(ShmChannel& channel, DataType type, ReduceOp op, bool announced = false);
 
-    void all_reduce(const std::byte* in, std::byte* out, std::size_t count);
-    void reduce(const std::byte* in, std::byte* out, std::size_t count, int root);
+    void all_reduce(const std::byte* in, std::byte* out, std::size_t count) {
+        reduce_in_stages(in, out, count, kEverybody);
+    }
+    void reduce(const std::byte* in, std::byte* out, std::size_t count, int root) {
+        reduce_in_stages(in, out, count, root);
+    }
     void reduce_scatter(const std::byte* in, std::byte* out, std::size_t count);
-    void all_gather(const std::byte* in, std::byte* out, std::size_t count);
-    void gather(const std::byte* in, std::byte* out, std::size_t count, int root);
-    void scatter(const std::byte* in, std::byte* out, std::size_t count, int root);
-    void all_to_all(const std::byte* in, std::byte* out, std::size_t count);
+    void all_gather(const std::byte* in, std::byte* out, std::size_t count) {
+        gather_in_stages(in, out, count, kEverybody);
+    }
+    void gather(const std::byte* in, std::byte* out, std::size_t count, int root) {
+        gather_in_stages(in, out, count, root);
+    }
+    void scatter(const std::byte* in, std::byte* out, std::size_t count, int root) {
+        scatter_in_stages(in, out, count, root);
+    }
+    void all_to_all(const std::byte* in, std::byte* out, std::size_t count) {
+        scatter_in_stages(in, out, count, kEverybody);
+    }
     void broadcast(std::byte* data, std::size_t count, int root);
 
   private:
+    static constexpr int kEverybody = -1;
+
     struct Plan {
         std::size_t total;      // bytes
         std::size_t per_round;  // a multiple of the line
@@ -63,8 +77,12 @@ class ShmPipeline {
     void await_staged(int peer, std::uint64_t i) {
         if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
-    // all_reduce and reduce: the results are for this rank, or for all, or `root`.
+    // The results are for `root`, or for all.
     void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
+    // All parts are for `root`, or for all.
+    void gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
+    // The parts are those of `root`, or of all.
+    void scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
     // What a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
     // the result: nowhere if null.
     struct Slice {
@@ -82,5 +100,12 @@ class ShmPipeline {
     ReduceOp op_;
     bool announced_;
 };
+
+// Finds out which stores suit the processor, by trying both.
+// Called by all ranks, as part of making the communicator and before any other call: reduces a little through
+// the stages with each type of store, and returns the faster one as this rank saw it; plain where the ranks
+// cannot all run at once, since times say nothing there. Takes less than a millisecond. Throws as
+// PeerMesh::wait does.
+StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining);
 
 }  // namespace ddprun

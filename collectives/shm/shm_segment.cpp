@@ -6,17 +6,10 @@ namespace {
 ShmHeader header_of(const Membership& membership) {
     ShmHeader header;
     header.world_size = static_cast<std::uint32_t>(membership.world_size());
-    header.generation = membership.generation;
+    header.round = membership.round;
     header.communicator = membership.communicator;
     header.nonce = membership.nonce;
     return header;
-}
-
-bool is_of(const ShmHeader& header, const Membership& membership) {
-    const ShmHeader wanted = header_of(membership);
-    return header.magic == wanted.magic && header.version == wanted.version &&
-           header.world_size == wanted.world_size && header.generation == wanted.generation &&
-           header.communicator == wanted.communicator && header.nonce == wanted.nonce;
 }
 
 }  // namespace
@@ -39,7 +32,7 @@ std::optional<ShmSegment> ShmSegment::open(const ShmOffer& offer, const Membersh
     auto mapping = ShmMapping::open(offer, layout.size());
     if (!mapping) return std::nullopt;
     ShmSegment segment(std::move(*mapping), layout, ranks);
-    if (!is_of(segment.at<ShmHeader>(0), membership)) return std::nullopt;
+    if (segment.at<ShmHeader>(0) != header_of(membership)) return std::nullopt;
     return segment;
 }
 

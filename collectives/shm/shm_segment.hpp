@@ -27,7 +27,7 @@ class ShmSegment {
     ShmFlag& flag(int rank, int bank) const { return at<ShmFlag>(layout_.flag(rank, bank)); }
     ShmCallRecord& record(int rank, int bank) const { return at<ShmCallRecord>(layout_.record(rank, bank)); }
     ShmProgress& progress(int rank) const { return at<ShmProgress>(layout_.progress(rank)); }
-    ShmBell& bell(int rank) const { return at<ShmBell>(layout_.bell(rank)); }
+    ShmWakeup& wakeup(int rank) const { return at<ShmWakeup>(layout_.wakeup(rank)); }
     ShmCpus& cpus(int rank) const { return at<ShmCpus>(layout_.cpus(rank)); }
     ShmEnd& end() const { return at<ShmEnd>(layout_.end()); }
     ShmLife& life(int rank) const { return at<ShmLife>(layout_.life(rank)); }

@@ -6,14 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <climits>
 #include <ctime>
 
 namespace ddprun {
 namespace {
 
-using Clock = PeerMesh::Clock;
+using Clock = Deadline::clock;
 
 // Waking a sleeper takes 20 us and more on a virtual machine, so less is seldom worth one.
 constexpr std::chrono::microseconds kSpin{50};
@@ -23,7 +21,7 @@ constexpr int kLooksPerPause = 16;
 constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
 constexpr int kYields = 50;
-// A sleep that no bell ends; nothing depends on it but the patience with a lost wake of a dying rank.
+// A sleep that nobody ends; it matters only where the wake of a dying rank is lost.
 constexpr std::chrono::milliseconds kLongestSleep{50};
 
 void pause() {
@@ -50,13 +48,10 @@ class Marked {
 
 // The CPUs on which at least one of the ranks may run.
 int cpus_of_all(const ShmSegment& segment) {
-    std::array<std::uint64_t, kShmCpuWords> all{};
-    for (int rank = 0; rank < segment.world_size(); ++rank) {
-        for (std::size_t i = 0; i < all.size(); ++i) all[i] |= segment.cpus(rank).words[i];
-    }
-    int count = 0;
-    for (const std::uint64_t word : all) count += std::popcount(word);
-    return count;
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int rank = 0; rank < segment.world_size(); ++rank) CPU_OR(&all, &all, &segment.cpus(rank).set);
+    return CPU_COUNT(&all);
 }
 
 }  // namespace
@@ -65,7 +60,7 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup&
     : segment_(segment),
       mesh_(mesh),
       ranks_(ranks),
-      own_bell_(&segment.bell(ranks.index)),
+      own_wakeup_(&segment.wakeup(ranks.index)),
       crowded_(ranks.size() > cpus_of_all(segment)),
       spins_(!crowded_ && mesh.spins()) {
     mesh_.on_news([this] { on_news(); });
@@ -73,16 +68,12 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup&
 
 ShmWaiter::~ShmWaiter() { mesh_.on_news({}); }
 
-void ShmWaiter::wake(ShmBell& bell) {
-    ::syscall(SYS_futex, &bell.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
 void ShmWaiter::on_news() {
     news_.fetch_add(1, std::memory_order_seq_cst);
     for (int rank = 0; rank < segment_.world_size(); ++rank) {
-        ShmBell& bell = segment_.bell(rank);
-        bell.rung.fetch_add(1, std::memory_order_seq_cst);
-        wake(bell);
+        ShmWakeup& wakeup = segment_.wakeup(rank);
+        wakeup.count.fetch_add(1, std::memory_order_seq_cst);
+        futex_wake_all(wakeup.count);
     }
 }
 
@@ -101,15 +92,14 @@ void ShmWaiter::wait_long(int peer, const ShmCondition& condition, PeerMesh::Ope
         }
         pause();
     }
-    settle();
+    wake_if_owed();
     thread_local const int thread = ::gettid();
     const Marked marked(waiting_, thread);
     wait_longer(peer, condition, operation);
 }
 
 void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
-    if (operation.deadline == Clock::time_point::max())
-        operation.deadline = Clock::now() + operation.limit.length;
+    if (operation.deadline == Deadline::max()) operation.deadline = Clock::now() + operation.timeout.length;
     if (spins_) {
         leave_cpu_of(peer);
         if (spin(condition, operation)) return;
@@ -121,18 +111,18 @@ void ShmWaiter::wait_longer(int peer, const ShmCondition& condition, PeerMesh::O
     }
     while (!condition.met()) {
         look_at_news(operation);
-        if (Clock::now() >= operation.deadline) mesh_.fail_late({ranks_.at(peer)}, operation);
-        mesh_.linger({ranks_.at(peer)}, operation);
-        wait_for_bell(peer, condition, operation.deadline);
+        if (has_passed(operation.deadline)) mesh_.fail_late({ranks_.at(peer)}, operation);
+        mesh_.run_wait_schedule({ranks_.at(peer)}, operation);
+        sleep_until_step(peer, condition, operation.deadline);
     }
 }
 
 void ShmWaiter::leave_cpu_of(int peer) {
     const int own = ::sched_getcpu();
     const auto cpu = static_cast<std::uint32_t>(own + 1);
-    if (own_bell_->cpu.load(std::memory_order_relaxed) != cpu)
-        own_bell_->cpu.store(cpu, std::memory_order_relaxed);
-    if (ranks_.index < peer || segment_.bell(peer).cpu.load(std::memory_order_relaxed) != cpu) return;
+    if (own_wakeup_->cpu.load(std::memory_order_relaxed) != cpu)
+        own_wakeup_->cpu.store(cpu, std::memory_order_relaxed);
+    if (ranks_.index < peer || segment_.wakeup(peer).cpu.load(std::memory_order_relaxed) != cpu) return;
     const auto now = Clock::now();
     cpu_set_t all;
     if (own < 0 || now - last_move_ < kStay || ::sched_getaffinity(0, sizeof(all), &all) != 0) return;
@@ -145,7 +135,7 @@ void ShmWaiter::leave_cpu_of(int peer) {
 }
 
 bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operation) {
-    const auto limit = Clock::now() + kSpin;
+    const Deadline deadline = Clock::now() + kSpin;
     do {
         for (int i = 0; i < kPausesPerLook; ++i) {
             if (condition.met()) return true;
@@ -154,21 +144,21 @@ bool ShmWaiter::spin(const ShmCondition& condition, PeerMesh::Operation& operati
         look_at_news(operation);
         // The peer may have been put on this rank's CPU, where it runs only if given the chance.
         ::sched_yield();
-    } while (Clock::now() < limit);
+    } while (!has_passed(deadline));
     return false;
 }
 
-void ShmWaiter::wait_for_bell(int peer, const ShmCondition& condition, Clock::time_point deadline) {
-    ShmBell& bell = segment_.bell(peer);
+void ShmWaiter::sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline) {
+    ShmWakeup& wakeup = segment_.wakeup(peer);
     const auto rest = std::clamp<Clock::duration>(deadline - Clock::now(), Clock::duration(1), kLongestSleep);
     const auto nanoseconds = std::chrono::nanoseconds(rest).count();
     const timespec length{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
-    bell.sleepers.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint32_t rung = bell.rung.load(std::memory_order_seq_cst);
+    wakeup.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t count = wakeup.count.load(std::memory_order_seq_cst);
     if (!condition.met() && news_.load(std::memory_order_seq_cst) == news_seen_) {
-        ::syscall(SYS_futex, &bell.rung, FUTEX_WAIT, rung, &length, nullptr, 0);
+        ::syscall(SYS_futex, &wakeup.count, FUTEX_WAIT, count, &length, nullptr, 0);
     }
-    bell.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    wakeup.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 }  // namespace ddprun

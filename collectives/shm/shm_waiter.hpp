@@ -1,8 +1,8 @@
 // ShmWaiter: how a rank waits for another one's word in shared memory: spinning, then yielding, then asleep.
 //
 // A rank that shares its CPU with others of its communicator hardly spins, since it would only keep away
-// those it waits for. Sleepers sleep on the bell of the rank they wait for, so one wake per step reaches just
-// those whom it concerns. Sleep is bounded, and ends at once on news of the lifeline; a wait therefore ends
+// those it waits for. Sleepers sleep on the wakeup of the rank they wait for, so one wake per step reaches just
+// the ranks that it concerns. Sleep is bounded, and ends at once on news of the lifeline; a wait therefore ends
 // with the word, with the communicator's verdict, or at the operation's deadline, which names the ranks that
 // have not come.
 #pragma once
@@ -13,6 +13,7 @@
 #include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/rank_group.hpp"
+#include "rendezvous/system/futex.hpp"
 
 namespace ddprun {
 
@@ -35,8 +36,6 @@ class ShmWaiter {
     // itself on the mesh's news until destroyed.
     ShmWaiter(const ShmSegment& segment, PeerMesh& mesh, const RankGroup& ranks);
     ~ShmWaiter();
-    ShmWaiter(const ShmWaiter&) = delete;
-    ShmWaiter& operator=(const ShmWaiter&) = delete;
 
     // True if the ranks of the segment cannot all run at once; the same on every rank.
     bool is_crowded() const noexcept { return crowded_; }
@@ -45,35 +44,35 @@ class ShmWaiter {
     const std::atomic<int>& waiting() const noexcept { return waiting_; }
 
     // Waits for the rank in place `peer` to fulfil the condition. Throws as PeerMesh::wait does. Sets the
-    // operation's deadline from its limit when the first wait is a long one.
+    // operation's deadline from its timeout when the first wait is a long one.
     void wait(int peer, const ShmCondition& condition, PeerMesh::Operation& operation) {
         if (!condition.met()) wait_long(peer, condition, operation);
     }
 
     // Tells the others that this rank has made a step. After the step's words are written.
-    void ring() {
-        owes_ring_ = false;
-        // Sequentially consistent, as in wait_for_bell(): either the sleeper sees the step or this rank the
+    void wake_others() {
+        owes_wakeup_ = false;
+        // Sequentially consistent, as in sleep_until_step(): either the sleeper sees the step or this rank the
         // sleeper.
-        own_bell_->rung.fetch_add(1, std::memory_order_seq_cst);
-        if (own_bell_->sleepers.load(std::memory_order_seq_cst) != 0) wake(*own_bell_);
+        own_wakeup_->count.fetch_add(1, std::memory_order_seq_cst);
+        if (own_wakeup_->sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(own_wakeup_->count);
     }
-    // The same, but at the latest when this rank has waited for a moment, or calls settle(): the bell waits
-    // until the step's words have reached memory, during which this rank may look at those of others.
-    void ring_soon() noexcept { owes_ring_ = true; }
-    void settle() {
-        if (owes_ring_) ring();
+    // The same, but at the latest when this rank has waited for a moment, or calls wake_if_owed():
+    // the wake waits until the step's words have reached memory, during which this rank may look at those of
+    // others.
+    void wake_others_soon() noexcept { owes_wakeup_ = true; }
+    void wake_if_owed() {
+        if (owes_wakeup_) wake_others();
     }
 
   private:
-    static void wake(ShmBell& bell);
     void wait_long(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     // Moves this rank away if it and the peer have been put on one CPU though there are enough of them: they
     // would take turns until the system notices, which takes it longer than many programs run.
     void leave_cpu_of(int peer);
     void wait_longer(int peer, const ShmCondition& condition, PeerMesh::Operation& operation);
     bool spin(const ShmCondition& condition, PeerMesh::Operation& operation);
-    void wait_for_bell(int peer, const ShmCondition& condition, PeerMesh::Clock::time_point deadline);
+    void sleep_until_step(int peer, const ShmCondition& condition, Deadline deadline);
     // Throws if news have come that end the operation.
     void look_at_news(const PeerMesh::Operation& operation);
     // The lifeline's thread: ends the sleep of every rank, above all of this one.
@@ -82,11 +81,11 @@ class ShmWaiter {
     const ShmSegment& segment_;
     PeerMesh& mesh_;
     const RankGroup& ranks_;
-    ShmBell* own_bell_;
+    ShmWakeup* own_wakeup_;
     bool crowded_;
     bool spins_;
-    bool owes_ring_ = false;
-    PeerMesh::Clock::time_point last_move_;
+    bool owes_wakeup_ = false;
+    Deadline last_move_;
     std::atomic<std::uint32_t> news_{0};
     std::atomic<int> waiting_{0};
     std::uint32_t news_seen_ = 0;

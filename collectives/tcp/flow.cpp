@@ -1,9 +1,9 @@
 #include "collectives/tcp/flow.hpp"
 
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <array>
-#include <string>
 #include <vector>
 
 namespace ddprun {
@@ -13,14 +13,14 @@ namespace {
 constexpr std::chrono::microseconds kFlowSpin{50};
 
 // Whether to look again at once, because what is awaited may come sooner than a sleeper would wake.
-class Impatience {
+class SpinLimit {
   public:
-    explicit Impatience(bool spins) : spins_(spins) {}
+    explicit SpinLimit(bool spins) : spins_(spins) {}
 
     void moved() noexcept { idle_ = false; }
     bool looks_again() {
         if (!spins_) return false;
-        const auto now = PeerMesh::Clock::now();
+        const auto now = Deadline::clock::now();
         if (!idle_) since_ = now;
         idle_ = true;
         // The peer may have been put on this rank's CPU, where it runs only if given the chance.
@@ -32,13 +32,13 @@ class Impatience {
   private:
     bool spins_;
     bool idle_ = false;
-    PeerMesh::Clock::time_point since_{};
+    Deadline since_{};
 };
 
 }  // namespace
 
 void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Operation& operation) {
-    Impatience impatience(mesh.spins());
+    SpinLimit spin_limit(mesh.spins());
     // Most operations have a flow for each lane, and allocate nothing.
     std::array<Awaited, kMaxLanes> few;
     std::vector<Awaited> many(flows.size() > few.size() ? flows.size() : 0);
@@ -53,8 +53,8 @@ void run_flows(PeerMesh& mesh, std::span<Flow* const> flows, const PeerMesh::Ope
         }
         if (open == 0) return;
         if (moved) {
-            impatience.moved();
-        } else if (!impatience.looks_again()) {
+            spin_limit.moved();
+        } else if (!spin_limit.looks_again()) {
             mesh.wait(awaited.first(open), operation);
         }
     }
@@ -64,9 +64,11 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& 
                        const PeerMesh::Operation& operation) {
     const auto theirs = reader.header();
     const int peer = reader.link().peer();
-    const std::string name = "rank " + std::to_string(peer);
     if (!theirs) {
-        mesh.fail({CollectiveErrorCode::system, {peer}, name + " sent bytes that are no message"}, operation);
+        mesh.fail({CollectiveErrorCode::system,
+                   {peer},
+                   fmt::format("rank {} sent bytes that are no message", peer)},
+                  operation);
     }
     if (*theirs == on_wire(call)) return;
     mesh.fail_mismatch(call, peer, *theirs, operation);

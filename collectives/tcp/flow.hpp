@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <span>
 
-#include "collectives/arithmetic/ring_schedule.hpp"
+#include "collectives/arithmetic/schedule.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/message.hpp"
 
@@ -24,9 +24,6 @@ inline constexpr std::size_t kLeastPerLane = std::size_t{64} << 10;
 
 class Flow {
   public:
-    Flow() = default;
-    Flow(const Flow&) = delete;
-    Flow& operator=(const Flow&) = delete;
     virtual ~Flow() = default;
 
     // Moves what can be moved now; false if that is nothing. Throws LinkLost, or as PeerMesh::fail does.

@@ -1,5 +1,7 @@
 #include "collectives/tcp/peer_mesh.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,14 +15,9 @@
 namespace ddprun {
 namespace {
 
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
-
 // Polls once; interruptions by signals look like nothing having happened.
-void poll_once(std::span<pollfd> polled, PeerMesh::Clock::time_point limit) {
-    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit - PeerMesh::Clock::now());
-    // Far limits are waited for in pieces, because poll takes an int.
-    const auto bounded = std::clamp<std::int64_t>(rest.count(), 0, 60'000);
-    const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(bounded));
+void poll_once(std::span<pollfd> polled, Deadline deadline) {
+    const int ready = ::poll(polled.data(), polled.size(), poll_timeout(deadline));
     check(ready >= 0 || errno == EINTR, "a rank can poll its own descriptors");
 }
 
@@ -46,9 +43,9 @@ int ranks_of_this_machine(const Membership& membership) {
 }  // namespace
 
 PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
-                   const Descent& descent)
+                   const Origin& origin)
     : membership_(std::move(membership)),
-      lifeline_(membership_, std::move(listener), descent),
+      lifeline_(membership_, std::move(listener), origin),
       lanes_(membership_.lanes()),
       spins_(ranks_of_this_machine(membership_) <= cpus_of_this_machine()) {
     try {
@@ -79,23 +76,21 @@ void PeerMesh::connect_ring(const Operation& joining) {
 }
 
 // It can hear of the end by this rank only; one that finds it gone takes it for the dead. What comes of a
-// communicator that is split off, it learns from the elder.
+// communicator that is split off, it learns from the parent.
 void PeerMesh::await_left_neighbour() {
     const auto verdict = lifeline_.verdict();
     const bool is_culprit = verdict && std::find(verdict->culprits.begin(), verdict->culprits.end(),
                                                  membership_.left()) != verdict->culprits.end();
     if (is_culprit) return;
-    const auto limit = Clock::now() + kRingPatience;
-    while (!lifeline_.has_left_neighbour() && !lifeline_.verdict_of_elder() && wait_for_news(limit)) {
+    const Deadline deadline = Clock::now() + kRingTimeout;
+    while (!lifeline_.has_left_neighbour() && !lifeline_.verdict_of_parent() && wait_for_news(deadline)) {
     }
 }
 
 void PeerMesh::enter(const Operation& operation) {
-    patience_.reset();
-    if (lifeline_.enter_if_quiet(operation.call)) return;
-    // Before it fails, since others may ask which call it was.
-    lifeline_.enter(operation.call);
-    throw_if_ended(operation);
+    schedule_.reset();
+    // Entered even where it fails, since others may ask which call it was.
+    if (!lifeline_.enter(operation.call)) throw_if_ended(operation);
 }
 
 TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
@@ -129,7 +124,7 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         awaited_ranks_.push_back(blamed(one));
     }
     while (true) {
-        poll_once(polled_, std::min(operation.deadline, linger(awaited_ranks_, operation)));
+        poll_once(polled_, std::min(operation.deadline, run_wait_schedule(awaited_ranks_, operation)));
         if (polled_[0].revents != 0) {
             lifeline_.take_news();
             throw_if_ended(operation);
@@ -137,7 +132,7 @@ void PeerMesh::wait(std::span<const Awaited> awaited, const Operation& operation
         }
         const auto is_ready = [](const pollfd& one) { return one.revents != 0; };
         if (std::any_of(polled_.begin(), polled_.end(), is_ready)) return;
-        if (Clock::now() >= operation.deadline) fail_late(awaited_ranks_, operation);
+        if (has_passed(operation.deadline)) fail_late(awaited_ranks_, operation);
     }
 }
 
@@ -148,22 +143,22 @@ void PeerMesh::throw_if_ended(const Operation& operation) {
         fail_left(peer, operation);
 }
 
-PeerMesh::Clock::time_point PeerMesh::linger(const std::vector<int>& awaited, const Operation& operation) {
+Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Operation& operation) {
     const Call& call = operation.call;
     // While ranks join, there are no calls to compare; and who is late then, the store knows.
-    if (call.operation == ddprun::Operation::join) return Clock::time_point::max();
-    if (!patience_) patience_.emplace(operation.deadline - operation.limit.length, notice_after_);
+    if (call.operation == ddprun::Operation::join) return Deadline::max();
+    if (!schedule_) schedule_.emplace(operation.deadline - operation.timeout.length, notice_after_);
     const auto now = Clock::now();
-    if (now < patience_->next()) return patience_->next();
-    if (patience_->takes_question(now) && !is_point_to_point(call.operation))
-        lifeline_.ask(patience_->round());
-    if (patience_->takes_inquiry(now)) lifeline_.inquire();
-    if (patience_->takes_notice(now)) {
-        const auto notice = notice_of_lateness(lifeline_.progress(), call, rank(), awaited,
-                                               {notice_after_, "CommunicatorOptions::notice_after"});
+    if (now < schedule_->next()) return schedule_->next();
+    if (schedule_->takes_question(now) && !is_point_to_point(call.operation))
+        lifeline_.ask(schedule_->round());
+    if (schedule_->takes_inquiry(now)) lifeline_.inquire();
+    if (schedule_->takes_notice(now)) {
+        const auto notice = notice_of_wait(lifeline_.progress(), call, rank(), awaited,
+                                           {notice_after_, "CommunicatorOptions::notice_after"});
         if (notice) std::fprintf(stderr, "%s\n", notice->c_str());
     }
-    return patience_->next();
+    return schedule_->next();
 }
 
 TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
@@ -171,13 +166,15 @@ TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& ope
     try {
         link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));
     } catch (const boost::system::system_error& error) {
-        fail({CollectiveErrorCode::system, {peer}, rank_text(peer) + " cannot be reached: " + error.what()},
+        fail({CollectiveErrorCode::system,
+              {peer},
+              fmt::format("rank {} cannot be reached: {}", peer, error.what())},
              operation);
     }
     const Awaited connected{nullptr, &link, peer};
     while (!is_writable(link)) wait({&connected, 1}, operation);
     if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
-    auto hello = encode(LinkHello{channel, membership_.generation, membership_.communicator, rank(), peer,
+    auto hello = encode(LinkHello{channel, membership_.round, membership_.communicator, rank(), peer,
                                   membership_.nonce, static_cast<std::uint8_t>(lane)});
     iovec part{hello.data(), hello.size()};
     // The first bytes on a fresh connection always fit into its buffer.
@@ -202,27 +199,20 @@ void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
                           answer == HelloAnswer::other_job;
     if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
     const std::string at = to_string(membership_.member(link.peer()).endpoint);
-    if (!answer) {
-        fail({CollectiveErrorCode::system,
-              {link.peer()},
-              "what listens at " + at + " is not " + rank_text(link.peer())},
-             operation);
-    }
-    fail({CollectiveErrorCode::system,
-          {link.peer()},
-          rank_text(link.peer()) + " at " + at + " refused the connection of " + rank_text(rank()) + ": " +
-              std::string(reason_of(*answer))},
-         operation);
+    const std::string what = answer ? fmt::format("rank {} at {} refused the connection of rank {}: {}",
+                                                  link.peer(), at, rank(), reason_of(*answer))
+                                    : fmt::format("what listens at {} is not rank {}", at, link.peer());
+    fail({CollectiveErrorCode::system, {link.peer()}, what}, operation);
 }
 
-bool PeerMesh::wait_for_news(Clock::time_point limit) {
-    Lifeline* elder = lifeline_.elder();
+bool PeerMesh::wait_for_news(Deadline deadline) {
+    Lifeline* parent = lifeline_.parent();
     std::array<pollfd, 2> polled{{{lifeline_.news_descriptor(), POLLIN, 0}, {}}};
-    if (elder != nullptr) polled[1] = {elder->news_descriptor(), POLLIN, 0};
-    poll_once(std::span(polled).first(elder != nullptr ? 2 : 1), limit);
+    if (parent != nullptr) polled[1] = {parent->news_descriptor(), POLLIN, 0};
+    poll_once(std::span(polled).first(parent != nullptr ? 2 : 1), deadline);
     lifeline_.take_news();
-    if (elder != nullptr) elder->take_news();
-    return Clock::now() < limit;
+    if (parent != nullptr) parent->take_news();
+    return !has_passed(deadline);
 }
 
 void PeerMesh::fail(const Verdict& verdict, const Operation& operation) {
@@ -230,12 +220,12 @@ void PeerMesh::fail(const Verdict& verdict, const Operation& operation) {
 }
 
 void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
-    const auto limit = Clock::now() + kVerdictPatience;
+    const Deadline deadline = Clock::now() + kVerdictTimeout;
     do {
         throw_if_ended(operation);
-        if (auto elders = lifeline_.verdict_of_elder()) fail(*elders, operation);
-        if (lifeline_.left_after(lost.peer)) fail_left(lost.peer, operation);
-    } while (wait_for_news(limit));
+        if (const auto inherited = lifeline_.verdict_of_parent()) fail(*inherited, operation);
+        throw_if_left(lost.peer, operation);
+    } while (wait_for_news(deadline));
     throw_if_ended(operation);
     const std::string how =
         lost.error_number == 0 ? "closed without a goodbye" : std::strerror(lost.error_number);
@@ -248,7 +238,7 @@ void PeerMesh::fail_lost(const LinkLost& lost, const Operation& operation) {
 void PeerMesh::fail_left(int peer, const Operation& operation) {
     const auto sequence = lifeline_.left_after(peer).value_or(0);
     const Verdict verdict{
-        CollectiveErrorCode::peer_left, {peer}, rank_text(peer) + ' ' + deed_of_leaving(sequence)};
+        CollectiveErrorCode::peer_left, {peer}, fmt::format("rank {} {}", peer, deed_of_leaving(sequence))};
     const bool concerns_all = operation.call.sequence > 0 && !is_point_to_point(operation.call.operation);
     if (concerns_all) fail_disagreement(operation.call.sequence, verdict, operation);
     fail(verdict, operation);
@@ -264,49 +254,44 @@ void PeerMesh::fail_mismatch(const Call& call, int peer, const Call& theirs, con
 
 void PeerMesh::fail_disagreement(std::uint64_t sequence, const Verdict& otherwise,
                                  const Operation& operation) {
-    const auto limit = Clock::now() + kJudgementPatience;
+    const Deadline deadline = Clock::now() + kJudgementTimeout;
     lifeline_.suspect(sequence);
-    while (!lifeline_.verdict() && lifeline_.hears_others() && wait_for_news(limit)) {
+    while (!lifeline_.verdict() && lifeline_.hears_others() && wait_for_news(deadline)) {
     }
     throw error_of(lifeline_.conclude(sequence, otherwise), operation.call);
 }
 
 void PeerMesh::inquire(const Operation& operation) {
     lifeline_.inquire();
-    const auto limit = Clock::now() + kInquiryPatience;
-    while (!lifeline_.all_answered() && wait_for_news(limit)) throw_if_ended(operation);
+    const Deadline deadline = Clock::now() + kAnswerTimeout;
+    while (!lifeline_.all_answered() && wait_for_news(deadline)) throw_if_ended(operation);
     throw_if_ended(operation);
-}
-
-void PeerMesh::throw_if_left(int peer, const Operation& operation) {
-    if (lifeline_.left_after(peer)) fail_left(peer, operation);
 }
 
 void PeerMesh::throw_if_mismatched(const Operation& operation) {
     inquire(operation);
-    Verdict verdict = judge_lateness(lifeline_.progress(), operation.call, rank(), {}, operation.limit);
+    Verdict verdict = blame_for_deadline(lifeline_.progress(), operation.call, rank(), {}, operation.timeout);
     if (verdict.code == CollectiveErrorCode::mismatch) fail(verdict, operation);
 }
 
 void PeerMesh::fail_late(const std::vector<int>& awaited, const Operation& operation) {
     inquire(operation);
-    fail(judge_lateness(lifeline_.progress(), operation.call, rank(), awaited, operation.limit), operation);
+    fail(blame_for_deadline(lifeline_.progress(), operation.call, rank(), awaited, operation.timeout),
+         operation);
 }
 
-std::vector<int> PeerMesh::leave_together(Clock::time_point limit) {
+std::vector<int> PeerMesh::leave_together(Deadline deadline) {
     lifeline_.leave();
     while (true) {
-        const bool in_time = Clock::now() < limit;
+        const bool in_time = !has_passed(deadline);
         if (const auto verdict = lifeline_.verdict()) throw error_of(*verdict, "finalize");
         std::vector<int> missing;
         for (int peer = 0; peer < world_size(); ++peer) {
             if (peer != rank() && !lifeline_.left_after(peer)) missing.push_back(peer);
         }
         if (missing.empty() || !in_time) return missing;
-        wait_for_news(limit);
+        wait_for_news(deadline);
     }
 }
-
-void PeerMesh::abort(const std::string& reason) { lifeline_.declare(abort_verdict(rank(), reason)); }
 
 }  // namespace ddprun

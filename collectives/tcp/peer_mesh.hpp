@@ -2,7 +2,7 @@
 //
 // At the start only the lifeline ring is connected (two connections a rank). A data connection carries one
 // direction; it is dialled by the rank that sends, when it first does, so ranks that never talk are never
-// connected. The receiver's gate welcomes it even while that rank is busy.
+// connected. The receiver's lifeline welcomes it even while that rank is busy.
 //
 // Used by the thread that runs the operations; only abort() may be called from any thread. Every wait ends by
 // the operation's deadline, with a verdict, or with a peer's goodbye; all of these throw CollectiveError.
@@ -10,7 +10,6 @@
 
 #include <poll.h>
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,22 +19,20 @@
 
 #include "collectives/call/call.hpp"
 #include "collectives/call/verdict.hpp"
-#include "collectives/liveness/lateness.hpp"
+#include "collectives/liveness/deadline_blame.hpp"
 #include "collectives/liveness/lifeline.hpp"
-#include "collectives/liveness/patience.hpp"
+#include "collectives/liveness/wait_schedule.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
 namespace ddprun {
 
 // How long a rank whose peer's connection broke waits to hear why, before it calls the peer dead itself.
-inline constexpr std::chrono::milliseconds kVerdictPatience{2000};
+inline constexpr std::chrono::milliseconds kVerdictTimeout{2000};
 // How long a rank that fails while ranks join waits for its left neighbour to come and hear why.
-inline constexpr std::chrono::milliseconds kRingPatience{2000};
-// How long a rank whose deadline passed waits for the others to say where they are.
-inline constexpr std::chrono::milliseconds kInquiryPatience{1000};
+inline constexpr std::chrono::milliseconds kRingTimeout{2000};
 // How long a rank that found the ranks disagree waits until it is known what most of them do.
-inline constexpr std::chrono::milliseconds kJudgementPatience{5000};
+inline constexpr std::chrono::milliseconds kJudgementTimeout{5000};
 
 // What a rank waits for: that `in` can be read or `out` be written; each may be null. With `peer` and no
 // link: that this rank dials.
@@ -47,19 +44,19 @@ struct Awaited {
 
 class PeerMesh {
   public:
-    using Clock = std::chrono::steady_clock;
+    using Clock = Deadline::clock;
 
     // One call in progress.
     struct Operation {
         Call call;
-        Clock::time_point deadline;
-        TimeLimit limit;  // from which the deadline was made; for the message
+        Deadline deadline;
+        NamedTimeout timeout;  // from which the deadline was made; for the message
     };
 
     // Closes the lifeline ring: returns when both neighbours are connected. `joining` bounds it, but one that
-    // fails may take kRingPatience more, so that its left neighbour hears why.
+    // fails may take kRingTimeout more, so that its left neighbour hears why.
     PeerMesh(Membership membership, TcpListener listener, const Operation& joining,
-             const Descent& descent = {});
+             const Origin& origin = {});
 
     const Membership& membership() const noexcept { return membership_; }
     int rank() const noexcept { return membership_.rank; }
@@ -83,20 +80,22 @@ class PeerMesh {
     // awaited is such news.
     void wait(std::span<const Awaited> awaited, const Operation& operation);
 
-    // For whoever moves data by other means than connections. Throws if the communicator has ended, or a rank
+    // For backends that move data by other means than connections. Throws if the communicator has ended, or a rank
     // left that the operation needs; to be called after news.
     void throw_if_ended(const Operation& operation);
     // The same if `peer` has left, whose part in the operation cannot come any more.
-    void throw_if_left(int peer, const Operation& operation);
+    void throw_if_left(int peer, const Operation& operation) {
+        if (lifeline_.left_after(peer)) fail_left(peer, operation);
+    }
     // Asks the others which call they are in; the same if one is in another with the same number. Takes
-    // kInquiryPatience at most.
+    // kAnswerTimeout at most.
     void throw_if_mismatched(const Operation& operation);
     void on_news(std::function<void()> hook) { lifeline_.on_news(std::move(hook)); }
-    // For whoever waits in the operation, whose deadline is set, for `awaited`: does what is due (see
-    // Patience), and returns when it wants to be called again.
-    Clock::time_point linger(const std::vector<int>& awaited, const Operation& operation);
+    // For a thread that waits in the operation, whose deadline is set, for `awaited`: does what is due (see
+    // WaitSchedule), and returns when it wants to be called again.
+    Deadline run_wait_schedule(const std::vector<int>& awaited, const Operation& operation);
     // Writes a line to the standard error for each operation that has waited that long; 0: never.
-    void give_notice_after(std::chrono::milliseconds limit) { notice_after_ = limit; }
+    void give_notice_after(std::chrono::milliseconds length) { notice_after_ = length; }
     // The operation's deadline has passed while this rank waited for `awaited`, or for nobody in particular.
     [[noreturn]] void fail_late(const std::vector<int>& awaited, const Operation& operation);
 
@@ -105,22 +104,22 @@ class PeerMesh {
     // The same, and the call with that verdict.
     [[noreturn]] void fail(const Verdict& verdict, const Operation& operation);
     // The same where `peer` has made another call than `call`, which is this rank's operation, a part of it,
-    // or the call before. Takes kJudgementPatience at most.
+    // or the call before. Takes kJudgementTimeout at most.
     [[noreturn]] void fail_mismatch(const Call& call, int peer, const Call& theirs,
                                     const Operation& operation);
     // The same when a connection broke: finds out whether its peer died, left, or only gave up because of
     // another.
     [[noreturn]] void fail_lost(const LinkLost& lost, const Operation& operation);
 
-    void abort(const std::string& reason);
+    void abort(const std::string& reason) { declare(abort_verdict(rank(), reason)); }
     // From any thread.
     std::optional<Verdict> verdict() const { return lifeline_.verdict(); }
     Lifeline& lifeline() noexcept { return lifeline_; }
     // Says goodbye. Nothing may be called afterwards.
     void leave() { lifeline_.leave(); }
-    // The same, and waits until all others have said goodbye, `limit` at most. Returns the ranks that have
-    // not, ascending. Throws if the communicator has ended, or does meanwhile.
-    std::vector<int> leave_together(Clock::time_point limit);
+    // The same, and waits until all others have said goodbye, or `deadline`. Returns the ranks that have not,
+    // ascending. Throws if the communicator has ended, or does meanwhile.
+    std::vector<int> leave_together(Deadline deadline);
 
   private:
     void connect_ring(const Operation& joining);
@@ -128,10 +127,10 @@ class PeerMesh {
     void await_left_neighbour();
     TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
     void read_answer(TcpLink& link, const Operation& operation);
-    // Asks all ranks where they are; returns when all have answered, or kInquiryPatience is over.
+    // Asks all ranks where they are; returns when all have answered, or kAnswerTimeout is over.
     void inquire(const Operation& operation);
-    // Waits for news until `limit`. False when the limit has passed.
-    bool wait_for_news(Clock::time_point limit);
+    // Waits for news. False when the deadline has passed.
+    bool wait_for_news(Deadline deadline);
     [[noreturn]] void fail_left(int peer, const Operation& operation);
     // Not all ranks make the same collective of that number: blames those that do something else than most,
     // or says `otherwise` where that cannot be found out.
@@ -141,7 +140,7 @@ class PeerMesh {
     Membership membership_;
     Lifeline lifeline_;
     std::chrono::milliseconds notice_after_{0};
-    std::optional<Patience> patience_;  // with the operation; none before it has to wait
+    std::optional<WaitSchedule> schedule_;  // with the operation; none before it has to wait
     const int lanes_;
     const bool spins_;
     using LaneOfPeer = std::pair<int, int>;

@@ -11,7 +11,7 @@
 #include <optional>
 #include <span>
 
-#include "collectives/arithmetic/ring_schedule.hpp"
+#include "collectives/arithmetic/schedule.hpp"
 #include "collectives/arithmetic/wire_kind.hpp"
 #include "collectives/tcp/flow.hpp"
 #include "collectives/wire/message.hpp"

@@ -1,36 +1,20 @@
 #include "collectives/tcp/tcp_backend.hpp"
 
-#include <cstring>
-#include <new>
-#include <string>
+#include <fmt/core.h>
 
-#include "collectives/arithmetic/exchange_schedule.hpp"
-#include "collectives/arithmetic/partial.hpp"
+#include <new>
+
 #include "collectives/arithmetic/reduce.hpp"
-#include "collectives/arithmetic/tree_schedule.hpp"
+#include "collectives/arithmetic/schedule.hpp"
+#include "collectives/arithmetic/wire_kind.hpp"
 #include "collectives/tcp/transfer.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
-namespace {
-
-std::byte* bytes_at(void* data, std::size_t offset = 0) { return static_cast<std::byte*>(data) + offset; }
-
-const std::byte* bytes_at(const void* data, std::size_t offset = 0) {
-    return static_cast<const std::byte*>(data) + offset;
-}
-
-// The part that belongs to a rank, of a buffer with `bytes` for each.
-template <class Pointer>
-auto part_at(Pointer data, int rank, std::size_t bytes) {
-    return bytes_at(data, static_cast<std::size_t>(rank) * bytes);
-}
-
-}  // namespace
 
 TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
-                       std::chrono::milliseconds operation_timeout, const Descent& descent)
-    : mesh_(std::move(membership), std::move(listener), joining, descent),
+                       std::chrono::milliseconds operation_timeout, const Origin& origin)
+    : mesh_(std::move(membership), std::move(listener), joining, origin),
       operation_timeout_(operation_timeout),
       group_(mesh_, all_ranks(mesh_.membership())) {}
 
@@ -39,8 +23,7 @@ TcpBackend::~TcpBackend() { mesh_.leave(); }
 PeerMesh::Operation TcpBackend::begin(Call call) {
     if (!is_point_to_point(call.operation)) ++sequence_;
     call.sequence = sequence_;
-    const PeerMesh::Operation operation{
-        call, PeerMesh::Clock::time_point::max(), {operation_timeout_, "operation_timeout"}};
+    const PeerMesh::Operation operation{call, Deadline::max(), {operation_timeout_, "operation_timeout"}};
     mesh_.enter(operation);
     return operation;
 }
@@ -53,15 +36,14 @@ PeerMesh::Operation TcpBackend::prepare(Call call) {
 
 void TcpBackend::run(const Task& task) {
     PeerMesh::Operation operation = begin(task.call);
-    operation.deadline = PeerMesh::Clock::now() + operation_timeout_;
+    operation.deadline = Deadline::clock::now() + operation_timeout_;
     try {
         dispatch(task, operation);
     } catch (const LinkLost& lost) {
         mesh_.fail_lost(lost, operation);
     } catch (const std::bad_alloc&) {
-        mesh_.fail(
-            {CollectiveErrorCode::system, {rank()}, "rank " + std::to_string(rank()) + " is out of memory"},
-            operation);
+        mesh_.fail({CollectiveErrorCode::system, {rank()}, fmt::format("rank {} is out of memory", rank())},
+                   operation);
     }
 }
 
@@ -81,25 +63,14 @@ void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operati
     finish_partial(kind, output_of(task), partial_.data(), call.count);
 }
 
-void TcpBackend::reduce_scatter(const Task& task, const PeerMesh::Operation& operation) {
-    const Call& call = task.call;
-    group_.reduce_scatter(input_of(task), output_of(task), group_.equal_ranges(call.count), call.type,
-                          call.reduce, operation);
-}
-
-void TcpBackend::reduce(const Task& task, const PeerMesh::Operation& operation) {
-    const bool small = bytes_of(task) <= kSmallReduce;
-    small ? reduce_in_tree(task.in, task.out, operation) : reduce_in_ring(task.in, task.out, operation);
-}
-
 void TcpBackend::gather(const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     const std::size_t bytes = bytes_of(task);
     if (rank() != call.root) return transfer(mesh_, {}, {call.root, input_of(task), bytes}, operation);
-    copy_unless_in_place(part_at(task.out, rank(), bytes), input_of(task), bytes);
+    copy_bytes(output_part(task, rank()), input_of(task), bytes);
     for (int i = 1; i < world_size(); ++i) {
         const int from = (rank() + i) % world_size();
-        transfer(mesh_, {from, part_at(task.out, from, bytes), bytes}, {}, operation);
+        transfer(mesh_, {from, output_part(task, from), bytes}, {}, operation);
     }
 }
 
@@ -109,9 +80,9 @@ void TcpBackend::scatter(const Task& task, const PeerMesh::Operation& operation)
     if (rank() != call.root) return transfer(mesh_, {call.root, output_of(task), bytes}, {}, operation);
     for (int i = 1; i < world_size(); ++i) {
         const int to = (rank() + i) % world_size();
-        transfer(mesh_, {}, {to, part_at(task.in, to, bytes), bytes}, operation);
+        transfer(mesh_, {}, {to, input_part(task, to), bytes}, operation);
     }
-    copy_unless_in_place(output_of(task), part_at(task.in, rank(), bytes), bytes);
+    copy_bytes(output_of(task), input_part(task, rank()), bytes);
 }
 
 void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
@@ -120,15 +91,14 @@ void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operati
     make_room(partial_, in_place ? bytes : 0, mesh_, operation);
     for (int step = 0; step < exchange_steps(world_size()); ++step) {
         const int partner = exchange_partner(rank(), world_size(), step);
-        std::byte* place = part_at(task.out, partner, bytes);
+        std::byte* place = output_part(task, partner);
         if (partner == rank()) {
-            copy_unless_in_place(place, part_at(task.in, partner, bytes), bytes);
+            copy_bytes(place, input_part(task, partner), bytes);
             continue;
         }
         std::byte* received = in_place ? partial_.data() : place;
-        transfer(mesh_, {partner, received, bytes}, {partner, part_at(task.in, partner, bytes), bytes},
-                 operation);
-        copy_unless_in_place(place, received, bytes);
+        transfer(mesh_, {partner, received, bytes}, {partner, input_part(task, partner), bytes}, operation);
+        copy_bytes(place, received, bytes);
     }
 }
 
@@ -141,8 +111,13 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::all_gather:
         case Operation::split:
             return group_.all_gather(input_of(task), output_of(task), bytes_of(task), operation);
-        case Operation::reduce_scatter: return reduce_scatter(task, operation);
-        case Operation::reduce: return reduce(task, operation);
+        case Operation::reduce_scatter:
+            return group_.reduce_scatter(input_of(task), output_of(task),
+                                         group_.equal_ranges(task.call.count), task.call.type,
+                                         task.call.reduce, operation);
+        case Operation::reduce:
+            return bytes_of(task) <= kSmallReduce ? reduce_in_tree(task, operation)
+                                                  : reduce_in_ring(task, operation);
         case Operation::gather: return gather(task, operation);
         case Operation::scatter: return scatter(task, operation);
         case Operation::all_to_all: return all_to_all(task, operation);
@@ -157,18 +132,18 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
     check(false, "a backend is given operations only");
 }
 
-void TcpBackend::reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation) {
-    const Call& call = operation.call;
+void TcpBackend::reduce_in_tree(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
     const bool wide = carries_f32(call.reduce, call.type);
     const DataType carried = wide ? DataType::f32 : call.type;
     const std::size_t bytes = call.count * size_of(carried);
     const TreePlace place = binomial_tree(rank(), world_size(), call.root);
     make_room(blocks_, bytes, mesh_, operation);
     make_room(partial_, bytes, mesh_, operation);
-    const std::byte* own = bytes_at(in);
-    std::byte* sum = place.parent < 0 && !wide ? bytes_at(out) : partial_.data();
+    const std::byte* own = input_of(task);
+    std::byte* sum = place.parent < 0 && !wide ? output_of(task) : partial_.data();
     if (wide) {
-        widen(call.type, reinterpret_cast<float*>(sum), in, call.count);
+        widen(call.type, reinterpret_cast<float*>(sum), task.in, call.count);
         own = sum;
     }
     // The smallest subtree is ready first.
@@ -179,23 +154,23 @@ void TcpBackend::reduce_in_tree(const void* in, void* out, const PeerMesh::Opera
     }
     if (place.parent >= 0) return transfer(mesh_, {}, {place.parent, own, bytes}, operation);
     if (call.reduce == ReduceOp::avg) finish_average(carried, sum, call.count, world_size());
-    if (wide) narrow(call.type, out, reinterpret_cast<const float*>(sum), call.count);
+    if (wide) narrow(call.type, task.out, reinterpret_cast<const float*>(sum), call.count);
 }
 
-void TcpBackend::reduce_in_ring(const void* in, void* out, const PeerMesh::Operation& operation) {
-    const Call& call = operation.call;
+void TcpBackend::reduce_in_ring(const Task& task, const PeerMesh::Operation& operation) {
+    const Call& call = task.call;
     const std::size_t element = size_of(call.type);
     const std::vector<Range> ranges = group_.even_ranges(call.count);
     const Range own = ranges[static_cast<std::size_t>(rank())];
     const bool is_root = rank() == call.root;
     make_room(blocks_, is_root ? 0 : own.size * element, mesh_, operation);
-    std::byte* result = is_root ? bytes_at(out, own.begin * element) : blocks_.data();
-    group_.reduce_scatter(bytes_at(in), result, ranges, call.type, call.reduce, operation);
+    std::byte* result = is_root ? output_of(task) + own.begin * element : blocks_.data();
+    group_.reduce_scatter(input_of(task), result, ranges, call.type, call.reduce, operation);
     if (!is_root) return transfer(mesh_, {}, {call.root, result, own.size * element}, operation);
     for (int i = 1; i < world_size(); ++i) {
         const int from = (rank() + i) % world_size();
         const Range range = ranges[static_cast<std::size_t>(from)];
-        transfer(mesh_, {from, bytes_at(out, range.begin * element), range.size * element}, {}, operation);
+        transfer(mesh_, {from, output_of(task) + range.begin * element, range.size * element}, {}, operation);
     }
 }
 

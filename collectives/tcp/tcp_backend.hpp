@@ -26,17 +26,17 @@ class TcpBackend final : public Backend {
   public:
     // Connects the ranks of `membership`, at least two; `listener` is the one it names for this rank.
     TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
-               std::chrono::milliseconds operation_timeout, const Descent& descent = {});
+               std::chrono::milliseconds operation_timeout, const Origin& origin = {});
     ~TcpBackend() override;
 
     void run(const Task& task) override;
-    std::vector<int> leave(PeerMesh::Clock::time_point limit) override { return mesh_.leave_together(limit); }
+    std::vector<int> leave(Deadline deadline) override { return mesh_.leave_together(deadline); }
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
 
     // For a backend on top that carries out some calls by itself: counts and enters the next call, as run()
     // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
-    // takes longer than a small reduction: who waits for long sets it from the limit.
+    // takes longer than a small reduction: who waits for long sets it from the timeout.
     PeerMesh::Operation begin(Call call);
     // The same for a call that then goes to run(), which counts it.
     PeerMesh::Operation prepare(Call call);
@@ -46,14 +46,12 @@ class TcpBackend final : public Backend {
 
   private:
     void all_reduce(const Task& task, const PeerMesh::Operation& operation);
-    void reduce_scatter(const Task& task, const PeerMesh::Operation& operation);
-    void reduce(const Task& task, const PeerMesh::Operation& operation);
     void gather(const Task& task, const PeerMesh::Operation& operation);
     void scatter(const Task& task, const PeerMesh::Operation& operation);
     void all_to_all(const Task& task, const PeerMesh::Operation& operation);
     void dispatch(const Task& task, const PeerMesh::Operation& operation);
-    void reduce_in_tree(const void* in, void* out, const PeerMesh::Operation& operation);
-    void reduce_in_ring(const void* in, void* out, const PeerMesh::Operation& operation);
+    void reduce_in_tree(const Task& task, const PeerMesh::Operation& operation);
+    void reduce_in_ring(const Task& task, const PeerMesh::Operation& operation);
     int rank() const noexcept { return mesh_.rank(); }
     int world_size() const noexcept { return mesh_.world_size(); }
 

@@ -1,17 +1,15 @@
 #include "collectives/tcp/tcp_group.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "collectives/arithmetic/reduce.hpp"
-#include "collectives/arithmetic/tree_schedule.hpp"
+#include "collectives/arithmetic/schedule.hpp"
 #include "collectives/tcp/transfer.hpp"
 
 namespace ddprun {
-void copy_unless_in_place(std::byte* out, const std::byte* in, std::size_t bytes) {
-    if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
-}
 
 void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
                const PeerMesh::Operation& operation) {
@@ -19,10 +17,9 @@ void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh
     try {
         buffer.resize(bytes);
     } catch (const std::bad_alloc&) {
-        const std::string name = "rank " + std::to_string(mesh.rank());
         mesh.fail({CollectiveErrorCode::system,
                    {mesh.rank()},
-                   name + " has no memory for " + std::to_string(bytes) + " bytes"},
+                   fmt::format("rank {} has no memory for {} bytes", mesh.rank(), bytes)},
                   operation);
     }
 }
@@ -90,10 +87,10 @@ void TcpGroup::all_gather(const std::byte* in, std::byte* out, std::size_t bytes
     const auto part_of = [&](int place) { return out + static_cast<std::size_t>(place) * bytes; };
     if (is_small(bytes)) {
         disseminate(in, bytes, operation);
-        for (int i = 0; i < size(); ++i) copy_unless_in_place(part_of(i), block_of(i, bytes), bytes);
+        for (int i = 0; i < size(); ++i) copy_bytes(part_of(i), block_of(i, bytes), bytes);
         return;
     }
-    copy_unless_in_place(part_of(index()), in, bytes);
+    copy_bytes(part_of(index()), in, bytes);
     gather_ranges(out, equal_ranges(bytes), DataType::u8, operation);
 }
 
@@ -112,7 +109,7 @@ void TcpGroup::broadcast(std::byte* data, std::size_t bytes, int root, const Ope
 
 void TcpGroup::disseminate(const std::byte* block, std::size_t bytes, const Operation& operation) {
     make_room(blocks_, bytes * static_cast<std::size_t>(size()), mesh_, operation);
-    copy_unless_in_place(blocks_.data(), block, bytes);
+    copy_bytes(blocks_.data(), block, bytes);
     for (int i = 0; i < dissemination_rounds(size()); ++i) {
         const DisseminationRound round = dissemination_round(index(), size(), i);
         const std::size_t whole = static_cast<std::size_t>(round.blocks) * bytes;

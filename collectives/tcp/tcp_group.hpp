@@ -31,9 +31,6 @@ namespace ddprun {
 inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
 inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
 
-// Nothing where `out` is `in`; they do not overlap otherwise.
-void copy_unless_in_place(std::byte* out, const std::byte* in, std::size_t bytes);
-
 // Memory of a rank that only grows, so that a call of a size seen before allocates nothing. Ends the
 // communicator where there is no memory.
 void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
@@ -46,7 +43,6 @@ class TcpGroup {
     // `mesh` is borrowed; two ranks or more.
     TcpGroup(PeerMesh& mesh, RankGroup ranks);
 
-    const RankGroup& ranks() const noexcept { return ranks_; }
     int size() const noexcept { return ranks_.size(); }
     int index() const noexcept { return ranks_.index; }
 

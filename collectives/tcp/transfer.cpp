@@ -8,11 +8,122 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/tcp/exchange.hpp"
 #include "collectives/tcp/flow.hpp"
 
 namespace ddprun {
 namespace {
+
+// What is the lane's of a message. Everything is borrowed.
+template <class Byte>
+struct MessagePart {
+    const Call* call = nullptr;
+    Byte* data = nullptr;
+    std::size_t size = 0;
+};
+
+enum class Sends { at_once, what_was_received };
+
+// One lane's part of the messages from one rank, and to one rank, which may be another. Each direction takes its
+// messages one after the other, in their order, and waits for nothing of the other direction; but a relay sends
+// only what it has received.
+class Exchange final : public Flow {
+  public:
+    // Without parts the direction is not used, and its rank means nothing.
+    struct Incoming {
+        int from = -1;
+        std::span<const MessagePart<std::byte>> parts;
+    };
+    struct Outgoing {
+        int to = -1;
+        std::span<const MessagePart<const std::byte>> parts;
+    };
+
+    // Dials where this rank has not yet. what_was_received: one message of the same size each way.
+    Exchange(PeerMesh& mesh, int lane, const Incoming& in, const Outgoing& out, Sends sends,
+             const PeerMesh::Operation& operation);
+
+    bool move() override;
+    bool done() const override { return received() && sent(); }
+    Awaited awaited() const override;
+
+  private:
+    bool received() const { return in_.parts.empty(); }
+    bool sent() const { return out_.parts.empty(); }
+    std::size_t sendable() const;
+    bool can_send() const { return !sent() && (!writer_->header_done() || out_done_ < sendable()); }
+    bool pull();
+    bool push();
+
+    PeerMesh& mesh_;
+    const PeerMesh::Operation& operation_;
+    int lane_;
+    // The parts that are not through; the first is on its way.
+    Incoming in_;
+    Outgoing out_;
+    Sends sends_;
+    TcpLink* in_link_ = nullptr;  // null while the sender has not dialled
+    TcpLink* out_link_ = nullptr;
+    std::optional<MessageReader> reader_;
+    std::optional<MessageWriter> writer_;
+    std::size_t in_done_ = 0;
+    std::size_t out_done_ = 0;
+};
+
+Exchange::Exchange(PeerMesh& mesh, int lane, const Incoming& in, const Outgoing& out, Sends sends,
+                   const PeerMesh::Operation& operation)
+    : mesh_(mesh), operation_(operation), lane_(lane), in_(in), out_(out), sends_(sends) {
+    if (sent()) return;
+    out_link_ = &mesh.outgoing(out.to, lane, operation);
+    writer_.emplace(*out_link_, *out_.parts.front().call);
+}
+
+bool Exchange::move() {
+    // Sent before the sender's connection is there, which may depend on what this rank sends.
+    const bool moved = push();
+    return pull() || moved;
+}
+
+Awaited Exchange::awaited() const {
+    return {received() ? nullptr : in_link_, can_send() ? out_link_ : nullptr, received() ? -1 : in_.from};
+}
+
+std::size_t Exchange::sendable() const {
+    const bool at_once = sends_ == Sends::at_once || received();
+    return at_once ? out_.parts.front().size : in_done_;
+}
+
+bool Exchange::pull() {
+    if (received()) return false;
+    if (in_link_ == nullptr) {
+        in_link_ = mesh_.incoming(in_.from, lane_, operation_);
+        if (in_link_ == nullptr) return false;
+    }
+    if (!reader_) reader_.emplace(*in_link_);
+    const MessagePart<std::byte>& part = in_.parts.front();
+    const bool had_header = reader_->header_done();
+    in_done_ += reader_->read(part.data + in_done_, std::min(part.size - in_done_, kMaxMove));
+    const bool moved = reader_->moved();
+    if (!had_header && reader_->header_done()) require_same_call(mesh_, *reader_, *part.call, operation_);
+    if (reader_->header_done() && in_done_ == part.size) {
+        in_.parts = in_.parts.subspan(1);
+        in_done_ = 0;
+        reader_.reset();
+    }
+    return moved;
+}
+
+bool Exchange::push() {
+    if (!can_send()) return false;
+    const MessagePart<const std::byte>& part = out_.parts.front();
+    out_done_ += writer_->write(part.data + out_done_, std::min(sendable() - out_done_, kMaxMove));
+    const bool moved = writer_->moved();
+    if (writer_->header_done() && out_done_ == part.size) {
+        out_.parts = out_.parts.subspan(1);
+        out_done_ = 0;
+        if (!sent()) writer_.emplace(*out_link_, *out_.parts.front().call);
+    }
+    return moved;
+}
 
 template <class Byte>
 MessagePart<Byte> part_of_lane(const Call& call, Byte* data, std::size_t size, int lanes, int lane) {

@@ -4,10 +4,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <limits>
 
 #include "rendezvous/system/error.hpp"
 
@@ -28,15 +26,9 @@ void Event::clear() const noexcept {
     [[maybe_unused]] const ssize_t taken = ::read(descriptor_.get(), &count, sizeof(count));
 }
 
-void Event::wait(std::optional<std::chrono::steady_clock::time_point> limit) const noexcept {
+void Event::wait(std::optional<Deadline> deadline) const noexcept {
     pollfd polled{descriptor_.get(), POLLIN, 0};
-    int rest = -1;
-    if (limit) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(*limit - std::chrono::steady_clock::now());
-        rest = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, std::numeric_limits<int>::max()));
-    }
-    ::poll(&polled, 1, rest);
+    ::poll(&polled, 1, poll_timeout(deadline));
 }
 
 }  // namespace ddprun

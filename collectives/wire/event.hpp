@@ -1,9 +1,9 @@
 // Event: what one thread signals and another polls for.
 #pragma once
 
-#include <chrono>
 #include <optional>
 
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace ddprun {
@@ -17,8 +17,8 @@ class Event {
     int descriptor() const noexcept { return descriptor_.get(); }
     void signal() const noexcept;
     void clear() const noexcept;
-    // Until it is signalled, `limit` at most. May return early.
-    void wait(std::optional<std::chrono::steady_clock::time_point> limit) const noexcept;
+    // Until it is signalled, or `deadline`. May return early.
+    void wait(std::optional<Deadline> deadline) const noexcept;
 
   private:
     ProcessDescriptor descriptor_;

@@ -1,6 +1,5 @@
 #include "collectives/wire/frame.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -14,16 +13,47 @@ constexpr std::uint32_t kHelloMagic = 0x43504444;   // "DDPC"
 constexpr std::uint32_t kHeaderMagic = 0x4d504444;  // "DDPM"
 constexpr std::uint16_t kVersion = 3;
 
-template <class T>
-void put(std::span<std::byte> bytes, std::size_t offset, T value) {
-    std::memcpy(bytes.data() + offset, &value, sizeof(value));
+// The frames, member by member as they travel.
+struct HelloFrame {
+    std::uint32_t magic;
+    std::uint16_t version;
+    Channel channel;
+    std::uint8_t lane;
+    std::uint32_t round;
+    std::uint32_t communicator;
+    std::int32_t from;
+    std::int32_t to;
+    Nonce nonce;
+};
+
+struct AnswerFrame {
+    std::uint32_t magic;
+    HelloAnswer answer;
+};
+
+struct HeaderFrame {
+    std::uint32_t magic;
+    Operation operation;
+    DataType type;
+    ReduceOp reduce;
+    Compression compression;
+    std::uint64_t count;
+    std::uint64_t sequence;
+    std::int32_t root;
+    std::uint32_t zero;
+};
+
+template <class Frame>
+std::array<std::byte, sizeof(Frame)> frame_bytes(const Frame& frame) {
+    static_assert(std::has_unique_object_representations_v<Frame>);
+    return std::bit_cast<std::array<std::byte, sizeof(Frame)>>(frame);
 }
 
-template <class T>
-T take(std::span<const std::byte> bytes, std::size_t offset) {
-    T value;
-    std::memcpy(&value, bytes.data() + offset, sizeof(value));
-    return value;
+template <class Frame>
+Frame read_frame(std::span<const std::byte, sizeof(Frame)> bytes) {
+    Frame frame;
+    std::memcpy(&frame, bytes.data(), sizeof(frame));
+    return frame;
 }
 
 }  // namespace
@@ -32,7 +62,7 @@ std::string_view reason_of(HelloAnswer answer) noexcept {
     switch (answer) {
         case HelloAnswer::welcome: return "no reason";
         case HelloAnswer::other_job: return "it belongs to another job";
-        case HelloAnswer::other_generation: return "it belongs to another restart of the job";
+        case HelloAnswer::other_round: return "it belongs to another restart of the job";
         case HelloAnswer::other_communicator: return "it belongs to another communicator";
         case HelloAnswer::other_rank: return "it was meant for another rank";
         case HelloAnswer::repeated: return "it has a connection from this rank already";
@@ -42,75 +72,42 @@ std::string_view reason_of(HelloAnswer answer) noexcept {
 }
 
 std::array<std::byte, kHelloSize> encode(const LinkHello& hello) {
-    std::array<std::byte, kHelloSize> bytes{};
-    put(bytes, 0, kHelloMagic);
-    put(bytes, 4, kVersion);
-    put(bytes, 6, static_cast<std::uint8_t>(hello.channel));
-    put(bytes, 7, hello.lane);
-    put(bytes, 8, hello.generation);
-    put(bytes, 12, hello.communicator);
-    put(bytes, 16, hello.from);
-    put(bytes, 20, hello.to);
-    put(bytes, 24, hello.nonce);
-    return bytes;
+    return frame_bytes(HelloFrame{kHelloMagic, kVersion, hello.channel, hello.lane, hello.round,
+                                  hello.communicator, hello.from, hello.to, hello.nonce});
 }
 
 std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> bytes) {
-    const auto channel = take<std::uint8_t>(bytes, 6);
-    if (take<std::uint32_t>(bytes, 0) != kHelloMagic || take<std::uint16_t>(bytes, 4) != kVersion ||
-        channel > static_cast<std::uint8_t>(Channel::data)) {
+    const auto frame = read_frame<HelloFrame>(bytes);
+    if (frame.magic != kHelloMagic || frame.version != kVersion || frame.channel > Channel::data)
         return std::nullopt;
-    }
-    return LinkHello{static_cast<Channel>(channel),  take<std::uint32_t>(bytes, 8),
-                     take<std::uint32_t>(bytes, 12), take<std::int32_t>(bytes, 16),
-                     take<std::int32_t>(bytes, 20),  take<Nonce>(bytes, 24),
-                     take<std::uint8_t>(bytes, 7)};
+    return LinkHello{frame.channel, frame.round, frame.communicator, frame.from,
+                     frame.to,      frame.nonce, frame.lane};
 }
 
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {
-    std::array<std::byte, kHelloAnswerSize> bytes{};
-    put(bytes, 0, kHelloMagic);
-    put(bytes, 4, static_cast<std::uint32_t>(answer));
-    return bytes;
+    return frame_bytes(AnswerFrame{kHelloMagic, answer});
 }
 
 std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHelloAnswerSize> bytes) {
-    const auto answer = take<std::uint32_t>(bytes, 4);
-    if (take<std::uint32_t>(bytes, 0) != kHelloMagic ||
-        answer > static_cast<std::uint32_t>(HelloAnswer::other_lane)) {
-        return std::nullopt;
-    }
-    return static_cast<HelloAnswer>(answer);
+    const auto frame = read_frame<AnswerFrame>(bytes);
+    if (frame.magic != kHelloMagic || frame.answer > HelloAnswer::other_lane) return std::nullopt;
+    return frame.answer;
 }
 
 std::array<std::byte, kHeaderSize> encode_header(const Call& call) {
     const Call wire = on_wire(call);
-    std::array<std::byte, kHeaderSize> bytes{};
-    put(bytes, 0, kHeaderMagic);
-    put(bytes, 4, static_cast<std::uint8_t>(wire.operation));
-    put(bytes, 5, static_cast<std::uint8_t>(wire.type));
-    put(bytes, 6, static_cast<std::uint8_t>(wire.reduce));
-    put(bytes, 7, static_cast<std::uint8_t>(wire.compression));
-    put(bytes, 8, wire.count);
-    put(bytes, 16, wire.sequence);
-    put(bytes, 24, wire.root);
-    return bytes;
+    return frame_bytes(HeaderFrame{kHeaderMagic, wire.operation, wire.type, wire.reduce, wire.compression,
+                                   wire.count, wire.sequence, wire.root, 0});
 }
 
 std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes) {
-    Call call;
-    call.operation = static_cast<Operation>(take<std::uint8_t>(bytes, 4));
-    call.type = static_cast<DataType>(take<std::uint8_t>(bytes, 5));
-    call.reduce = static_cast<ReduceOp>(take<std::uint8_t>(bytes, 6));
-    call.compression = static_cast<Compression>(take<std::uint8_t>(bytes, 7));
-    call.count = take<std::uint64_t>(bytes, 8);
-    call.sequence = take<std::uint64_t>(bytes, 16);
-    call.root = take<std::int32_t>(bytes, 24);
-    if (take<std::uint32_t>(bytes, 0) != kHeaderMagic || !is_known(call.operation) || !is_known(call.type) ||
-        !is_known(call.reduce) || !is_known(call.compression)) {
+    const auto frame = read_frame<HeaderFrame>(bytes);
+    if (frame.magic != kHeaderMagic || !is_known(frame.operation) || !is_known(frame.type) ||
+        !is_known(frame.reduce) || !is_known(frame.compression)) {
         return std::nullopt;
     }
-    return call;
+    return Call{frame.operation, frame.type,     frame.reduce,     frame.root,
+                frame.count,     frame.sequence, frame.compression};
 }
 
 }  // namespace ddprun

@@ -2,7 +2,7 @@
 //
 // All integers little-endian, as the elements themselves are.
 //   Hello    40 bytes, the first of every connection, from the rank that dials:
-//              u32 magic, u16 version, u8 channel, u8 lane, u32 generation, u32 communicator, i32 from, i32
+//              u32 magic, u16 version, u8 channel, u8 lane, u32 round, u32 communicator, i32 from, i32
 //              to, 16 bytes nonce (made by rank 0, known through the store only: proves that the caller
 //              belongs to this job)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
@@ -34,8 +34,8 @@ inline constexpr int kMaxLanes = 4;
 
 struct LinkHello {
     Channel channel = Channel::data;
-    std::uint32_t generation = 0;    // restart count of the job
-    std::uint32_t communicator = 0;  // number of the communicator within the generation
+    std::uint32_t round = 0;         // restart count of the job
+    std::uint32_t communicator = 0;  // counted within the round
     std::int32_t from = 0;
     std::int32_t to = 0;
     Nonce nonce{};
@@ -47,7 +47,7 @@ struct LinkHello {
 enum class HelloAnswer : std::uint32_t {
     welcome = 0,
     other_job = 1,           // the nonce is not ours
-    other_generation = 2,    // a worker from before a restart, or after one
+    other_round = 2,         // a worker from before a restart, or after one
     other_communicator = 3,  // another communicator of this job
     other_rank = 4,          // not addressed to this rank, or from no rank of this communicator
     repeated = 5,            // this rank has this connection already

@@ -1,10 +1,13 @@
 #include "collectives/wire/host_settings.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <tuple>
 
 #include "collectives/error.hpp"
 #include "collectives/wire/frame.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -19,15 +22,17 @@ constexpr std::size_t kMaxAddressesInText = 16;
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
 }
 
-std::string setting(const std::string& name, const std::string& value) { return name + "='" + value + "'"; }
+std::string setting(const char* name, const std::string& value) {
+    return fmt::format("{}='{}'", name, value);
+}
 
 bool is_printable(char c) { return c > ' ' && c < '\x7f'; }
 
 std::string read_host_id(const std::string& value) {
     if (value.empty() || value.size() > kMaxHostId ||
         !std::all_of(value.begin(), value.end(), is_printable)) {
-        refuse_setting(setting(kHostId, value) + " is not 1 to " + std::to_string(kMaxHostId) +
-                       " printable ASCII characters without blanks");
+        refuse_setting(fmt::format("{} is not 1 to {} printable ASCII characters without blanks",
+                                   setting(kHostId, value), kMaxHostId));
     }
     return value;
 }
@@ -56,19 +61,23 @@ InterfaceFilter read_interfaces(const std::string& value) {
 }
 
 int read_sockets(const std::string& value) {
-    if (value.size() != 1 || value[0] < '1' || value[0] > '0' + kMaxLanes) {
-        refuse_setting(setting(kSockets, value) + " is not a number from 1 to " + std::to_string(kMaxLanes));
-    }
-    return value[0] - '0';
+    const auto number = whole_number(value, 1, kMaxLanes);
+    if (number && value.size() == 1) return *number;
+    refuse_setting(fmt::format("{} is not a number from 1 to {}", setting(kSockets, value), kMaxLanes));
+}
+
+// The place of the first that fits.
+template <class List, class Fits>
+std::optional<std::size_t> first_place(const List& list, Fits fits) {
+    const auto found = std::find_if(list.begin(), list.end(), fits);
+    if (found == list.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - list.begin());
 }
 
 // The place among the networks; nothing if it is in none of those given.
 std::optional<std::size_t> place_of(const std::vector<Network>& networks, const std::string& address) {
     if (networks.empty()) return 0;
-    const auto found = std::find_if(networks.begin(), networks.end(),
-                                    [&](const Network& network) { return network.contains(address); });
-    if (found == networks.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - networks.begin());
+    return first_place(networks, [&](const Network& network) { return network.contains(address); });
 }
 
 bool is_v6(const std::string& address) { return address.find(':') != std::string::npos; }
@@ -80,7 +89,7 @@ bool is_v6(const std::string& address) { return address.find(':') != std::string
     if (!settings.networks.empty()) text += setting(kNetworks, settings.networks_text);
     text += ": no address of this machine satisfies it; there are";
     for (std::size_t i = 0; i < addresses.size() && i < kMaxAddressesInText; ++i) {
-        text += (i == 0 ? " " : ", ") + addresses[i].address + " (" + addresses[i].interface + ')';
+        text += fmt::format("{}{} ({})", i == 0 ? " " : ", ", addresses[i].address, addresses[i].interface);
     }
     if (addresses.empty()) text += " none at all";
     refuse_setting(text);
@@ -89,13 +98,11 @@ bool is_v6(const std::string& address) { return address.find(':') != std::string
 }  // namespace
 
 std::optional<std::size_t> InterfaceFilter::place_of(const std::string& interface) const {
-    const auto fits = [&](const std::string& name) {
+    const auto found = first_place(names, [&](const std::string& name) {
         return exact ? interface == name : interface.starts_with(name);
-    };
-    const auto found = std::find_if(names.begin(), names.end(), fits);
-    if (excludes) return found == names.end() ? std::optional<std::size_t>(0) : std::nullopt;
-    if (found == names.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - names.begin());
+    });
+    if (!excludes) return found;
+    return found ? std::nullopt : std::optional<std::size_t>(0);
 }
 
 HostSettings read_host_settings(const Environment& environment) {

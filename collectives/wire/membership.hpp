@@ -17,7 +17,7 @@ struct Member {
     Endpoint endpoint;  // numeric address
     std::string host;   // identity of the machine or container: equal for ranks on one host
     int sockets = 1;    // connections for each direction and neighbour that it wishes for, 1 to kMaxLanes
-    std::uint64_t life = 0;  // by which its agent tells of its death (agent_word.hpp); 0: by none
+    std::uint64_t life = 0;  // by which its agent tells of its death (death_news.hpp); 0: by none
 
     bool operator==(const Member&) const = default;
 };
@@ -29,7 +29,7 @@ std::optional<Member> parse_member(std::string_view text);
 
 struct Membership {
     int rank = 0;
-    std::uint32_t generation = 0;
+    std::uint32_t round = 0;
     std::uint32_t communicator = 0;
     Nonce nonce{};
     std::vector<Member> members;  // by rank
@@ -50,7 +50,7 @@ std::string hex_of(const Nonce& nonce);
 
 // What rank 0 puts into the store for everybody: the nonce in hex, then one member a line, by rank.
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members);
-// Nothing unless the text is a table of `world_size` members; rank, generation and communicator stay 0.
+// Nothing unless the text is a table of `world_size` members; rank, round and communicator stay 0.
 std::optional<Membership> parse_table(std::string_view text, int world_size);
 
 }  // namespace ddprun

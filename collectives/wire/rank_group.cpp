@@ -1,17 +1,14 @@
 #include "collectives/wire/rank_group.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ddprun {
 namespace {
 
-int place_of(int rank, const std::vector<int>& ranks) {
-    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-}
-
 RankGroup group_of(int rank, std::vector<int> ranks) {
-    const int index = place_of(rank, ranks);
-    return {std::move(ranks), index};
+    const auto place = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
+    return {std::move(ranks), static_cast<int>(place)};
 }
 
 }  // namespace
@@ -29,10 +26,9 @@ std::vector<std::vector<int>> ranks_by_host(const Membership& membership) {
 }
 
 RankGroup all_ranks(const Membership& membership) {
-    RankGroup group;
-    for (int rank = 0; rank < membership.world_size(); ++rank) group.ranks.push_back(rank);
-    group.index = membership.rank;
-    return group;
+    std::vector<int> ranks(membership.members.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return {std::move(ranks), membership.rank};
 }
 
 RankGroup ranks_of_host(const Membership& membership) {

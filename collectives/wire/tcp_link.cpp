@@ -1,16 +1,15 @@
 #include "collectives/wire/tcp_link.hpp"
 
-#include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
-#include <cstring>
 #include <memory>
-#include <utility>
 
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -23,60 +22,27 @@ constexpr int kProbes = 4;
 // The kernel doubles it.
 constexpr int kLocalBuffer = 1 << 20;
 
-struct SocketAddress {
-    sockaddr_storage storage{};
-    socklen_t length = 0;
-
-    const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-    sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
+using SocketAddress = boost::asio::ip::tcp::endpoint;
 
 SocketAddress numeric_address(const std::string& host, std::uint16_t port) {
-    SocketAddress address;
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-    if (::inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(port);
-        address.length = sizeof(sockaddr_in);
-    } else if (::inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(port);
-        address.length = sizeof(sockaddr_in6);
-    } else {
-        fail(Errc::malformed, "'" + host + "' is not a numeric address");
-    }
-    return address;
-}
-
-std::string host_of(const SocketAddress& address) {
-    char text[INET6_ADDRSTRLEN] = {};
-    const void* bytes =
-        address.storage.ss_family == AF_INET
-            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr)
-            : &reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr;
-    ::inet_ntop(address.storage.ss_family, bytes, text, sizeof(text));
-    return text;
-}
-
-std::uint16_t port_of(const SocketAddress& address) {
-    return ntohs(address.storage.ss_family == AF_INET
-                     ? reinterpret_cast<const sockaddr_in&>(address.storage).sin_port
-                     : reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_port);
+    boost::system::error_code error;
+    const auto address = boost::asio::ip::make_address(host, error);
+    if (error) fail(Errc::malformed, fmt::format("'{}' is not a numeric address", host));
+    return {address, port};
 }
 
 SocketAddress local_address(int fd) {
     SocketAddress address;
-    address.length = sizeof(address.storage);
-    if (::getsockname(fd, address.get(), &address.length) != 0)
-        fail_errno(errno, "cannot read a socket's address");
+    auto length = static_cast<socklen_t>(address.capacity());
+    if (::getsockname(fd, address.data(), &length) != 0) fail_errno(errno, "cannot read a socket's address");
+    address.resize(length);
     return address;
 }
 
 // All of these may fail without harm: they make things faster or failures visible sooner.
 void tune(int fd) {
     const int on = 1;
-    const int silence = static_cast<int>(kSilenceLimit.count());
+    const int silence = static_cast<int>(kSilenceTimeout.count());
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kProbeSeconds, sizeof(kProbeSeconds));
@@ -96,8 +62,9 @@ void tune_within_machine(int fd) {
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kLocalBuffer, sizeof(kLocalBuffer));
 }
 
-ProcessDescriptor open_socket(int family, int type) {
-    ProcessDescriptor fd([=] { return ::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+ProcessDescriptor open_stream(const SocketAddress& address) {
+    const int family = address.protocol().family();
+    ProcessDescriptor fd([=] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
     if (!fd) fail_errno(errno, "cannot open a socket");
     return fd;
 }
@@ -130,15 +97,16 @@ std::size_t TcpLink::write_some(std::span<iovec> parts) {
 
 TcpListener::TcpListener(const std::string& address) {
     const SocketAddress wanted = numeric_address(address, 0);
-    fd_ = open_socket(wanted.storage.ss_family, SOCK_STREAM);
+    fd_ = open_stream(wanted);
     // Else each port of which a connection has ended is taken for a minute: programs that split again and
     // again would run out of ports.
     const int on = 1;
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(fd_.get(), wanted.get(), wanted.length) != 0 || ::listen(fd_.get(), SOMAXCONN) != 0) {
-        fail_errno(errno, "cannot listen on " + address + " for other ranks");
+    if (::bind(fd_.get(), wanted.data(), static_cast<socklen_t>(wanted.size())) != 0 ||
+        ::listen(fd_.get(), SOMAXCONN) != 0) {
+        fail_errno(errno, fmt::format("cannot listen on {} for other ranks", address));
     }
-    endpoint_ = {address, port_of(local_address(fd_.get()))};
+    endpoint_ = {address, local_address(fd_.get()).port()};
 }
 
 ProcessDescriptor TcpListener::accept() {
@@ -147,21 +115,22 @@ ProcessDescriptor TcpListener::accept() {
     if (!fd) return fd;
     tune(fd.get());
     SocketAddress peer;
-    peer.length = sizeof(peer.storage);
-    if (::getpeername(fd.get(), peer.get(), &peer.length) == 0 && host_of(peer) == endpoint_.host) {
-        tune_within_machine(fd.get());
-    }
+    auto length = static_cast<socklen_t>(peer.capacity());
+    if (::getpeername(fd.get(), peer.data(), &length) != 0) return fd;
+    peer.resize(length);
+    if (peer.address().to_string() == endpoint_.host) tune_within_machine(fd.get());
     return fd;
 }
 
 ProcessDescriptor begin_connect(const Endpoint& endpoint) {
     const SocketAddress address = numeric_address(endpoint.host, endpoint.port);
-    ProcessDescriptor fd = open_socket(address.storage.ss_family, SOCK_STREAM);
+    ProcessDescriptor fd = open_stream(address);
     tune(fd.get());
-    if (::connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS) {
+    const auto length = static_cast<socklen_t>(address.size());
+    if (::connect(fd.get(), address.data(), length) != 0 && errno != EINPROGRESS) {
         fail_errno(errno, "cannot connect to " + to_string(endpoint));
     }
-    if (host_of(local_address(fd.get())) == endpoint.host) tune_within_machine(fd.get());
+    if (local_address(fd.get()).address().to_string() == endpoint.host) tune_within_machine(fd.get());
     return fd;
 }
 
@@ -178,17 +147,17 @@ std::string source_address(const std::string& host) {
     addrinfo* found = nullptr;
     // Any port will do: connecting a datagram socket only looks up the route.
     if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found); error != 0) {
-        fail(Errc::unreachable, "cannot resolve '" + host + "': " + ::gai_strerror(error));
+        fail(Errc::unreachable, fmt::format("cannot resolve '{}': {}", host, ::gai_strerror(error)));
     }
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
     int last_error = 0;
     for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
         OwnedDescriptor fd(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
         if (fd && ::connect(fd.get(), entry->ai_addr, entry->ai_addrlen) == 0)
-            return host_of(local_address(fd.get()));
+            return local_address(fd.get()).address().to_string();
         last_error = errno;
     }
-    fail_errno(last_error, "no route to '" + host + "'");
+    fail_errno(last_error, fmt::format("no route to '{}'", host));
 }
 
 std::string default_source_address() {

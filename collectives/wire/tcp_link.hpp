@@ -1,16 +1,15 @@
 // TcpLink: one non-blocking TCP connection to another rank; and how such connections are listened for and
 // dialled.
 //
-// Thin: no buffers, no threads, no waiting. Whoever uses a link polls its descriptor. A link belongs to one
+// Thin: no buffers, no threads, no waiting. The user of a link polls its descriptor. A link belongs to one
 // thread at a time. Every descriptor is close-on-exec from birth, is none of a forked child's, never delays
-// small writes, and notices a vanished machine by itself (kSilenceLimit).
+// small writes, and notices a vanished machine by itself (kSilenceTimeout).
 #pragma once
 
 #include <sys/uio.h>
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,7 +21,7 @@ namespace ddprun {
 
 // How long sent data may stay unacknowledged, or an idle connection silent, before the kernel gives the peer
 // up.
-inline constexpr std::chrono::milliseconds kSilenceLimit{5000};
+inline constexpr std::chrono::milliseconds kSilenceTimeout{5000};
 
 // Thrown by a link whose connection is over: the peer's end was closed (error 0) or broke (an errno). Says
 // nothing yet about why; see PeerMesh. Never leaves the library.
@@ -38,7 +37,6 @@ class TcpLink {
 
     int peer() const noexcept { return peer_; }
     int descriptor() const noexcept { return fd_.get(); }
-    explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
 
     // Ends the connection in both directions; the next read throws LinkLost.
     void shut_down() noexcept;

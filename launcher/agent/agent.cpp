@@ -1,5 +1,7 @@
 #include "launcher/agent/agent.hpp"
 
+#include <fmt/core.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -11,49 +13,63 @@
 #include "launcher/agent/end_of_job.hpp"
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/job_terms.hpp"
-#include "launcher/agent/join_status.hpp"
+#include "launcher/agent/join_news.hpp"
+#include "launcher/agent/node_traits.hpp"
 #include "launcher/agent/node_workers.hpp"
 #include "launcher/guardian/guardian.hpp"
+#include "launcher/harmless_text.hpp"
+#include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
+namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Agent::Impl {
+// What an agent says about trouble while it joins: not before this time, then on changes.
+constexpr std::chrono::seconds kFirstTroubleDelay{3};
+// How much longer than one grace period the other nodes may take to end.
+constexpr std::chrono::seconds kFinishTimeout{20};
+// How long the host waits for the other agents' goodbyes once the job is over.
+constexpr std::chrono::seconds kGoodbyeTimeout{5};
+
+class Agent {
   public:
-    Impl(LaunchOptions options, Console& console, AgentWatcher* watcher, const RunnerMaker& make_runner)
+    Agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher, const RunnerMaker& make_runner)
         : options_(std::move(options)),
-          console_(console),
+          log_(log),
           watcher_(watcher),
-          runner_(
-              make_runner(context_.get_executor(), [this](const std::string& what) { node_->say(what); })),
+          runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
           signals_(context_.get_executor(), options_, signal_events()),
-          limit_(context_),
-          join_status_(Clock::now(), kFirstTroubleDelay, options_.join_timeout,
-                       JoinStatus::advice_to(options_.node_rank)) {}
+          timer_(context_),
+          join_news_(log_, JoinStatus(Clock::now(), kFirstTroubleDelay, options_.join_timeout,
+                                      JoinStatus::advice_to(options_.node_rank))) {}
 
     int run() {
-        if (options_.node_rank == 0) {
-            server_.emplace(server_options_of(options_), [this] {
-                boost::asio::post(context_, [this] { handle(AgentEvent::guests_gone); });
-            });
-            options_.master.port = server_->port();
-        }
-        node_.emplace(context_.get_executor(), *runner_, options_);
+        host_if_due();
+        node_.emplace(context_.get_executor(), *runner_, options_, log_);
         signals_.watch();
-        node_->explain(rendezvous_text(options_));
-        if (watcher_ != nullptr)
+        limit_.emplace(context_.get_executor(),
+                       TimeLimit{server_ ? options_.times : TimeLimitOptions{}, options_.start},
+                       limit_events());
+        limit_->watch();
+        log_.debug(rendezvous_text(options_, server_.has_value()));
+        if (watcher_ != nullptr) {
             watcher_->began(context_.get_executor(),
                             {.status = [this] { return job_.status(machine_.state(), node_->status()); },
                              .signal = [this](int signal) { signals_.take(signal); }});
+        }
+        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
+        if (options_.nnodes > 1) hello.traits = node_traits(options_);
         client_.emplace(context_.get_executor(), server_ ? server_->own_endpoint() : options_.master,
-                        hello_of(options_, watcher_ != nullptr || !options_.result_file.empty()),
-                        Clock::now() + options_.join_timeout, client_events());
+                        std::move(hello), Clock::now() + options_.join_timeout, client_events());
         client_->join();
         await_reminder();
         context_.run();
@@ -61,17 +77,29 @@ class Agent::Impl {
     }
 
   private:
+    void host_if_due() {
+        if (!may_host(options_)) return;
+        try {
+            server_.emplace(server_options_of(options_), [this] {
+                boost::asio::post(context_, [this] { handle(AgentEvent::guests_gone); });
+            });
+            options_.master.port = server_->port();
+        } catch (const boost::system::system_error& error) {
+            // Whoever has the port shows itself when this agent joins it.
+            if (options_.hosting != Hosting::if_first || error.code() != Errc::address_in_use) throw;
+            log_.debug(error.what());
+        }
+    }
+
     CoordinatorClientEvents client_events() {
         return {.on_message =
                     [this](const ControlMessage& message) {
                         std::visit([this](const auto& one) { receive(one); }, message);
                         if (const auto event = job_.learn(message)) handle(*event);
                     },
-                .on_trouble =
-                    [this](const std::string& cause) {
-                        node_->inform(join_status_.trouble(cause, Clock::now()));
-                    },
-                .on_lost = [this](const std::string& cause, bool gave_up) { lose(cause, gave_up); }};
+                .on_trouble = [this](const std::string& cause) { join_news_.trouble(cause); },
+                .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
+                .on_lease = [this](const auto& end) { runner_->set_lease(end); }};
     }
 
     AgentSignalEvents signal_events() {
@@ -82,35 +110,74 @@ class Agent::Impl {
                         client_->send(NoticeSignal{job_.round().round, signal, requeue});
                     },
                 .on_window = [this] { node_->window_changed(); },
-                .on_stop = [this] { node_->freeze(); },
-                .on_continue = [this] { node_->thaw(); }};
+                .on_stop =
+                    [this](std::function<void()> stop) {
+                        node_->freeze();
+                        client_->suspend(std::move(stop));
+                    },
+                .on_continue =
+                    [this] {
+                        node_->thaw();
+                        client_->resume();
+                    }};
+    }
+
+    LimitEvents limit_events() {
+        return {.on_end = [this](const std::string& why) { handle(job_.learn_time_is_over(why)); },
+                .on_warning = [this](int signal, const std::string& line) { warn_workers(signal, line); }};
     }
 
     RoundEvents round_events() {
-        return {.on_failure = [this](const Failure& failure) { handle(job_.learn_failure(failure)); },
+        return {.on_failure = [this](const Failure& failure) { fail(failure); },
                 .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
-                .on_dying = [this](const WorkerDying& dying) { client_->send(dying); }};
+                .on_dying = [this](const WorkerDying& dying) { client_->send(dying); },
+                .on_first_success =
+                    [this](int rank) {
+                        client_->send(RankSucceeded{job_.round().round, rank});
+                    }};
     }
 
-    void receive(const Waiting& waiting) { node_->inform(join_status_.waiting(waiting)); }
-    void receive(const PeerRefused& other) { node_->inform(JoinStatus::refused(other)); }
+    void receive(const RoundReady& round) { options_.node_rank = round.group_rank; }
+    void receive(const Waiting& waiting) { join_news_.waiting(waiting); }
+    void receive(const PeerRefused& other) { log_.info(JoinStatus::refused(other)); }
+    void receive(const NodesDiffer& differ) {
+        for (const std::string& difference : differ.differences) log_.warn(harmless_line(difference));
+    }
     void receive(const NoticeSignal& notice) { node_->signal_all(notice.signal); }
+    void receive(const Stop& stop) { tell_loss(stop.cause); }
     void receive(const PeerDying& dying) { node_->peer_died(dying); }
+    void receive(const WhoRuns& asked) { client_->send(still_running_of(asked.round, node_->status())); }
+    void receive(const Remark& remark) { log_.info(harmless_line(remark.text)); }
     void receive(const Restarting& restarting) {
         node_->announce(restarting);
-        limit_finish(std::chrono::milliseconds(restarting.delay_ms));
+        await_finish(std::chrono::milliseconds(restarting.delay_ms));
     }
     template <typename Other>
     void receive(const Other&) {}
 
-    void lose(const std::string& cause, bool gave_up) {
-        if (gave_up) return handle(job_.learn_refusal(join_status_.given_up(cause)));
+    void fail(const Failure& failure) {
+        // Then the guardian has ended the workers.
+        if (const auto loss = client_->overdue_loss()) lose(*loss);
+        handle(job_.learn_failure(failure));
+    }
+
+    void lose(const CoordinatorLoss& loss) {
+        if (loss.kind == CoordinatorLoss::Kind::unreached)
+            return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
         if (machine_.state() == AgentState::joining) {
-            node_->inform(join_status_.trouble(cause, Clock::now()));
+            join_news_.trouble(loss.cause);
         } else {
-            job_.learn_loss(options_.master.host, cause);
+            const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;
+            const bool is_news = job_.learn_loss(is_own ? options_.node_rank : job_.round().coordinator_rank,
+                                                 is_own ? host_name() : options_.master.host, loss.cause);
+            if (is_news) tell_loss(*job_.first_failure());
         }
         handle(AgentEvent::connection_lost);
+    }
+
+    // At once: the workers may take their whole grace to end, and the report comes after that.
+    void tell_loss(const Failure& cause) {
+        if (cause.kind == Failure::Kind::node_lost) log_.warn(harmless_line(loss_text(cause)));
     }
 
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) {
@@ -124,7 +191,7 @@ class Agent::Impl {
     void handle(AgentEvent event) {
         const AgentState before = machine_.state();
         const AgentAction action = machine_.handle(event);
-        node_->explain(transition_text(before, event, machine_.state()));
+        log_.debug(transition_text(before, event, machine_.state()));
         carry_out(action);
     }
 
@@ -134,16 +201,14 @@ class Agent::Impl {
             case AgentAction::none:
             case AgentAction::report_success: break;
             case AgentAction::join_again: return client_->join();
-            case AgentAction::remind:
-                node_->inform(join_status_.remind(Clock::now()));
-                return await_reminder();
+            case AgentAction::remind: join_news_.look(); return await_reminder();
             case AgentAction::start_workers: return start_workers();
             case AgentAction::report_failure:
             case AgentAction::stop_workers: return stop_workers(job_.stop_signal());
             case AgentAction::report_signal: return stop_workers(job_.signal());
             case AgentAction::tell_signal:
                 // Nothing else would end the wait of a node whose workers are done.
-                if (machine_.state() == AgentState::draining) limit_finish({});
+                if (machine_.state() == AgentState::draining) await_finish({});
                 break;
             case AgentAction::kill_workers: return node_->kill_now();
             case AgentAction::report_gone: return report_gone();
@@ -157,18 +222,27 @@ class Agent::Impl {
     }
 
     void start_workers() {
-        limit_.cancel();
+        timer_.cancel();
+        join_news_.end();
         const RoundReady& round = job_.round();
         if (options_.nnodes > 1)
-            node_->explain(name_carrier_interface(options_.environment,
-                                                  server_ ? round.reached_at : client_->local_address(),
-                                                  local_addresses()));
+            log_.debug(name_carrier_interface(options_.environment,
+                                              server_ ? round.reached_at : client_->local_address(),
+                                              local_addresses()));
         node_->start(round, round_events());
+        limit_->round_begins();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);
     }
 
+    // Of all nodes, by way of the coordinator; while it stops them it passes nothing on.
+    void warn_workers(int signal, const std::string& line) {
+        if (machine_.state() != AgentState::running && machine_.state() != AgentState::draining) return;
+        log_.info(line);
+        client_->send(NoticeSignal{job_.round().round, signal, options_.requeue_signals.contains(signal)});
+    }
+
     void stop_workers(int signal) {
-        node_->explain("stopping the workers by " + signal_text(signal) + job_.stop_reason());
+        log_.debug(fmt::format("stopping the workers by {}{}", signal_text(signal), job_.stop_reason()));
         node_->stop(signal);
     }
 
@@ -176,75 +250,79 @@ class Agent::Impl {
         const WorkersGone gone = node_->last_round()->gone();
         if (gone.failure) job_.learn_failure(*gone.failure);
         client_->send(gone);
-        limit_finish({});
+        await_finish({});
     }
 
     // The other nodes have their own grace periods, and there may be a pause before the next round; after
     // that this agent goes with what it knows.
-    void limit_finish(std::chrono::milliseconds pause) {
-        limit(Clock::now() + options_.shutdown_timeout + pause + kFinishPatience,
-              AgentEvent::finish_timed_out);
+    void await_finish(std::chrono::milliseconds pause) {
+        set_deadline(Clock::now() + options_.grace_period + pause + kFinishTimeout,
+                     AgentEvent::finish_timed_out);
     }
 
-    void await_reminder() { limit(join_status_.reminder_due(), AgentEvent::reminder_due); }
+    void await_reminder() { set_deadline(join_news_.next_look(), AgentEvent::reminder_due); }
+
     // The machine waits for something else, but no longer than this.
-    void limit(Clock::time_point end, AgentEvent event) {
-        limit_.expires_at(end);
-        limit_.async_wait([this, event](boost::system::error_code cancelled) {
+    void set_deadline(Deadline deadline, AgentEvent event) {
+        timer_.expires_at(deadline);
+        timer_.async_wait([this, event](boost::system::error_code cancelled) {
             if (!cancelled) handle(event);
         });
     }
 
     void leave() {
-        runner_->hang_up();
-        limit_.cancel();
         client_->close({});
-        node_->explain("the job is over; showing what is left of the workers' output");
+        runner_->hang_up();
+        timer_.cancel();
+        log_.debug("the job is over; showing what is left of the workers' output");
         node_->output().drain(
             [this] { handle(AgentEvent::output_shown); },
-            job_.is_hurried() ? OutputPump::kShortConsolePatience : OutputPump::kConsolePatience);
+            job_.is_hurried() ? OutputPump::kShortConsoleTimeout : OutputPump::kConsoleTimeout);
     }
 
     // Fixes the exit code and says why the job ended.
     void report() {
-        for (const std::string& loss : node_->output().stop()) console_.say(loss);
-        JobEnding ending = job_.ending();
-        complete_ending(ending, options_, node_->last_round());
-        exit_code_ = show_ending(ending, options_, node_->last_round(), console_, watcher_);
+        for (const std::string& loss : node_->close_output()) log_.error(loss);
+        exit_code_ = end_job(job_.ending(), options_, node_->last_round(), log_, watcher_);
         handle(AgentEvent::reported);
     }
 
     void await_guests() {
         if (!server_ || !job_.has_last_word() || server_->is_over()) return handle(AgentEvent::guests_gone);
-        limit(Clock::now() + kGoodbyeTimeout, AgentEvent::guests_gone);
+        set_deadline(Clock::now() + kGoodbyeTimeout, AgentEvent::guests_gone);
     }
 
     boost::asio::io_context context_{1};
     LaunchOptions options_;
-    Console& console_;
+    LauncherLog& log_;
     AgentWatcher* watcher_;
     AgentMachine machine_;
     JobKnowledge job_{unix_time_now_ms()};
     std::unique_ptr<ProcessRunner> runner_;
     AgentSignals signals_;
-    boost::asio::steady_timer limit_;
-    JoinStatus join_status_;
+    boost::asio::steady_timer timer_;
+    JoinNews join_news_;
     std::optional<RendezvousServer> server_;
+    std::optional<LimitTimer> limit_;
     std::optional<CoordinatorClient> client_;
     std::optional<NodeWorkers> node_;
     int exit_code_ = kExitInternal;
 };
 
-std::unique_ptr<ProcessRunner> Agent::make_guardian(const boost::asio::any_io_executor& executor,
-                                                    std::function<void(const std::string&)> on_trouble) {
-    return std::make_unique<GuardianRunner>(executor, std::move(on_trouble));
+RunnerMaker guardian_maker(int workers) {
+    return [workers](const boost::asio::any_io_executor& executor,
+                     std::function<void(const std::string&)> on_trouble) {
+        return make_guardian(executor, workers, std::move(on_trouble));
+    };
 }
 
-Agent::Agent(LaunchOptions options, Console& console, AgentWatcher* watcher, const RunnerMaker& make_runner)
-    : impl_(std::make_unique<Impl>(std::move(options), console, watcher, make_runner)) {}
+}  // namespace
 
-Agent::~Agent() = default;
-
-int Agent::run() { return impl_->run(); }
+int run_agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher,
+              const RunnerMaker& make_runner) {
+    const RunnerMaker maker =
+        make_runner ? make_runner : guardian_maker(static_cast<int>(options.workers.size()));
+    return Agent(std::move(options), log, watcher, maker).run();
+}
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "launcher/agent/agent_machine.hpp"
 
+#include <fmt/core.h>
+
 #include "rendezvous/system/transition_table.hpp"
 
 namespace ddprun {
@@ -71,8 +73,7 @@ AgentAction AgentMachine::handle(AgentEvent event) {
 
 std::string transition_text(AgentState before, AgentEvent event, AgentState after) {
     if (before == after || after > AgentState::draining_output) return {};
-    return std::string(to_text(before)) + " -> " + std::string(to_text(after)) + " by " +
-           std::string(to_text(event));
+    return fmt::format("{} -> {} by {}", to_text(before), to_text(after), to_text(event));
 }
 
 }  // namespace ddprun

@@ -39,13 +39,12 @@ void AgentSignals::take(int signal) {
     if (signal == SIGWINCH) return;
     const auto& ending = options_.terminating_signals;
     const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
-    if (signal == SIGTSTP && !ends) return stop_itself();
+    if (signal == SIGTSTP && !ends) return events_.on_stop([this] { stop_itself(); });
     events_.on_ending(signal);
 }
 
 // As the shell expects it: stopped by SIGTSTP, and not at all without a shell that could continue it.
-void AgentSignals::stop_itself() {
-    events_.on_stop();
+void AgentSignals::stop_itself() const {
     struct sigaction by_default = {};
     struct sigaction ours = {};
     by_default.sa_handler = SIG_DFL;

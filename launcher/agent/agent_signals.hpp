@@ -19,8 +19,8 @@ struct AgentSignalEvents {
     std::function<void(int signal, bool requeue)> on_forward;
     // The terminal has another size.
     std::function<void()> on_window;
-    // This process is about to stop (Ctrl-Z), and goes on again (fg).
-    std::function<void()> on_stop;
+    // This process is about to stop (Ctrl-Z), as soon as `stop` is called; and goes on again (fg).
+    std::function<void(std::function<void()> stop)> on_stop;
     std::function<void()> on_continue;
 };
 
@@ -38,7 +38,7 @@ class AgentSignals {
 
   private:
     void wait();
-    void stop_itself();
+    void stop_itself() const;
 
     const LaunchOptions& options_;
     AgentSignalEvents events_;

@@ -1,4 +1,4 @@
-// AgentWatcher: somebody who wants to know what becomes of an agent, and may ask and signal it.
+// AgentWatcher: is told what becomes of an agent, and may ask and signal it.
 //
 // Everything is called on the agent's thread, from inside its run(). The watcher outlives the agent; the
 // controls may be used from handlers of the executor only.
@@ -6,6 +6,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/report/result_file.hpp"
@@ -30,8 +31,8 @@ class AgentWatcher {
     // All workers of this node were started; once in every round.
     virtual void workers_run(const RoundReady& place) = 0;
 
-    // The job is over here. Returns an empty text, or one line about trouble, which is shown.
-    virtual std::string ended(const JobResult& result) = 0;
+    // The job is over here. Returns one line about trouble, if there was any, which is shown.
+    virtual std::optional<std::string> ended(const JobResult& result) = 0;
 };
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "launcher/agent/carrier_interface.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <utility>
 
@@ -26,8 +28,8 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
         if (environment.emplace(name, value).second) names += (names.empty() ? "" : ", ") + name;
     }
     if (names.empty()) return {};
-    return "workers are told to use " + *interface + ", since " + address +
-           " carries the rendezvous: " + names;
+    return fmt::format("workers are told to use {}, since {} carries the rendezvous: {}", *interface, address,
+                       names);
 }
 
 }  // namespace ddprun

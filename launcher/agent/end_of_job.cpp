@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "launcher/agent/job_identity.hpp"
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/process/survivors.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
@@ -11,24 +11,29 @@
 namespace ddprun {
 namespace {
 
-// For who has started this launcher as torchrun's programs are started.
-std::string write_own_error_file(const Failure& cause, const LaunchOptions& options,
-                                 const RoundWorkers* workers) {
+using Complaint = std::optional<std::string>;
+
+void say(LauncherLog& log, const Complaint& complaint) {
+    if (complaint) log.error(*complaint);
+}
+
+// For a program that has started this launcher as torchrun starts its workers.
+Complaint write_own_error_file(const Failure& cause, const LaunchOptions& options,
+                               const RoundWorkers* workers) {
     if (options.own_error_file.empty() || cause.kind != Failure::Kind::worker_failed) return {};
     const auto own = workers != nullptr ? workers->ledger().failure() : std::nullopt;
     const bool ours = own && own->rank == witness_of(cause);
     return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text(own->rank) : "");
 }
 
-}  // namespace
-
-void complete_ending(JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers) {
+// Adds what this node can find out: survivors, logs, times, and which nodes nobody could ask.
+void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers) {
     ending.host = host_name();
     ending.end_unix_ms = unix_time_now_ms();
-    if (ending.cause) ending.utc_offset = local_utc_offset(ending.cause->unix_time_ms);
-    if (ending.cause && workers != nullptr) ending.logs = workers->logs_of(*ending.cause);
+    if (ending.first_failure) ending.utc_offset = local_utc_offset(ending.first_failure->unix_time_ms);
+    if (ending.first_failure && workers != nullptr) ending.logs = workers->logs_of(*ending.first_failure);
     // Without the coordinator's last word this node knows of its own workers only.
-    if (ending.rank_ends.empty() && workers != nullptr) ending.rank_ends = workers->ledger().ends();
+    if (ending.ranks.empty() && workers != nullptr) ending.ranks = workers->ledger().ends();
     if (ending.finish) {
         ending.unknown_nodes = ending.finish->unknown_nodes;
         ending.unknown_node_count = ending.finish->unknown_node_count;
@@ -44,18 +49,21 @@ void complete_ending(JobEnding& ending, const LaunchOptions& options, const Roun
     }
 }
 
-int show_ending(const JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers,
-                Console& console, AgentWatcher* watcher) {
+}  // namespace
+
+int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
+            AgentWatcher* watcher) {
+    complete(ending, options, workers);
     const Verdict verdict = verdict_of(ending);
-    if (verdict.is_said) console.say(verdict.message);
-    if (ending.cause && !ending.refusal) {
-        console.say(failure_report(report_facts(ending, verdict, options.entry_name)));
-        console.say(write_own_error_file(*ending.cause, options, workers));
+    if (verdict.is_said) log.error(verdict.message);
+    if (ending.first_failure && !ending.refusal) {
+        log.error(failure_report(report_facts(ending, verdict, options.entry_name)));
+        say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
     if (watcher == nullptr && options.result_file.empty()) return verdict.exit_code;
     JobResult result = job_result(ending, verdict, options);
-    console.say(write_result_file(options.result_file, result));
-    if (watcher != nullptr) console.say(watcher->ended(result));
+    say(log, write_result_file(options.result_file, result));
+    if (watcher != nullptr) say(log, watcher->ended(result));
     return result.exit_code;
 }
 

@@ -5,16 +5,13 @@
 #include "launcher/agent/agent_watcher.hpp"
 #include "launcher/agent/job_ending.hpp"
 #include "launcher/agent/round_workers.hpp"
-#include "launcher/output/console.hpp"
+#include "launcher/output/launcher_log.hpp"
 
 namespace ddprun {
 
-// Adds what this node can find out: survivors, logs, times, and which nodes nobody could ask. `workers` are
-// those of the last round, nullptr if none began here.
-void complete_ending(JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers);
-
-// Says and writes it all; returns what the launcher exits with. `watcher` may be nullptr.
-int show_ending(const JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers,
-                Console& console, AgentWatcher* watcher);
+// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here;
+// `watcher` may be nullptr.
+int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
+            AgentWatcher* watcher);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// What is said when workers take long to end: at half the grace who has not ended, at its end who is killed.
-// Pure.
+// What is said when workers take long to end: at half the grace period which have not ended, at its end which
+// are killed. Pure.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ struct GraceNotice {
     std::vector<int> ranks;     // that have not ended; if there are none, …
     std::vector<int> leftover;  // … those that have, but left processes behind
     int signal = 0;             // the last one by which the workers were asked to end
-    std::chrono::milliseconds grace{0};
+    std::chrono::milliseconds grace_period{0};
     bool is_over = false;  // else half of it has passed
 };
 

@@ -1,5 +1,7 @@
 #include "launcher/agent/job_ending.hpp"
 
+#include <fmt/core.h>
+
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
@@ -10,21 +12,26 @@ Verdict verdict_of(const JobEnding& ending) {
                 true};
     if (ending.finish) return {ending.finish->exit_code, ending.finish->message, false};
     if (ending.refusal) return {ending.refusal->exit_code, ending.refusal->reason, true};
-    if (ending.cause) {
-        const bool signalled = ending.cause->kind == Failure::Kind::signalled;
-        return {signalled ? kExitSignalBase + ending.cause->signal : ending.cause->exit_code, {}, false};
+    if (ending.first_failure) {
+        const bool signalled = ending.first_failure->kind == Failure::Kind::signalled;
+        return {signalled ? kExitSignalBase + ending.first_failure->signal : ending.first_failure->exit_code,
+                {},
+                false};
     }
     if (ending.signal == 0) return {};
-    const std::string text = "ended by " + signal_text(ending.signal);
-    return {kExitSignalBase + ending.signal,
-            text + (ending.joined ? ": no worker is left here, but node 0 did not say how the job has ended"
-                                  : " before any worker was started"),
-            true};
+    return {
+        kExitSignalBase + ending.signal,
+        fmt::format(
+            "{}{}",
+            ending.signal_reason.empty() ? "ended by " + signal_text(ending.signal) : ending.signal_reason,
+            ending.joined ? ": no worker is left here, but node 0 did not say how the job has ended"
+                          : " before any worker was started"),
+        true};
 }
 
 ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name) {
     ReportFacts facts{.entry_name = entry_name, .finish = ending.finish.value_or(Finish{})};
-    facts.finish.cause = *ending.cause;
+    facts.finish.cause = *ending.first_failure;
     facts.finish.exit_code = verdict.exit_code;
     facts.restarts = ending.round.restart_count;
     facts.max_restarts = ending.round.max_restarts;
@@ -37,24 +44,18 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
 }
 
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options) {
-    JobResult result{
-        .job_id = ending.round.job_id, .run_id = options.run_id, .entry_name = options.entry_name};
-    result.host = ending.host;
+    JobResult result = ending;
+    result.job_id = ending.round.job_id;
+    result.run_id = options.run_id;
+    result.entry_name = options.entry_name;
     result.node_rank = options.node_rank;
     result.nnodes = options.nnodes;
-    result.outcome = outcome_of(verdict.exit_code, ending.cause, ending.joined);
+    result.outcome = outcome_of(verdict.exit_code, ending.first_failure, ending.joined);
     result.exit_code = verdict.exit_code;
     result.message = verdict.message;
-    result.first_failure = ending.cause;
-    result.ranks = ending.rank_ends;
     result.restart_count = ending.round.restart_count;
     result.max_restarts = ending.round.max_restarts;
     if (ending.finish) result.restarts = ending.finish->restarts;
-    result.start_unix_ms = ending.start_unix_ms;
-    result.end_unix_ms = ending.end_unix_ms;
-    result.survivors = ending.survivors;
-    result.unknown_nodes = ending.unknown_nodes;
-    result.unknown_node_count = ending.unknown_node_count;
     return result;
 }
 

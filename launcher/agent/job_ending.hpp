@@ -3,10 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/report/failure_report.hpp"
@@ -15,22 +13,16 @@
 
 namespace ddprun {
 
-struct JobEnding {
-    std::optional<Failure> cause;        // the job's first failure, as far as this node knows it
+// Of the result it has what this node can find out: the job's first failure, the ranks' ends of all nodes as far
+// as it was told (else of this node), survivors, unknown nodes, its own name, and the times. job_result adds the rest.
+struct JobEnding : JobResult {
     std::optional<Finish> finish;        // the coordinator's last word, if it came
     std::optional<Refused> refusal;      // why this node never became part of the job
     int signal = 0;                      // the first terminating signal that this agent was sent
+    std::string signal_reason;           // why it acts as if it had been, where nobody has sent that signal
     bool joined = false;                 // a round began here
     RoundReady round;                    // the last one
-    std::vector<RankEnd> rank_ends;      // of all nodes as far as this one was told, else of this node
-    std::vector<std::string> survivors;  // of this node
-    // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.
-    std::vector<std::string> unknown_nodes;
-    int unknown_node_count = 0;
-    std::string logs;                // of the cause's worker, as the report says it
-    std::string host;                // this node's
-    std::int64_t start_unix_ms = 0;  // of the launcher
-    std::int64_t end_unix_ms = 0;
+    std::string logs;                    // of the cause's worker, as the report says it
     std::chrono::seconds utc_offset{0};  // of the time zone in which the cause's time is shown
 };
 

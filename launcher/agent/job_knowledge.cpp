@@ -13,21 +13,21 @@ std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     if (const auto* ready = std::get_if<RoundReady>(&message)) {
         known_.round = *ready;
         known_.joined = true;
-        known_.cause.reset();
+        known_.first_failure.reset();
         own_failure_.reset();
         return AgentEvent::round_ready;
     }
     if (const auto* stop = std::get_if<Stop>(&message)) {
-        known_.cause = stop->cause;
+        known_.first_failure = stop->cause;
         return AgentEvent::stop_ordered;
     }
     if (const auto* finish = std::get_if<Finish>(&message)) {
         known_.finish = *finish;
-        if (finish->cause) known_.cause = finish->cause;
+        if (finish->cause) known_.first_failure = finish->cause;
         return AgentEvent::finish_ordered;
     }
     if (const auto* ends = std::get_if<RankEnds>(&message))
-        known_.rank_ends.insert(known_.rank_ends.end(), ends->ends.begin(), ends->ends.end());
+        known_.ranks.insert(known_.ranks.end(), ends->ends.begin(), ends->ends.end());
     return std::nullopt;
 }
 
@@ -42,16 +42,27 @@ AgentEvent JobKnowledge::learn_signal(int signal) {
     return is_hurried() ? AgentEvent::interrupted_again : AgentEvent::signal_received;
 }
 
+AgentEvent JobKnowledge::learn_time_is_over(const std::string& reason) {
+    if (known_.signal == 0) {
+        known_.signal = SIGTERM;
+        known_.signal_reason = reason;
+    }
+    return AgentEvent::signal_received;
+}
+
 AgentEvent JobKnowledge::learn_refusal(const Refused& refused) {
     known_.refusal = refused;
     return AgentEvent::refused;
 }
 
-void JobKnowledge::learn_loss(const std::string& host, const std::string& cause) {
-    if (known_.cause) return;
-    known_.cause = Failure{.kind = Failure::Kind::node_lost, .node_rank = 0, .host = host};
-    known_.cause->exit_code = kExitUnavailable;
-    known_.cause->message = cause;
+bool JobKnowledge::learn_loss(int node_rank, const std::string& host, const std::string& cause) {
+    if (known_.first_failure) return false;
+    known_.first_failure = Failure{.kind = Failure::Kind::node_lost,
+                                   .node_rank = node_rank,
+                                   .host = host,
+                                   .exit_code = kExitUnavailable,
+                                   .message = cause};
+    return true;
 }
 
 std::optional<ControlMessage> JobKnowledge::message_for(AgentAction action) const {
@@ -59,17 +70,19 @@ std::optional<ControlMessage> JobKnowledge::message_for(AgentAction action) cons
     if (action == AgentAction::report_success) return WorkersSucceeded{round};
     if (action == AgentAction::report_failure) return WorkerFailed{round, *own_failure_};
     if (action == AgentAction::report_signal || action == AgentAction::tell_signal)
-        return AgentSignalled{round, known_.signal};
+        return AgentSignalled{round, known_.signal, known_.signal_reason};
     return std::nullopt;
 }
 
 int JobKnowledge::stop_signal() const {
-    const auto& cause = known_.cause;
+    const auto& cause = known_.first_failure;
     return cause && cause->kind == Failure::Kind::signalled ? cause->signal : SIGTERM;
 }
 
 std::string JobKnowledge::stop_reason() const {
-    if (const auto& cause = known_.cause ? known_.cause : own_failure_) return ": " + to_text(*cause);
+    if (const auto& cause = known_.first_failure ? known_.first_failure : own_failure_)
+        return ": " + to_text(*cause);
+    if (!known_.signal_reason.empty()) return ": " + known_.signal_reason;
     return known_.signal != 0 ? ": asked to by " + signal_text(known_.signal) : std::string();
 }
 
@@ -86,7 +99,7 @@ AgentStatus JobKnowledge::status(AgentState state, std::vector<WorkerStatus> wor
 
 JobEnding JobKnowledge::ending() const {
     JobEnding ending = known_;
-    if (!ending.cause) ending.cause = own_failure_;
+    if (!ending.first_failure) ending.first_failure = own_failure_;
     return ending;
 }
 

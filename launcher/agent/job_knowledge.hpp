@@ -25,12 +25,16 @@ class JobKnowledge {
     AgentEvent learn_failure(const Failure& failure);
     // A terminating signal for this agent.
     AgentEvent learn_signal(int signal);
+    // It is to act as if it had been sent SIGTERM, for this reason.
+    AgentEvent learn_time_is_over(const std::string& reason);
     // The job is never joined, for this reason.
     AgentEvent learn_refusal(const Refused& refused);
-    // The coordinator, whose node has this address, was lost while a round ran; perhaps it is the cause of all.
-    void learn_loss(const std::string& host, const std::string& cause);
+    // While a round ran the coordinator was lost, or this node by it; perhaps that is the cause of all. `host`: of
+    // the lost node, as far as this agent knows. False if something was the cause before.
+    bool learn_loss(int node_rank, const std::string& host, const std::string& cause);
 
     const RoundReady& round() const { return known_.round; }
+    const std::optional<Failure>& first_failure() const { return known_.first_failure; }
     const std::optional<Failure>& own_failure() const { return own_failure_; }
     int signal() const { return known_.signal; }
     bool is_hurried() const { return interrupts_ > 1; }
@@ -51,7 +55,7 @@ class JobKnowledge {
     JobEnding ending() const;
 
   private:
-    JobEnding known_;                     // its `cause` is the job's first failure, as the coordinator says
+    JobEnding known_;                     // its first failure is the one that the coordinator names
     std::optional<Failure> own_failure_;  // the first one of this node
     int interrupts_ = 0;                  // how many signals were SIGINT
 };

@@ -1,10 +1,40 @@
 #include "launcher/agent/job_terms.hpp"
 
+#include <fmt/core.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#include "launcher/agent/job_identity.hpp"
+#include <array>
+#include <climits>
+
+#include "launcher/wall_clock.hpp"
+#include "rendezvous/system/check.hpp"
 
 namespace ddprun {
+namespace {
+
+std::string make_job_id(const std::string& run_id) {
+    std::array<unsigned char, 16> random{};
+    check(::getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size()),
+          "getrandom failed");
+    std::string id = run_id + "-";
+    for (unsigned char byte : random) id += fmt::format("{:02x}", byte);
+    return id;
+}
+
+// Reads the time zone's file.
+std::int64_t local_now_ms() {
+    const std::int64_t now = unix_time_now_ms();
+    return now + std::chrono::milliseconds(local_utc_offset(now)).count();
+}
+
+}  // namespace
+
+std::string host_name() {
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+    return name.data();
+}
 
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
     return {.version = DDPRUN_VERSION,
@@ -18,7 +48,8 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .wants_rank_ends = wants_rank_ends,
             .command = describe_command(options.command),
             .allow_different = options.allow_different,
-            .reached_at = {}};
+            .reached_at = {},
+            .traits = {}};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
@@ -30,16 +61,27 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .job_id = make_job_id(options.run_id),
                           .nnodes = options.nnodes,
                           .join_timeout = options.join_timeout,
+                          .heartbeat = options.nnodes > 1 ? options.heartbeat : std::chrono::milliseconds(0),
                           .restarts = options.restarts,
                           .jitter_seed = static_cast<unsigned>(::getpid()),
-                          .own_agent = hello_of(options, false)};
+                          .exit_wait = options.exit_wait,
+                          .own_agent = hello_of(options, false),
+                          .strict_env = options.strict_env,
+                          .start_local_ms = {}};
+    if (options.nnodes > 1) server.coordinator.start_local_ms = local_now_ms();
     return server;
 }
 
-std::string rendezvous_text(const LaunchOptions& options) {
-    return "node " + std::to_string(options.node_rank) + " of " + std::to_string(options.nnodes) +
-           (options.node_rank == 0 ? " serves" : " joins") + " the rendezvous at " +
-           to_string(options.master);
+std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
+    const std::string node =
+        options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
+    return fmt::format("{} of {} {} the rendezvous at {}", node, options.nnodes, hosts ? "serves" : "joins",
+                       to_string(options.master));
+}
+
+bool may_host(const LaunchOptions& options) {
+    if (options.hosting == Hosting::by_number) return options.node_rank == 0;
+    return options.hosting != Hosting::no;
 }
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "launcher/agent/join_status.hpp"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
@@ -10,31 +12,40 @@ namespace {
 
 // A refusal may hold two commands.
 constexpr std::size_t kMaxRefusalShown = 1200;
+// Many numbers, and a few names of hosts.
+constexpr std::size_t kMaxStatusShown = 3000;
 
-std::string duration_text(JoinStatus::Duration duration) {
+std::string duration_text(JoinStatus::TimePoint::duration duration) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
-    if (seconds < 120 || seconds % 60 != 0) return std::to_string(seconds) + " s";
-    return std::to_string(seconds / 60) + " min";
+    const bool in_minutes = seconds >= 120 && seconds % 60 == 0;
+    return in_minutes ? fmt::format("{} min", seconds / 60) : fmt::format("{} s", seconds);
 }
 
 }  // namespace
 
-JoinStatus::JoinStatus(TimePoint start, Duration first_delay, Duration limit, std::string advice)
+JoinStatus::JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice)
     : start_(start),
       speaks_from_(start + first_delay),
       reminder_due_(start + kReminderPeriod),
-      limit_(limit),
+      timeout_(timeout),
       advice_(std::move(advice)) {}
 
 std::string JoinStatus::trouble(const std::string& cause, TimePoint now) {
     last_line_ = "waiting for node 0: " + cause;
     if (now < speaks_from_ || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
-    return last_line_;
+    return fmt::format("{}; {}", last_line_, time_text(now - start_));
 }
 
-std::string JoinStatus::waiting(const Waiting& status) {
-    std::string line = to_text(status);
-    return line == last_line_ ? std::string() : last_line_ = std::move(line);
+std::string JoinStatus::waiting(const Waiting& status, TimePoint now) {
+    std::string line = harmless_line(to_text(status) + present_text(status), kMaxStatusShown);
+    if (line == last_line_) return {};
+    last_line_ = std::move(line);
+    return fmt::format("{}; {}", last_line_, time_text(now - start_));
+}
+
+std::string JoinStatus::passing(TimePoint now) const {
+    if (last_line_.empty() || now < speaks_from_) return {};
+    return fmt::format("{}: {}", time_text(now - start_), last_line_);
 }
 
 std::string JoinStatus::remind(TimePoint now) {
@@ -42,9 +53,12 @@ std::string JoinStatus::remind(TimePoint now) {
     const auto age = std::chrono::duration_cast<Duration>(now - start_);
     reminder_due_ = start_ + (age / kReminderPeriod + 1) * kReminderPeriod;
     if (last_line_.empty()) return {};
-    return last_line_ + "; this for " + duration_text(age / kReminderPeriod * kReminderPeriod) +
-           " of at most " + duration_text(limit_) + " (--rdzv-conf join_timeout)" +
-           (advice_.empty() ? "" : "; " + advice_);
+    return fmt::format("{}; {}{}{}", last_line_, time_text(age / kReminderPeriod * kReminderPeriod),
+                       advice_.empty() ? "" : "; ", advice_);
+}
+
+std::string JoinStatus::time_text(TimePoint::duration age) const {
+    return fmt::format("{} of at most {} (--join-timeout)", duration_text(age), duration_text(timeout_));
 }
 
 std::string JoinStatus::advice_to(int node_rank) {
@@ -53,15 +67,15 @@ std::string JoinStatus::advice_to(int node_rank) {
 }
 
 std::string JoinStatus::refused(const PeerRefused& other) {
-    return "refused an agent on " + harmless_line(other.host) + " (pid " + std::to_string(other.pid) +
-           "): " + harmless_line(other.reason, kMaxRefusalShown);
+    return fmt::format("refused an agent on {} (pid {}): {}", harmless_line(other.host), other.pid,
+                       harmless_line(other.reason, kMaxRefusalShown));
 }
 
 Refused JoinStatus::given_up(const std::string& cause) const {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit_).count();
-    return {"node 0 was not reached within " + std::to_string(seconds) + " s: " + cause +
-                "; --rdzv-conf join_timeout=SECONDS sets how long to wait",
-            kExitUnavailable};
+    return {
+        fmt::format("node 0 was not reached within {} s: {}; --join-timeout SECONDS sets how long to wait",
+                    std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(), cause),
+        kExitUnavailable};
 }
 
 }  // namespace ddprun

@@ -2,8 +2,8 @@
 //
 // Fed with each failed attempt and each word of the coordinator; returns the line to print, or an empty one.
 // Silent during the first moments of a start; then one line for each distinct cause and for each change of
-// who is there, and every kReminderPeriod one that says how long it has been, how long it may be, and the
-// last of these. Times are the caller's.
+// who is there, and every kReminderPeriod the last of these again. All say how long it has been, and how long it
+// may be. On a terminal the same is a passing line, brought up to date every kUpdatePeriod. Times are the caller's.
 #pragma once
 
 #include <chrono>
@@ -19,19 +19,23 @@ class JoinStatus {
     using TimePoint = std::chrono::steady_clock::time_point;
     using Duration = std::chrono::milliseconds;
 
-    static constexpr Duration kReminderPeriod = std::chrono::minutes(1);
+    static constexpr Duration kReminderPeriod = std::chrono::seconds(30);
+    static constexpr Duration kUpdatePeriod = std::chrono::seconds(1);
     // Distinct causes that are printed; a resolver that words each failure anew must not fill the screen.
     static constexpr std::size_t kMaxCauses = 32;
 
-    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `limit`. `advice` is
+    // Nothing about trouble is said in the first `first_delay`; the agent gives up after `timeout`. `advice` is
     // what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
-    JoinStatus(TimePoint start, Duration first_delay, Duration limit, std::string advice);
+    JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice);
 
     // An attempt to reach the coordinator failed with this cause.
     std::string trouble(const std::string& cause, TimePoint now);
 
     // The coordinator says who is there (it has waited before it said so).
-    std::string waiting(const Waiting& status);
+    std::string waiting(const Waiting& status, TimePoint now);
+
+    // What the passing line is now; empty: none.
+    std::string passing(TimePoint now) const;
 
     // What the user of this node may have forgotten.
     static std::string advice_to(int node_rank);
@@ -47,10 +51,12 @@ class JoinStatus {
     std::string remind(TimePoint now);
 
   private:
+    std::string time_text(TimePoint::duration age) const;
+
     TimePoint start_;
     TimePoint speaks_from_;
     TimePoint reminder_due_;
-    Duration limit_;
+    Duration timeout_;
     std::string advice_;
     std::string last_line_;  // said or not
     std::set<std::string> causes_;

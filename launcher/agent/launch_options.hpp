@@ -1,5 +1,5 @@
 // LaunchOptions: everything an agent needs to know, decided before it starts (by apps/ddprun from the command
-// line). Plain values; validated by whoever fills them in.
+// line). Plain values; validated where they are filled in.
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,8 @@
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
+#include "launcher/times/time_limit.hpp"
+#include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
@@ -26,23 +28,34 @@ struct WorkerPlan {
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
 };
 
-// What the launcher says besides errors and the report: nothing, what the user waits for, everything it does.
-enum class Verbosity { quiet, usual, verbose };
+// Which agent hosts the coordinator.
+enum class Hosting {
+    by_number,  // that of node 0
+    yes,        // this one
+    if_first,   // this one, unless another one on this machine has the port already
+    no,         // another one
+};
 
 struct LaunchOptions {
     int nnodes = 1;
-    int node_rank = 0;
+    int node_rank = 0;  // kUnnumbered until the coordinator says it
+    Hosting hosting = Hosting::by_number;
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
     ListenPlan listen;                 // of node 0: where it hosts the rendezvous
     std::vector<std::string> command;  // the program and its arguments as the user gave them
     bool allow_different = false;      // other nodes may run something else
+    bool strict_env = false;           // of node 0: no job of nodes that differ
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout{900'000};
-    std::chrono::milliseconds shutdown_timeout{30'000};
-    RestartOptions restarts;    // node 0's count
-    std::string progress_file;  // its change during a round is progress; empty: none
+    std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
+    std::chrono::milliseconds grace_period{30'000};
+    RestartOptions restarts;                      // node 0's count
+    std::string progress_file;                    // its change during a round is progress; empty: none
+    std::chrono::steady_clock::time_point start;  // of this launcher
+    TimeLimitOptions times;                       // node 0's count …
+    std::optional<ExitWaitOptions> exit_wait;     // … as do these
     // Signals that end the job: the workers get the same one, then the grace runs.
     std::vector<int> terminating_signals;
     // Signals that do not end it: received by the launcher -> sent to every worker of the job.
@@ -51,12 +64,12 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
-    Verbosity verbosity = Verbosity::usual;
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
     std::string result_file;          // empty: none
     std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;           // what reports call the program
+    std::string python_script;        // the file that it runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
     Environment environment;          // what workers inherit

@@ -1,16 +1,23 @@
 // LifeWatch: the agent's side of a LifeTable, for the workers of one round.
 //
-// For each slot a thread sleeps on its word, so that the agent hears of a death while the kernel still frees
-// the memory of the dead; as long as nobody dies, none of them runs. RoundWorkers owns it, makes one for each
-// round, and calls everything on the agent's thread.
+// For each slot that a worker holds, a thread sleeps on its word, so that the agent hears of a death while the
+// kernel still frees the memory of the dead; as long as nobody dies, none of them runs. One more waits for
+// workers that take their slot: most programs never do. RoundWorkers owns the watch, makes one for each round,
+// and calls everything on the agent's thread.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "launcher/alive.hpp"
+#include "rendezvous/worker/life_table.hpp"
 
 namespace ddprun {
 
@@ -31,10 +38,10 @@ class LifeWatch {
     ~LifeWatch();
 
     // For the worker's environment: DDPRUN_LIFE. Empty if there is no slot for it.
-    std::string seat(int local_rank) const;
+    std::string slot(int local_rank) const;
 
-    // Starts the threads, which may follow the start of the workers. Where there can be none, a death is only
-    // seen by take().
+    // Waits for workers that take their slot, from here on; some may have taken it before. Where the system has
+    // no thread for a slot, a death is only seen by take().
     void start();
 
     // The deaths that were not taken before, in the order in which they were seen. Looks at all slots, so
@@ -47,13 +54,23 @@ class LifeWatch {
     void announce(std::uint64_t life);
 
   private:
-    struct State;
-    struct Watcher;
+    LifeWatch(const boost::asio::any_io_executor& executor, LifeTable&& table, int workers,
+              std::function<void()> on_death);
 
-    explicit LifeWatch(std::shared_ptr<State> state);
+    void watch_all();
+    void watch(int slot);
+    bool look_at(int slot);
 
-    std::shared_ptr<State> state_;
-    std::vector<Watcher> watchers_;
+    const boost::asio::any_io_executor executor_;
+    LifeTable table_;
+    const int slots_;
+    const std::function<void()> on_death_;
+    std::atomic<bool> stop_{false};
+    std::mutex mutex_;
+    std::vector<Death> deaths_;  // guarded by the mutex, like the next
+    std::size_t seen_ = 0;       // all, taken or not
+    std::thread claims_;         // starts the others and ends them
+    Alive alive_;
 };
 
 }  // namespace ddprun

@@ -1,43 +1,50 @@
 #include "launcher/agent/node_workers.hpp"
 
+#include <fmt/core.h>
+
 #include <utility>
 
-#include "launcher/agent/job_identity.hpp"
+#include "launcher/agent/job_terms.hpp"
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
 namespace ddprun {
 
 NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                         const LaunchOptions& options)
+                         const LaunchOptions& options, LauncherLog& log)
     : executor_(executor),
       runner_(runner),
       options_(options),
+      log_(log),
       pump_(executor, options.output, {.temporary_folder = temporary_folder(options.environment)},
-            [this](const std::string& notice) { say(notice); }) {}
+            [&log](const std::string& notice) { log.warn(notice); }) {
+    log_.speak_by(&pump_);
+}
 
-void NodeWorkers::say(const std::string& text) {
-    if (!text.empty()) pump_.announce("ddprun: " + text);
+std::vector<std::string> NodeWorkers::close_output() {
+    auto losses = pump_.stop();
+    log_.speak_by(nullptr);
+    return losses;
 }
 
 void NodeWorkers::warn_of(const std::vector<UnkillableWorker>& unkillable) {
     for (const UnkillableWorker& worker : unkillable)
-        say(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
+        log_.error(to_string(worker) + " does not end even by SIGKILL; this node needs attention");
 }
 
 void NodeWorkers::announce(const Restarting& restarting) {
     // No report follows that would show the last words of a rank which is kept off the screen.
     const auto own = round_ ? round_->ledger().failure() : std::nullopt;
     if (own && own->rank == witness_of(restarting.cause)) pump_.replay_stderr(own->local_rank);
-    say(to_text(restarting));
+    log_.warn(to_text(restarting));
 }
 
 void NodeWorkers::start(const RoundReady& place, RoundEvents events) {
     number_ = place.round;
-    events.on_notice = [this](const std::string& text) { inform(text); };
-    events.on_word = [this](const std::string& text) { explain(text); };
+    events.on_notice = [this](const std::string& text) { log_.info(text); };
+    events.on_step = [this](const std::string& text) { log_.debug(text); };
     round_.emplace(executor_, runner_, pump_, options_, place, host_name(), std::move(events));
-    explain("round " + std::to_string(place.round) + " of job " + place.job_id);
+    log_.debug(fmt::format("round {} of job {}", place.round, place.job_id));
     round_->start();
 }
 

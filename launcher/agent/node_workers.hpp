@@ -1,5 +1,5 @@
-// NodeWorkers: this node's workers and what they print, from round to round, and the launcher's own lines
-// between theirs. Before the first round there are no workers, and what is asked of them is done to nobody.
+// NodeWorkers: this node's workers and what they print, from round to round. While it lives the launcher's own
+// lines go between theirs, wait their turn there and never stop supervision. Before the first round there are no workers, and what is asked of them is done to nobody.
 // Made by the agent once nothing can keep it from starting, and used on its thread; `options` and `runner`
 // outlive it.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/round_workers.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
 
@@ -20,18 +21,8 @@ namespace ddprun {
 class NodeWorkers {
   public:
     NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                const LaunchOptions& options);
-
-    // They wait their turn behind the workers' lines and never stop supervision. An empty one is none.
-    void say(const std::string& text);
-    // Not with --quiet.
-    void inform(const std::string& text) {
-        if (options_.verbosity != Verbosity::quiet) say(text);
-    }
-    // With --verbose only.
-    void explain(const std::string& text) {
-        if (options_.verbosity == Verbosity::verbose) say(text);
-    }
+                const LaunchOptions& options, LauncherLog& log);
+    ~NodeWorkers() { close_output(); }
 
     void warn_of(const std::vector<UnkillableWorker>& unkillable);
     // Another round follows, because of this.
@@ -59,6 +50,8 @@ class NodeWorkers {
     }
 
     OutputPump& output() { return pump_; }
+    // Ends the pump, and with it the log's way through it; returns what was lost.
+    std::vector<std::string> close_output();
 
   private:
     template <typename... Arguments>
@@ -69,6 +62,7 @@ class NodeWorkers {
     boost::asio::any_io_executor executor_;
     ProcessRunner& runner_;
     const LaunchOptions& options_;
+    LauncherLog& log_;
     OutputPump pump_;
     std::optional<RoundWorkers> round_;
     int number_ = 0;  // of the round

@@ -1,4 +1,4 @@
-// Where the value of an option comes from, for whoever shows it or complains about it. Plain values.
+// Where the value of an option comes from, for texts that show it or complain about it. Plain values.
 #pragma once
 
 #include <map>

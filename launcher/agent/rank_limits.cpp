@@ -1,52 +1,55 @@
 #include "launcher/agent/rank_limits.hpp"
 
+#include <fmt/core.h>
+
 namespace ddprun {
 namespace {
 
-std::string beyond(std::string_view flag, const std::string& value, int count, std::string_view whose,
-                   std::string_view ranks) {
-    return std::string(flag) + " " + value + ": " + std::string(whose) + " has " + std::to_string(count) +
-           " " +
-           (count == 1 ? "worker, " + std::string(ranks) + " 0"
-                       : "workers, " + std::string(ranks) + "s 0 to " + std::to_string(count - 1));
-}
+using Complaint = std::optional<std::string>;
 
-// What --wrap was given, as far as it is needed to find it again.
-std::string wrap_text(const Wrap& wrap, const std::string& ranks) {
-    return "'" + std::string(wrap.local ? "local=" : "") + ranks + ":" + wrap.words.front() + "'";
-}
+// Of a flag whose value names a rank too high, if it does.
+struct Bounds {
+    int count;
+    std::string_view whose;
+    std::string_view rank;
+
+    Complaint refuse(std::string_view flag, const std::optional<std::string>& value) const {
+        if (!value) return std::nullopt;
+        return count == 1 ? fmt::format("{} {}: {} has 1 worker, {} 0", flag, *value, whose, rank)
+                          : fmt::format("{} {}: {} has {} workers, {}s 0 to {}", flag, *value, whose, count,
+                                        rank, count - 1);
+    }
+
+    // Of the wraps by local rank, or of the others; shows as much of the value as is needed to find it again.
+    Complaint refuse(const std::vector<Wrap>& wraps, bool local) const {
+        for (const Wrap& wrap : wraps) {
+            const auto range = wrap.local == local ? wrap.ranks.beyond(count) : std::nullopt;
+            if (range)
+                return refuse("--wrap",
+                              fmt::format("'{}{}:{}'", local ? "local=" : "", *range, wrap.words.front()));
+        }
+        return std::nullopt;
+    }
+};
 
 }  // namespace
 
-std::string rank_beyond_job(const LaunchOptions& options, int world_size) {
-    const auto refuse = [&](std::string_view flag, const std::string& value) {
-        return beyond(flag, value, world_size, "the job", "rank");
-    };
-    if (const auto range = options.output.ranks_shown.beyond(world_size)) return refuse("--show", *range);
+Complaint rank_beyond_job(const LaunchOptions& options, int world_size) {
+    const Bounds job{world_size, "the job", "rank"};
+    if (auto wrong = job.refuse("--show", options.output.ranks_shown.beyond(world_size))) return wrong;
     if (options.tty_rank && *options.tty_rank >= world_size)
-        return refuse("--tty", std::to_string(*options.tty_rank));
-    for (const Wrap& wrap : options.wraps) {
-        const auto range = wrap.local ? std::nullopt : wrap.ranks.beyond(world_size);
-        if (range) return refuse("--wrap", wrap_text(wrap, *range));
-    }
-    return {};
+        return job.refuse("--tty", std::to_string(*options.tty_rank));
+    return job.refuse(options.wraps, false);
 }
 
-std::string local_rank_beyond_node(const LaunchOptions& options) {
-    const int count = static_cast<int>(options.workers.size());
-    const auto refuse = [&](std::string_view flag, const std::string& value) {
-        return beyond(flag, value, count, "this node", "local rank");
-    };
+Complaint local_rank_beyond_node(const LaunchOptions& options) {
     const OutputPlan& output = options.output;
-    if (const auto choice = output.redirects.beyond(count)) return refuse("--redirects", *choice);
-    if (const auto choice = output.tee.beyond(count)) return refuse("--tee", *choice);
-    if (const auto range = output.local_ranks_shown.beyond(count))
-        return refuse("--local-ranks-filter", *range);
-    for (const Wrap& wrap : options.wraps) {
-        const auto range = wrap.local ? wrap.ranks.beyond(count) : std::nullopt;
-        if (range) return refuse("--wrap", wrap_text(wrap, *range));
-    }
-    return {};
+    const Bounds node{static_cast<int>(options.workers.size()), "this node", "local rank"};
+    if (auto wrong = node.refuse("--redirects", output.redirects.beyond(node.count))) return wrong;
+    if (auto wrong = node.refuse("--tee", output.tee.beyond(node.count))) return wrong;
+    if (auto wrong = node.refuse("--local-ranks-filter", output.local_ranks_shown.beyond(node.count)))
+        return wrong;
+    return node.refuse(options.wraps, true);
 }
 
 }  // namespace ddprun

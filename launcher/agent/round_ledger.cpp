@@ -56,15 +56,17 @@ RoundLedger::Entry RoundLedger::ended(const WorkerEnd& end, std::int64_t unix_ti
     }
     record.wall_ms = std::chrono::duration_cast<std::chrono::milliseconds>(end.wall_time).count();
     record.outlasted_grace = end.outlasted_grace;
-    // The signal may have come from us, or from whoever told us to stop and the worker as well.
+    // The signal may have come from us, or from the sender that told us to stop and the worker as well.
     const bool by_stop_signal = record.signal != 0 && record.signal == stop_signal_;
     const bool by_itself =
         failures_.is_suspect(end.rank) || (failures_.is_contender(end.rank) && !by_stop_signal);
     record.manner = end.stopped_by_us && !by_itself ? RankEnd::Manner::stopped
                     : succeeded(end.status)         ? RankEnd::Manner::succeeded
                                                     : RankEnd::Manner::failed;
-    ends_.push_back(record);
+    const auto is_success = [](const RankEnd& other) { return other.manner == RankEnd::Manner::succeeded; };
     Entry entry{.end = record, .is_first = !settled_};
+    entry.is_first_success = is_success(record) && std::none_of(ends_.begin(), ends_.end(), is_success);
+    ends_.push_back(record);
     if (record.manner != RankEnd::Manner::failed || !failures_.may_be_first(end.rank)) return entry;
     Failure failure = failure_of(end.rank, end.local_rank, end.pid, unix_time_ms);
     failure.exit_code = record.exit_code;

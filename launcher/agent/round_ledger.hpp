@@ -29,14 +29,15 @@ class RoundLedger {
     // What the end of a worker means.
     struct Entry {
         RankEnd end;
-        bool is_first = false;       // nobody has failed or was told to end before
+        bool is_first = false;  // nobody has failed or was told to end before
+        bool is_first_success = false;
         Failure* failure = nullptr;  // its own, to be filled in further, if it may be the node's first
     };
 
     // `progress`: the state of the progress file now.
     RoundLedger(int node_rank, std::string host, RoundReady place, std::string progress);
 
-    // A failure was told, or the workers to end: whoever ends now is no suspect.
+    // A failure was told, or the workers to end: a worker that ends now is no suspect.
     bool is_settled() const { return settled_; }
 
     // Each death as the others may be told of it; first those of workers whose end is not known, since how the

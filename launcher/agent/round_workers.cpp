@@ -1,5 +1,6 @@
 #include "launcher/agent/round_workers.hpp"
 
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,14 +22,14 @@ namespace {
 
 OomSources oom_sources() { return {.job_cgroup = own_cgroup_folder().value_or("")}; }
 
-}  // namespace
-
+// Changes when the file does; equal for a file that is not there. For --progress-file.
 std::string file_state(const std::string& path) {
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) return {};
-    return std::to_string(info.st_ino) + ":" + std::to_string(info.st_size) + ":" +
-           std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+    return fmt::format("{}:{}:{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
+
+}  // namespace
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
@@ -45,34 +46,32 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
              {.on_end = [this](const WorkerEnd& end) { ended(end); },
               .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
               .on_grace = [this](const GraceNotice& notice) { events_.on_notice(to_text(notice)); }},
-             options.signal_scope),
-      self_(std::make_shared<RoundWorkers*>(this)) {}
-
-RoundWorkers::~RoundWorkers() { *self_ = nullptr; }
+             options.signal_scope) {}
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
-        {.run_id = options_.run_id, .attempt = place_.restart_count, .role = options_.role, .host = host_});
-    if (!pump_.log_folder().empty()) events_.on_word("logs: " + pump_.log_folder());
+        {.run_id = options_.run_id, .round = place_.restart_count, .role = options_.role, .host = host_});
+    if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
     std::optional<WorkerStartFailure> refused;
-    if (std::string wrong = rank_beyond_job(options_, place_.world_size); !wrong.empty()) {
-        refused = {place_.base_rank, 0, {EINVAL, std::move(wrong), kExitUsage}};
+    if (auto wrong = rank_beyond_job(options_, place_.world_size)) {
+        refused = {place_.base_rank, 0, {EINVAL, std::move(*wrong), kExitUsage}};
         group_.start_all({});
     } else {
         refused = start_group();
     }
-    tell_start();
+    for (const WorkerStatus& worker : group_.running_workers())
+        events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
     if (relay_) relay_->start();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
     // After the workers that have ended already: if all have, there is nobody to watch.
-    boost::asio::post(executor_, [self = self_] {
-        if (*self != nullptr && (*self)->watch_ && (*self)->group_.running() > 0) (*self)->watch_->start();
-    });
+    boost::asio::post(executor_, alive_.guard([this] {
+        if (watch_ && group_.running() > 0) watch_->start();
+    }));
 }
 
 std::optional<WorkerStartFailure> RoundWorkers::start_group() {
@@ -83,15 +82,15 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
                     .error_is_terminal = ::isatty(STDERR_FILENO) != 0};
     }
     // The workers' ends of the streams; closed here once the workers have them.
-    std::vector<WorkerStreams> streams;
+    const int workers = static_cast<int>(options_.workers.size());
+    const std::vector<WorkerStreams> streams = pump_.open(0, place_.base_rank, workers);
     std::vector<WorkerSpec> specs;
-    for (int local_rank = 0; local_rank < static_cast<int>(options_.workers.size()); ++local_rank) {
-        const WorkerStreams& own =
-            streams.emplace_back(pump_.open(local_rank, place_.base_rank + local_rank));
+    for (int local_rank = 0; local_rank < workers; ++local_rank) {
+        const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank)];
         error_files_.push_back(own.error_file);
         specs.push_back(place_worker(options_, place_, local_rank,
                                      {.host = host_,
-                                      .life = watch_ ? watch_->seat(local_rank) : std::string(),
+                                      .life = watch_ ? watch_->slot(local_rank) : std::string(),
                                       .error_file = own.error_file,
                                       .standard_output = own.standard_output(),
                                       .standard_error = own.standard_error()},
@@ -103,19 +102,12 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
 void RoundWorkers::stop(int signal) {
     tell_ending(settle());
     ledger_.stop(signal);
-    group_.stop(signal, options_.shutdown_timeout);
+    group_.stop(signal, options_.grace_period);
 }
 
 void RoundWorkers::kill_now() {
     tell_ending(settle());
     group_.kill_now();
-}
-
-void RoundWorkers::tell_start() {
-    for (const WorkerStatus& worker : group_.running_workers()) {
-        events_.on_word("rank " + std::to_string(worker.rank) + " of " + std::to_string(place_.world_size) +
-                        ": pid " + std::to_string(worker.pid));
-    }
 }
 
 void RoundWorkers::look_for_deaths() {
@@ -156,9 +148,10 @@ void RoundWorkers::tell_ending(const std::vector<int>& ranks) {
 
 void RoundWorkers::ended(const WorkerEnd& end) {
     const RoundLedger::Entry entry = ledger_.ended(end, unix_time_now_ms());
-    events_.on_word("rank " + std::to_string(end.rank) + ", pid " + std::to_string(end.pid) + ": " +
-                    to_string(end.status) + " after " + std::to_string(entry.end.wall_ms) + " ms" +
-                    (entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
+    events_.on_step(fmt::format("rank {}, pid {}: {} after {} ms{}", end.rank, end.pid, to_string(end.status),
+                                entry.end.wall_ms,
+                                entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
+    if (entry.is_first_success) events_.on_first_success(end.rank);
     if (entry.failure == nullptr) return;
     if (entry.is_first) fail(*entry.failure);
     gather_evidence(*entry.failure);
@@ -187,13 +180,12 @@ void RoundWorkers::gather_evidence(Failure& failure) {
         error_file_texts_[failure.rank] = error->file;
     }
     ++open_steps_;
-    pump_.last_lines(failure.local_rank, [self = self_, &failure](std::vector<std::string> lines) {
-        if (*self == nullptr) return;
+    pump_.last_lines(failure.local_rank, alive_.guard([this, &failure](std::vector<std::string> lines) {
         failure.last_lines = std::move(lines);
         if (failure.hint.empty())
-            failure.hint = failure_hint(failure, {(*self)->options_.interpreter, shared_memory_room()});
-        (*self)->step_done();
-    });
+            failure.hint = failure_hint(failure, {options_.interpreter, shared_memory_room()});
+        step_done();
+    }));
 }
 
 void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
@@ -202,9 +194,7 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     if (relay_) relay_->finish();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
-        pump_.finish(static_cast<int>(i), [self = self_] {
-            if (*self != nullptr) (*self)->step_done();
-        });
+        pump_.finish(static_cast<int>(i), alive_.guard([this] { step_done(); }));
     }
     step_done();
 }
@@ -212,6 +202,8 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
 void RoundWorkers::step_done() {
     if (--open_steps_ == 0) events_.on_gone(unkillable_);
 }
+
+WorkersGone RoundWorkers::gone() const { return ledger_.gone(file_state(options_.progress_file)); }
 
 std::string RoundWorkers::error_file_text(int rank) const {
     const auto text = error_file_texts_.find(rank);
@@ -223,14 +215,13 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     if (folder.empty() || failure.node_rank != options_.node_rank || failure.local_rank < 0) return {};
     std::string files;
     for (const OutputStream stream : {OutputStream::err, OutputStream::out}) {
-        const std::string name =
-            std::to_string(failure.local_rank) + "/" + std::string(stream_name(stream)) + ".log";
+        const std::string name = fmt::format("{}/{}.log", failure.local_rank, stream_name(stream));
         struct stat info {};
         if (::stat((folder + "/" + name).c_str(), &info) == 0 && info.st_size > 0)
             files += (files.empty() ? "" : ", ") + name;
     }
     if (files.empty()) return {};
-    return folder + " (rank " + std::to_string(failure.rank) + ": " + files + ")";
+    return fmt::format("{} (rank {}: {})", folder, failure.rank, files);
 }
 
 }  // namespace ddprun

@@ -17,15 +17,13 @@
 #include "launcher/agent/life_watch.hpp"
 #include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
+#include "launcher/alive.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
 #include "launcher/report/kill_cause.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
-
-// Changes when the file does; equal for a file that is not there. For --progress-file.
-std::string file_state(const std::string& path);
 
 struct RoundEvents {
     // The first worker of this node failed by itself, or could not be started.
@@ -35,17 +33,20 @@ struct RoundEvents {
     // A worker ends, as is seen long before its end is known. Of those that were ending already when
     // on_failure came, stop() or kill_now(): directly after that; of others not any more.
     std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
+    // This rank ended with 0, the first of this node.
+    std::function<void(int rank)> on_first_success = [](int) {};
     // What a user who waits wants to know: workers take long to end.
     std::function<void(const std::string&)> on_notice = [](const std::string&) {};
-    // What happens, in words, for who wants to follow it.
-    std::function<void(const std::string&)> on_word = [](const std::string&) {};
+    // What happens, in words, for --verbose.
+    std::function<void(const std::string&)> on_step = [](const std::string&) {};
 };
 
 class RoundWorkers {
   public:
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
                  const LaunchOptions& options, const RoundReady& place, std::string host, RoundEvents events);
-    ~RoundWorkers();
+    RoundWorkers(const RoundWorkers&) = delete;
+    RoundWorkers& operator=(const RoundWorkers&) = delete;
 
     // Starts all of them. What goes wrong is reported by on_failure before start returns; on_gone comes in
     // any case.
@@ -71,7 +72,7 @@ class RoundWorkers {
     bool nothing_left() const { return group_.nothing_left(); }
     // When on_gone comes, its failure() is complete; and it may be another one then than on_failure told of.
     const RoundLedger& ledger() const { return ledger_; }
-    WorkersGone gone() const { return ledger_.gone(file_state(options_.progress_file)); }
+    WorkersGone gone() const;
     // All of them, by local rank.
     std::vector<WorkerStatus> status() const { return ledger_.status(group_.running_workers()); }
     // Where what a failing worker of this node printed is, in words; empty if there are no such files.
@@ -81,7 +82,6 @@ class RoundWorkers {
 
   private:
     std::optional<WorkerStartFailure> start_group();
-    void tell_start();
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);
@@ -107,8 +107,7 @@ class RoundWorkers {
     std::map<int, std::string> error_file_texts_;  // by rank, of those that failed
     std::vector<UnkillableWorker> unkillable_;
     int open_steps_ = 1;  // what on_gone waits for: the group, its output, the evidence
-    // Answers of the pump may come when the round is no more.
-    std::shared_ptr<RoundWorkers*> self_;
+    Alive alive_;
 };
 
 }  // namespace ddprun

@@ -8,28 +8,31 @@
 //
 // Life: start_all once; then worker ends, each reported once; then all gone, reported once. The start of a
 // stop is the signal as the SignalScope says (with SIGCONT to every process group behind it, since a stopped
-// process acts on nothing else), at half the grace SIGTERM to every process group that is left, after the
-// grace SIGKILL, and kKillPatience later even an unkillable process is given up, by name.
+// process acts on nothing else), at half the grace period SIGTERM to every process group that is left, after
+// it SIGKILL, and kKillTimeout later even an unkillable process is given up, by name.
 // All gone means all: before it is reported, the runner has swept away what workers started in sessions of
 // their own.
 //
 // What a worker leaves behind in its process group is killed as soon as the worker itself has ended; during a
-// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace, since a
+// stop it gets SIGTERM, if the signal has not reached it before, and has the rest of the grace period, since a
 // wrapper script often dies before the program it wraps has saved its state.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <csignal>
 #include <functional>
-#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/agent/grace_notice.hpp"
+#include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/job/agent_status.hpp"
+#include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
 
@@ -42,7 +45,7 @@ struct WorkerEnd {
     // It ended after stop() or kill_now(), and by no signal that the group had not sent: so it is no failure
     // of its own.
     bool stopped_by_us = false;
-    bool outlasted_grace = false;  // by the SIGKILL at the end of the grace
+    bool outlasted_grace = false;  // by the SIGKILL at the end of the grace period
     std::chrono::nanoseconds wall_time{0};
 };
 
@@ -53,7 +56,7 @@ struct WorkerStartFailure {
     StartFailure failure;
 };
 
-// A process that is still there kKillPatience after SIGKILL.
+// A process that is still there kKillTimeout after SIGKILL.
 struct UnkillableWorker : Survivor {
     int rank = -1;        // of the worker; -1 for a process that a worker left behind
     int local_rank = -1;  // likewise
@@ -66,7 +69,7 @@ struct WorkerGroupEvents {
     std::function<void(const WorkerEnd&)> on_end;
     // Nothing of the group is left but these; normally none.
     std::function<void(const std::vector<UnkillableWorker>&)> on_all_gone;
-    // Half the grace, or all of it, has passed, and these are still there.
+    // Half the grace period, or all of it, has passed, and these are still there.
     std::function<void(const GraceNotice&)> on_grace = [](const GraceNotice&) {};
 };
 
@@ -76,10 +79,10 @@ class WorkerGroup {
 
     // How long a killed worker may take to vanish (it may hang in the kernel, for example on a dead file
     // server).
-    static constexpr Duration kKillPatience = std::chrono::seconds(15);
+    static constexpr Duration kKillTimeout = std::chrono::seconds(15);
 
     WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner, WorkerGroupEvents events,
-                SignalScope scope = SignalScope::automatic, Duration kill_patience = kKillPatience);
+                SignalScope scope = SignalScope::automatic, Duration kill_timeout = kKillTimeout);
     WorkerGroup(const WorkerGroup&) = delete;
     WorkerGroup& operator=(const WorkerGroup&) = delete;
     ~WorkerGroup();
@@ -89,31 +92,67 @@ class WorkerGroup {
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
 
     // Passes a signal on to every worker, as the scope says. No stop begins.
-    void signal_all(int signal);
+    void signal_all(int signal) { signal_all(signal, scope_); }
 
     // Every process group that is left is stopped (SIGSTOP), or goes on (SIGCONT).
-    void freeze();
-    void thaw();
+    void freeze() { signal_all(SIGSTOP, SignalScope::group); }
+    void thaw() { signal_all(SIGCONT, SignalScope::group); }
 
-    // Asks every worker to end with `signal`, as the scope says, and after `grace` kills what is left. Called
-    // again, it sends the new signal and the earlier end of grace counts.
-    void stop(int signal, Duration grace);
+    // Asks every worker to end with `signal`, as the scope says, and after `grace_period` kills what is left.
+    // Called again, it sends the new signal and the earlier deadline counts.
+    void stop(int signal, Duration grace_period);
 
     // Kills everything now.
     void kill_now();
 
     // All gone, and the kernel says that nothing is left that a worker had started.
-    bool nothing_left() const;
+    bool nothing_left() const { return nothing_left_; }
 
     // Workers that have not ended.
     std::size_t running() const;
     std::vector<WorkerStatus> running_workers() const;
 
   private:
-    struct Worker;
-    class State;
+    struct Worker {
+        enum class Phase { running, ended, gone };
 
-    std::shared_ptr<State> state_;
+        int rank = 0;
+        int local_rank = 0;
+        pid_t pid = 0;
+        std::chrono::steady_clock::time_point started;
+        Phase phase = Phase::running;
+    };
+
+    void signal_all(int signal, SignalScope scope);
+    void wait(boost::asio::steady_timer& timer, Deadline deadline, void (WorkerGroup::*then)());
+    void cancel_timers();
+    void half_over();
+    void grace_over();
+    GraceNotice notice_of_grace(bool is_over) const;
+    WorkerEvents events_of(std::size_t index);
+    void on_exit(std::size_t index, const ExitStatus& status);
+    void on_group_gone(std::size_t index);
+    void begin_sweep();
+    void finish(const SweepResult& result);
+    bool all_gone() const;
+
+    ProcessRunner& runner_;
+    WorkerGroupEvents events_;
+    const SignalScope scope_;
+    boost::asio::steady_timer half_timer_;
+    boost::asio::steady_timer grace_timer_;
+    const Duration kill_timeout_;
+    std::vector<Worker> workers_;
+    std::set<int> sent_;  // signals, to whichever of them
+    Duration grace_period_{0};
+    int stop_signal_ = 0;
+    bool started_ = false;
+    bool stopping_ = false;
+    bool killing_ = false;
+    bool grace_over_ = false;
+    bool sweeping_ = false;
+    bool nothing_left_ = false;
+    Alive alive_;
 };
 
 }  // namespace ddprun

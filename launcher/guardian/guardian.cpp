@@ -1,5 +1,6 @@
 #include "launcher/guardian/guardian.hpp"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,46 +18,42 @@
 #include <set>
 #include <span>
 
+#include "launcher/alive.hpp"
 #include "launcher/guardian/guardian_channel.hpp"
 #include "launcher/guardian/guardian_main.hpp"
 #include "launcher/guardian/guardian_wire.hpp"
+#include "launcher/guardian/worker_lease.hpp"
 #include "launcher/process/child_events.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {
 
 namespace asio = boost::asio;
-using Clock = std::chrono::steady_clock;
-using Milliseconds = std::chrono::milliseconds;
 
 constexpr char kKilled[] = "the guardian, which runs the workers of this node, was killed";
 constexpr char kSilent[] = "the guardian, which runs the workers of this node, does not answer";
 
-// How much longer than its patience a sweep may take, as the guardian shares the machine with the workers.
+// How long the guardian may take to answer; what it has to do takes milliseconds, but a program's file may lie
+// on a slow disk. One that does not answer is killed.
+constexpr std::chrono::seconds kAnswerTimeout{60};
+
+// How much longer than its timeout a sweep may take, as the guardian shares the machine with the workers.
 constexpr std::chrono::seconds kSweepMargin{5};
 
 // How many starts are ordered before the first of them is answered, so that the guardian need not wait for the
 // next one. Each brings descriptors, of which the kernel lets only so many be under way.
 constexpr std::size_t kStartsAhead = 8;
 
-int milliseconds_until(Clock::time_point deadline) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
-    return left > 0 ? static_cast<int>(left) : 0;
-}
-
 // What was there before us is not ours to kill.
 std::vector<ProcessStat> present_children() {
     if (has_no_child()) return {};
-    std::vector<ProcessStat> children;
-    const auto table = read_own_processes();
-    if (!table) return children;
-    for (const ProcessStat& process : *table) {
-        if (process.parent == ::getpid()) children.push_back(process);
-    }
-    return children;
+    auto processes = read_own_processes().value_or(std::vector<ProcessStat>());
+    std::erase_if(processes, [](const ProcessStat& process) { return process.parent != ::getpid(); });
+    return processes;
 }
 
 // The worker's streams as descriptors, since the guardian's own streams lead elsewhere.
@@ -71,26 +68,25 @@ WorkerSpec with_own_streams(WorkerSpec spec) {
 }
 
 StartFailure start_failure(const WorkerSpec& spec, int error_number, int exit_code, const char* reason) {
-    return {error_number, "cannot start '" + spec.argv.front() + "': " + reason, exit_code};
+    return {error_number, fmt::format("cannot start '{}': {}", spec.argv.front(), reason), exit_code};
 }
 
-}  // namespace
-
-class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner::State> {
+class GuardianRunner final : public ProcessRunner {
   public:
-    State(const asio::any_io_executor& executor, OnLost on_lost,
-          const std::optional<std::filesystem::path>& parent)
+    GuardianRunner(const asio::any_io_executor& executor, int workers,
+                   std::function<void(const std::string&)> on_lost,
+                   const std::optional<std::filesystem::path>& parent)
         : executor_(executor),
           on_lost_(std::move(on_lost)),
-          cgroup_(parent ? JobCgroup::make(*parent) : std::nullopt),
+          cgroup_(parent ? JobCgroup::make(*parent, workers) : std::nullopt),
           sweeper_(executor, rules()),
           children_(executor, [this] { sweeper_.reap(); }),
           socket_(executor),
-          answer_limit_(executor) {
+          sweep_timer_(executor) {
         become_subreaper();
         auto [ours, theirs] = GuardianChannel::make_pair();
         keeper_ = ::fork();
-        if (keeper_ == 0) become_keeper(std::move(theirs), cgroup_);
+        if (keeper_ == 0) become_keeper(std::move(theirs), lease_, cgroup_);
         if (keeper_ < 0) {
             const int error_number = errno;
             if (cgroup_) cgroup_->remove();
@@ -99,32 +95,27 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         keeper_end_.reset(static_cast<int>(::syscall(SYS_pidfd_open, keeper_, 0)));
         channel_ = std::move(ours);
         socket_.assign(channel_.fd());
+        listen();
     }
 
-    ~State() {
+    ~GuardianRunner() override {
         hang_up();
-        // What the patience of a sweep did not end is not waited for again; the guardian stays a while to
-        // try.
+        // What a sweep did not end in time is not waited for again; the guardian stays a while to try.
         if (!unkillable_) {
             if (!lost_) await_keeper();
-            if (!has_no_child()) sweep_now(rules(), kGuardianPatience);
+            if (!has_no_child()) sweep_now(rules(), kGuardianTimeout);
         }
         if (cgroup_) cgroup_->remove();
     }
 
-    void listen() {
-        socket_.async_wait(asio::posix::stream_descriptor::wait_read,
-                           [weak = weak_from_this()](const boost::system::error_code& error) {
-                               auto state = weak.lock();
-                               if (error || !state || state->lost_) return;
-                               state->receive_all();
-                               state->deliver();
-                               if (!state->lost_) state->listen();
-                           });
+    StartResult start(const WorkerSpec& spec, WorkerEvents events) override {
+        auto results = start_all({&spec, 1}, [&events](std::size_t) { return std::move(events); });
+        return std::move(results.front());
     }
 
+    // Orders some starts ahead, so that the guardian and the agent work side by side.
     std::vector<StartResult> start_all(std::span<const WorkerSpec> specs,
-                                       const std::function<WorkerEvents(std::size_t)>& events_of) {
+                                       const std::function<WorkerEvents(std::size_t)>& events_of) override {
         std::vector<StartResult> results;
         std::optional<StartFailure> unsent;  // the last one that was ordered
         std::size_t ordered = 0;
@@ -142,45 +133,56 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
             results.push_back(std::move(result));
         }
         // What came along is told from the executor.
-        if (!inbox_.empty()) {
-            asio::post(executor_, [weak = weak_from_this()] {
-                if (auto state = weak.lock()) state->deliver();
-            });
-        }
+        if (!inbox_.empty()) asio::post(executor_, alive_.guard([this] { deliver(); }));
         return results;
     }
 
-    void signal_worker(pid_t worker, int signal, SignalScope scope) {
-        if (workers_.count(worker) != 0) tell(SignalWorker{worker, signal, scope});
+    void signal_worker(pid_t worker, int signal, SignalScope scope) override {
+        if (workers_.contains(worker)) tell(SignalWorker{worker, signal, scope});
     }
 
-    void forget(pid_t worker) {
+    void forget(pid_t worker) override {
         if (workers_.erase(worker) != 0) tell(ForgetWorker{worker});
     }
 
-    void sweep(Milliseconds patience, std::function<void(const SweepResult&)> done) {
+    void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) override {
         check(!sweep_done_, "one sweep at a time");
-        if (cleaned_up_) return sweeper_.sweep(patience, std::move(done));
+        if (cleaned_up_) return sweeper_.sweep(timeout, std::move(done));
         sweep_done_ = std::move(done);
-        tell(SweepAll{patience});
-        answer_limit_.expires_after(patience + kSweepMargin);
-        answer_limit_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-            auto state = weak.lock();
-            if (!error && state && state->sweep_done_) state->lose(kSilent);
-        });
+        tell(SweepAll{timeout});
+        sweep_timer_.expires_after(timeout + kSweepMargin);
+        sweep_timer_.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
+            if (!cancelled && sweep_done_) lose(kSilent);
+        }));
     }
 
-    std::filesystem::path worker_cgroup(int local_rank) const {
-        if (!cgroup_ || in_cgroup_.count(local_rank) == 0) return {};
+    void set_lease(std::optional<WorkerLease::TimePoint> end) override {
+        const bool had_end = lease_.end().has_value();
+        lease_.set_end(end);
+        if (end && !had_end) tell(WatchLease{});
+    }
+
+    std::filesystem::path worker_cgroup(int local_rank) const override {
+        if (!cgroup_ || !in_cgroup_.contains(local_rank)) return {};
         return cgroup_->worker_path(local_rank);
     }
 
-    void hang_up() {
+    void hang_up() override {
         if (socket_.is_open()) socket_.release();
         channel_.close();
     }
 
   private:
+    void listen() {
+        socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                           alive_.guard([this](const boost::system::error_code& error) {
+                               if (error || lost_) return;
+                               receive_all();
+                               deliver();
+                               if (!lost_) listen();
+                           }));
+    }
+
     std::optional<StartFailure> order_start(const WorkerSpec& spec, bool in_series) {
         if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
         StartWorker start{with_own_streams(spec), in_series};
@@ -189,16 +191,16 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         // What the kernel would say, too.
         if (order.size() > kMaxGuardianMessage)
             return start_failure(spec, E2BIG, kExitNotExecutable, std::strerror(E2BIG));
-        const int error_number = send(order, descriptors, Clock::now() + kAnswerPatience);
+        const int error_number = send(order, descriptors);
         if (lost_) return start_failure(spec, EPIPE, kExitSystem, lost_);
         if (error_number == 0) return std::nullopt;
         return start_failure(spec, error_number, kExitSystem, std::strerror(error_number));
     }
 
     StartResult await_answer(const WorkerSpec& spec) {
-        const auto deadline = Clock::now() + kAnswerPatience;
+        const Deadline deadline = in_time_for_answer();
         while (!lost_ && answers_.empty()) {
-            if (channel_.wait_to_receive(milliseconds_until(deadline))) {
+            if (channel_.wait_to_receive(deadline)) {
                 receive_all();
             } else {
                 lose(kSilent);
@@ -229,14 +231,16 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
                     }};
     }
 
+    static Deadline in_time_for_answer() { return std::chrono::steady_clock::now() + kAnswerTimeout; }
+
     // 0 or an errno. The guardian reads at once unless somebody stopped it.
-    int send(const std::string& message, std::span<const int> descriptors, Clock::time_point deadline) {
-        for (;;) {
+    int send(const std::string& message, std::span<const int> descriptors = {}) {
+        for (const Deadline deadline = in_time_for_answer();;) {
             const int error_number = channel_.send(message, descriptors);
             if (error_number == EPIPE) {
                 lose(kKilled);
             } else if (error_number == EAGAIN) {
-                if (channel_.wait_to_send(milliseconds_until(deadline))) continue;
+                if (channel_.wait_to_send(deadline)) continue;
                 lose(kSilent);
             }
             return error_number;
@@ -244,7 +248,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     }
 
     void tell(const GuardianOrder& order) {
-        if (!lost_) send(encode_order(order), {}, Clock::now() + kAnswerPatience);
+        if (!lost_) send(encode_order(order));
     }
 
     void receive_all() {
@@ -273,8 +277,8 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
                 report_exit(exited->worker, exited->status);
             } else if (const auto* gone = std::get_if<GroupGone>(&event)) {
                 report_gone(gone->worker);
-            } else if (const auto* swept = std::get_if<SweepResult>(&event)) {
-                report_swept(*swept);
+            } else {
+                report_swept(std::get<SweepResult>(event));
             }
         }
     }
@@ -293,7 +297,7 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     }
 
     void report_swept(const SweepResult& result) {
-        answer_limit_.cancel();
+        sweep_timer_.cancel();
         unkillable_ = !result.survivors.empty();
         if (const auto done = std::exchange(sweep_done_, {})) done(result);
     }
@@ -303,30 +307,19 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
         if (lost_) return;
         lost_ = reason;
         hang_up();
-        asio::post(executor_, [weak = weak_from_this()] {
-            if (auto state = weak.lock()) state->clean_up();
-        });
-    }
-
-    void clean_up() {
-        deliver();
-        sweeper_.sweep(kGuardianPatience, [this](const SweepResult& result) { report_loss(result); });
+        asio::post(executor_, alive_.guard([this] {
+            deliver();
+            sweeper_.sweep(kGuardianTimeout, [this](const SweepResult& result) { report_loss(result); });
+        }));
     }
 
     void report_loss(const SweepResult& result) {
         cleaned_up_ = true;
-        const auto keep = shared_from_this();
         if (on_lost_) on_lost_(lost_);
-        std::vector<pid_t> pids;
-        for (const auto& [pid, events] : workers_) pids.push_back(pid);
-        const auto is_left = [&result](pid_t pid) {
-            for (const Survivor& survivor : result.survivors) {
-                if (survivor.pid == pid) return true;
-            }
-            return false;
-        };
-        for (pid_t pid : pids) {
-            if (is_left(pid)) continue;
+        std::set<pid_t> ended;
+        for (const auto& [pid, events] : workers_) ended.insert(pid);
+        for (const Survivor& survivor : result.survivors) ended.erase(survivor.pid);
+        for (const pid_t pid : ended) {
             report_exit(pid, Signaled{SIGKILL, false});
             report_gone(pid);
         }
@@ -335,24 +328,25 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
 
     // The keeper ends when the guardian has ended, which has nothing to do but to kill what is left.
     void await_keeper() {
-        const auto deadline = Clock::now() + 2 * kGuardianPatience;
+        const Deadline deadline = std::chrono::steady_clock::now() + 2 * kGuardianTimeout;
         pollfd event{keeper_end_.get(), POLLIN, 0};
-        while (keeper_end_ && ::poll(&event, 1, milliseconds_until(deadline)) < 0 && errno == EINTR) {
+        while (keeper_end_ && ::poll(&event, 1, poll_timeout(deadline)) < 0 && errno == EINTR) {
         }
         ::waitpid(keeper_, nullptr, WNOHANG);
     }
 
     asio::any_io_executor executor_;
-    OnLost on_lost_;
+    std::function<void(const std::string&)> on_lost_;
     const std::vector<ProcessStat> spared_ = present_children();
     const std::optional<JobCgroup> cgroup_;
+    WorkerLease lease_;
     Sweeper sweeper_;
     ChildEvents children_;
     pid_t keeper_ = -1;
-    OwnedDescriptor keeper_end_;  // readable once it has ended, whoever reaped it
+    OwnedDescriptor keeper_end_;  // readable once it has ended, reaped or not
     GuardianChannel channel_{OwnedDescriptor()};
     asio::posix::stream_descriptor socket_;
-    asio::steady_timer answer_limit_;  // for a sweep
+    asio::steady_timer sweep_timer_;  // for the answer to it
     std::map<pid_t, WorkerEvents> workers_;
     std::set<int> in_cgroup_;          // local ranks
     std::deque<StartResult> answers_;  // to the starts that are under way
@@ -361,40 +355,15 @@ class GuardianRunner::State : public std::enable_shared_from_this<GuardianRunner
     const char* lost_ = nullptr;  // the reason, once it is
     bool cleaned_up_ = false;     // after the loss
     bool unkillable_ = false;     // the last sweep left something
+    Alive alive_;
 };
 
-GuardianRunner::GuardianRunner(const asio::any_io_executor& executor, OnLost on_lost,
-                               const std::optional<std::filesystem::path>& cgroup_parent)
-    : state_(std::make_shared<State>(executor, std::move(on_lost), cgroup_parent)) {
-    state_->listen();
-}
+}  // namespace
 
-GuardianRunner::~GuardianRunner() = default;
-
-void GuardianRunner::hang_up() { state_->hang_up(); }
-
-ProcessRunner::StartResult GuardianRunner::start(const WorkerSpec& spec, WorkerEvents events) {
-    auto results = start_all({&spec, 1}, [&events](std::size_t) { return std::move(events); });
-    return std::move(results.front());
-}
-
-std::vector<ProcessRunner::StartResult> GuardianRunner::start_all(
-    std::span<const WorkerSpec> specs, const std::function<WorkerEvents(std::size_t)>& events_of) {
-    return state_->start_all(specs, events_of);
-}
-
-void GuardianRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
-    state_->signal_worker(worker, signal, scope);
-}
-
-void GuardianRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {
-    state_->sweep(patience, std::move(done));
-}
-
-void GuardianRunner::forget(pid_t worker) { state_->forget(worker); }
-
-std::filesystem::path GuardianRunner::worker_cgroup(int local_rank) const {
-    return state_->worker_cgroup(local_rank);
+std::unique_ptr<ProcessRunner> make_guardian(const asio::any_io_executor& executor, int workers,
+                                             std::function<void(const std::string&)> on_lost,
+                                             const std::optional<std::filesystem::path>& cgroup_parent) {
+    return std::make_unique<GuardianRunner>(executor, workers, std::move(on_lost), cgroup_parent);
 }
 
 }  // namespace ddprun

@@ -52,9 +52,9 @@ std::string read_file(int fd) {
     return bytes;
 }
 
-bool wait_for(int fd, short event, int milliseconds) {
+bool wait_for(int fd, short event, Deadline deadline) {
     pollfd wanted{fd, event, 0};
-    return ::poll(&wanted, 1, milliseconds) != 0;
+    return ::poll(&wanted, 1, poll_timeout(deadline)) != 0;
 }
 
 }  // namespace
@@ -64,10 +64,8 @@ std::pair<GuardianChannel, GuardianChannel> GuardianChannel::make_pair() {
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         fail_errno(errno, "cannot make a socket for the guardian");
     }
-    OwnedDescriptor first(ends[0]);
-    OwnedDescriptor second(ends[1]);
-    first = above_standard_streams(std::move(first));
-    second = above_standard_streams(std::move(second));
+    OwnedDescriptor first = above_standard_streams(OwnedDescriptor(ends[0]));
+    OwnedDescriptor second = above_standard_streams(OwnedDescriptor(ends[1]));
     if (!first || !second) fail_errno(errno, "cannot make a socket for the guardian");
     return {GuardianChannel(std::move(first)), GuardianChannel(std::move(second))};
 }
@@ -76,7 +74,7 @@ int GuardianChannel::send(std::string_view bytes, std::span<const int> descripto
     check(bytes.size() <= kMaxGuardianMessage && descriptors.size() <= kMaxDescriptors,
           "a message between agent and guardian is too long");
     if (bytes.size() <= kMaxInline) {
-        const int error_number = send_raw(std::string_view(&kInline, 1), bytes, descriptors);
+        const int error_number = send_packet(std::string_view(&kInline, 1), bytes, descriptors);
         // The system's buffers may have been set smaller still.
         if (error_number != EMSGSIZE) return error_number;
     }
@@ -84,11 +82,11 @@ int GuardianChannel::send(std::string_view bytes, std::span<const int> descripto
     if (const int error_number = make_file(bytes, file)) return error_number;
     std::vector<int> all(descriptors.begin(), descriptors.end());
     all.push_back(file.get());
-    return send_raw(std::string_view(&kInFile, 1), {}, all);
+    return send_packet(std::string_view(&kInFile, 1), {}, all);
 }
 
-int GuardianChannel::send_raw(std::string_view head, std::string_view bytes,
-                              std::span<const int> descriptors) {
+int GuardianChannel::send_packet(std::string_view head, std::string_view bytes,
+                                 std::span<const int> descriptors) {
     std::array<iovec, 2> parts{iovec{const_cast<char*>(head.data()), head.size()},
                                iovec{const_cast<char*>(bytes.data()), bytes.size()}};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPacketDescriptors)> control{};
@@ -147,12 +145,12 @@ GuardianChannel::receive() {
     return packet;
 }
 
-bool GuardianChannel::wait_to_receive(int milliseconds) const {
-    return wait_for(socket_.get(), POLLIN, milliseconds);
+bool GuardianChannel::wait_to_receive(Deadline deadline) const {
+    return wait_for(socket_.get(), POLLIN, deadline);
 }
 
-bool GuardianChannel::wait_to_send(int milliseconds) const {
-    return wait_for(socket_.get(), POLLOUT, milliseconds);
+bool GuardianChannel::wait_to_send(Deadline deadline) const {
+    return wait_for(socket_.get(), POLLOUT, deadline);
 }
 
 }  // namespace ddprun

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -37,8 +38,6 @@ class GuardianChannel {
     explicit GuardianChannel(OwnedDescriptor socket) : socket_(std::move(socket)) {}
 
     int fd() const { return socket_.get(); }
-    bool is_open() const { return static_cast<bool>(socket_); }
-    int release() { return socket_.release(); }
     void close() { socket_.reset(); }
 
     // 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is lost,
@@ -48,12 +47,12 @@ class GuardianChannel {
     // The next message.
     std::variant<Packet, Nothing, Lost> receive();
 
-    // Waits until there may be something to receive, or to send; false when the time is over.
-    bool wait_to_receive(int milliseconds) const;
-    bool wait_to_send(int milliseconds) const;
+    // Waits until there may be something to receive, or room to send; false when the deadline has passed.
+    bool wait_to_receive(Deadline deadline) const;
+    bool wait_to_send(Deadline deadline) const;
 
   private:
-    int send_raw(std::string_view head, std::string_view bytes, std::span<const int> descriptors);
+    int send_packet(std::string_view head, std::string_view bytes, std::span<const int> descriptors);
 
     OwnedDescriptor socket_;
     std::string buffer_;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -21,6 +23,7 @@
 #include "launcher/process/local_runner.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
 namespace {
@@ -59,10 +62,12 @@ void close_from(int first) {
 // The guardian itself. Everything happens on its only thread.
 class Guardian {
   public:
-    Guardian(GuardianChannel channel, const std::optional<JobCgroup>& cgroup)
+    Guardian(GuardianChannel channel, const WorkerLease& lease, std::optional<JobCgroup> cgroup)
         : channel_(std::move(channel)),
+          lease_(lease),
           socket_(context_, channel_.fd()),
-          runner_(context_.get_executor(), cgroup),
+          lease_end_(context_),
+          runner_(context_.get_executor(), std::move(cgroup)),
           children_(context_.get_executor(), [this] { runner_.children_changed(); }) {
         listen();
     }
@@ -93,32 +98,51 @@ class Guardian {
 
     void obey(GuardianChannel::Packet& packet) {
         // Only starts come with descriptors.
-        if (packet.incomplete) return refuse(no_descriptors());
+        if (packet.incomplete)
+            return refuse(
+                {EMFILE, "cannot start a worker: the guardian has no descriptors left for its streams"});
         auto order = decode_order(packet.bytes);
         check(order.has_value(), "the agent sent no order");
         if (auto* start = std::get_if<StartWorker>(&*order)) {
             std::vector<int> numbers;
             for (const OwnedDescriptor& descriptor : packet.descriptors) numbers.push_back(descriptor.get());
             check(give_descriptors(start->spec, numbers), "the agent sent other descriptors than it said");
-            if (start->in_series && refused_) return refuse(not_after_another(start->spec));
-            start_worker(start->spec);
+            if (!start->in_series || !refused_) return start_worker(start->spec);
+            refuse({ECANCELED, fmt::format("cannot start '{}': the worker before could not be started",
+                                           start->spec.argv.front())});
         } else if (const auto* signal = std::get_if<SignalWorker>(&*order)) {
             runner_.signal_worker(signal->worker, signal->signal, signal->scope);
         } else if (const auto* forget = std::get_if<ForgetWorker>(&*order)) {
             runner_.forget(forget->worker);
         } else if (const auto* sweep = std::get_if<SweepAll>(&*order)) {
-            runner_.sweep(sweep->patience, [this](const SweepResult& result) { send(result); });
+            ordered_sweep_ = *sweep;
+            if (!ends_lease_) carry_out_sweep();
+        } else if (std::holds_alternative<WatchLease>(*order)) {
+            watch_lease();
         }
     }
 
-    static StartFailure no_descriptors() {
-        return {EMFILE, "cannot start a worker: the guardian has no descriptors left for its streams",
-                kExitSystem};
+    void carry_out_sweep() {
+        const auto sweep = std::exchange(ordered_sweep_, std::nullopt);
+        if (sweep) runner_.sweep(sweep->timeout, [this](const SweepResult& result) { send(result); });
     }
 
-    static StartFailure not_after_another(const WorkerSpec& spec) {
-        return {ECANCELED, "cannot start '" + spec.argv.front() + "': the worker before could not be started",
-                kExitSystem};
+    void watch_lease() {
+        const auto end = lease_.end();
+        if (!end) return;
+        if (has_passed(*end)) return end_lease();
+        lease_end_.expires_at(*end);
+        lease_end_.async_wait([this](const auto& cancelled) {
+            if (!cancelled) watch_lease();
+        });
+    }
+
+    void end_lease() {
+        if (std::exchange(ends_lease_, true)) return;
+        runner_.sweep(kGuardianTimeout, [this](const SweepResult&) {
+            ends_lease_ = false;
+            carry_out_sweep();
+        });
     }
 
     void refuse(StartFailure failure) {
@@ -135,9 +159,8 @@ class Guardian {
                                            },
                                            [this, pid] { send(GroupGone{*pid}); }});
         if (auto* failure = std::get_if<StartFailure>(&result)) return refuse(std::move(*failure));
-        const Started started = std::get<Started>(result);
-        *pid = started.pid;
-        send(started);
+        *pid = std::get<Started>(result).pid;
+        send(std::get<Started>(result));
     }
 
     // An agent that was stopped (Ctrl-Z) reads later; until then what it must know is kept. It is no more
@@ -151,41 +174,43 @@ class Guardian {
         while (!waiting_.empty()) {
             const int error_number = channel_.send(waiting_.front());
             if (error_number == EPIPE) return context_.stop();
-            if (error_number != 0) return send_later();
+            if (error_number != 0) {
+                return socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                                          [this](const auto& error) {
+                                              check(!error, "the guardian cannot wait for the agent");
+                                              send_waiting();
+                                          });
+            }
             waiting_.pop_front();
         }
     }
 
-    void send_later() {
-        socket_.async_wait(asio::posix::stream_descriptor::wait_write, [this](const auto& error) {
-            check(!error, "the guardian cannot wait for the agent");
-            send_waiting();
-        });
-    }
-
     asio::io_context context_{1};
     GuardianChannel channel_;
+    const WorkerLease& lease_;
     asio::posix::stream_descriptor socket_;
+    asio::steady_timer lease_end_;
+    bool ends_lease_ = false;                // a sweep of our own is under way …
+    std::optional<SweepAll> ordered_sweep_;  // … and the agent's waits for it
     LocalRunner runner_;
     ChildEvents children_;
     std::deque<std::string> waiting_;
     bool refused_ = false;  // the last start
 };
 
-SweepRules rules_for(const std::optional<JobCgroup>& cgroup) {
-    return {.has_owner = {}, .sweeps_itself = {}, .spared = {}, .kill_at_once = [&cgroup] {
-                if (cgroup) cgroup->kill();
-            }};
-}
-
 // The end of either process. No destructor and no atexit handler of the agent's may run here.
 [[noreturn]] void end_all(const std::optional<JobCgroup>& cgroup) {
-    sweep_now(rules_for(cgroup), kGuardianPatience);
+    const auto kill_cgroup = [&cgroup] {
+        if (cgroup) cgroup->kill();
+    };
+    sweep_now({.has_owner = {}, .sweeps_itself = {}, .spared = {}, .kill_at_once = kill_cgroup},
+              kGuardianTimeout);
     if (cgroup) cgroup->remove();
     ::_exit(0);
 }
 
-[[noreturn]] void become_guardian(const GuardianChannel& inherited, const std::optional<JobCgroup>& cgroup) {
+[[noreturn]] void become_guardian(const GuardianChannel& inherited, const WorkerLease& lease,
+                                  const std::optional<JobCgroup>& cgroup) {
     ::prctl(PR_SET_NAME, kGuardianName);
     ::setpgid(0, 0);
     become_subreaper();
@@ -193,9 +218,12 @@ SweepRules rules_for(const std::optional<JobCgroup>& cgroup) {
     if (!is_inherited(STDERR_FILENO)) lead_to_nowhere(STDERR_FILENO);
     check(::dup3(inherited.fd(), kChannelNumber, O_CLOEXEC) >= 0 || errno == EINVAL, "dup3 failed");
     close_from(kChannelNumber + 1);
-    Guardian* guardian = new Guardian(GuardianChannel(OwnedDescriptor(kChannelNumber)), cgroup);
+    std::optional<JobCgroup> workers = cgroup;
+    if (workers) workers->make_ahead();
+    Guardian* guardian =
+        new Guardian(GuardianChannel(OwnedDescriptor(kChannelNumber)), lease, std::move(workers));
     guardian->run();
-    // Whoever reads what the agent said must not wait for us.
+    // A reader of the agent's stderr must not wait for us to close ours.
     lead_to_nowhere(STDERR_FILENO);
     end_all(cgroup);
 }
@@ -207,13 +235,14 @@ bool is_inherited(int fd) {
     return flags >= 0 && (flags & FD_CLOEXEC) == 0;
 }
 
-void become_keeper(GuardianChannel channel, const std::optional<JobCgroup>& cgroup) {
+void become_keeper(GuardianChannel channel, const WorkerLease& lease,
+                   const std::optional<JobCgroup>& cgroup) {
     ::prctl(PR_SET_NAME, kKeeperName);
     ::setpgid(0, 0);
     block_signals();
     become_subreaper();
     const pid_t guardian = ::fork();
-    if (guardian == 0) become_guardian(channel, cgroup);
+    if (guardian == 0) become_guardian(channel, lease, cgroup);
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) lead_to_nowhere(stream);
     close_from(STDERR_FILENO + 1);
     // Whatever ends before the guardian was its orphan's orphan, and is reaped here on the way.

@@ -3,7 +3,8 @@
 //     agent ── keeper ── guardian ── workers
 //
 // The guardian runs the workers (LocalRunner) as the agent orders. When the agent vanishes, however it ended,
-// it kills everything below it and ends. The keeper only waits for the guardian to end, then does the same.
+// it kills everything below it and ends; when the agent only stands still, it kills the workers at the end of their
+// lease. The keeper only waits for the guardian to end, then does the same.
 // All three are child sub-reapers: whichever of them is killed, one above it or below it is left to clean up,
 // even if two are killed in the same instant. If all three are, the workers still end by their parent-death
 // signal; what a worker started in a session of its own then stays.
@@ -17,13 +18,14 @@
 #include <optional>
 
 #include "launcher/guardian/guardian_channel.hpp"
+#include "launcher/guardian/worker_lease.hpp"
 #include "launcher/process/job_cgroup.hpp"
 
 namespace ddprun {
 
 // How long a killed process may take to vanish (it may hang in the kernel) before the guardian ends without
 // it.
-inline constexpr std::chrono::seconds kGuardianPatience{15};
+inline constexpr std::chrono::seconds kGuardianTimeout{15};
 
 // The names of the two, as ps and /proc/<pid>/comm show them.
 inline constexpr char kKeeperName[] = "ddprun-keeper";
@@ -31,7 +33,8 @@ inline constexpr char kGuardianName[] = "ddprun-guardian";
 
 // Becomes the keeper and starts the guardian. Called in a fresh child of the agent, made while that had one
 // thread.
-[[noreturn]] void become_keeper(GuardianChannel channel, const std::optional<JobCgroup>& cgroup);
+[[noreturn]] void become_keeper(GuardianChannel channel, const WorkerLease& lease,
+                                const std::optional<JobCgroup>& cgroup);
 
 // True if the number is open and a program is meant to inherit it. A launcher that was started without a
 // standard stream has something of its own there.

@@ -44,10 +44,13 @@ struct ForgetWorker {
 };
 BOOST_DESCRIBE_STRUCT(ForgetWorker, (), (worker))
 struct SweepAll {
-    std::chrono::milliseconds patience{0};
+    std::chrono::milliseconds timeout{0};
 };
-BOOST_DESCRIBE_STRUCT(SweepAll, (), (patience))
-using GuardianOrder = std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll>;
+BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
+// The lease, which had no end, has one now (WorkerLease).
+struct WatchLease {};
+BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
+using GuardianOrder = std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease>;
 
 // --- from the guardian
 

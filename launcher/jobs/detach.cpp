@@ -1,6 +1,7 @@
 #include "launcher/jobs/detach.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
@@ -10,20 +11,20 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "launcher/launcher_mark.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kLauncherMark = "ddprun: ";
 constexpr std::size_t kRelayedAtOnce = 16 * 1024;
 
 OwnedDescriptor need(int fd, const std::string& what) {
@@ -55,23 +56,17 @@ void show(std::string_view text) {
 }
 
 // What tell_started sends: how much was in the output when the workers ran, and the id.
-struct StartedWord {
+struct StartNotice {
     std::size_t output_size = 0;
     std::string id;
 };
 
-std::string to_line(const StartedWord& word) {
-    return std::to_string(word.output_size) + ' ' + word.id + '\n';
-}
-
 // Nothing while the line is not whole.
-std::optional<StartedWord> parse_started(std::string_view line) {
-    if (!line.ends_with('\n')) return std::nullopt;
-    StartedWord word;
-    const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), word.output_size);
-    if (error != std::errc() || *stop != ' ') return std::nullopt;
-    word.id.assign(stop + 1, line.data() + line.size() - 1);
-    return word;
+std::optional<StartNotice> parse_notice(std::string_view line) {
+    const std::size_t blank = line.find(' ');
+    const auto size = whole_number<std::size_t>(line.substr(0, blank));
+    if (!size || !line.ends_with('\n')) return std::nullopt;
+    return StartNotice{*size, std::string(line.substr(blank + 1, line.size() - blank - 2))};
 }
 
 // The parent's side: from the fork to its exit code.
@@ -88,26 +83,26 @@ class Starter {
     int wait() {
         while (!status_) {
             take_output();
-            take_word();
-            // Who was told to end the job stays to see it end.
-            if (word_ && !signalled_) return print_id();
+            take_notice();
+            // A parent that was told to end the job stays to see it end.
+            if (notice_ && !signalled_) return print_id();
             show_lines(text_.size());
             wait_for_event();
             take_signals();
         }
         take_output();
-        take_word();
-        return word_ && !signalled_ ? print_id() : failed();
+        take_notice();
+        return notice_ && !signalled_ ? print_id() : failed();
     }
 
   private:
     void wait_for_event() {
         std::array<pollfd, 3> events{{{signals_.get(), POLLIN, 0},
                                       {changes_.get(), POLLIN, 0},
-                                      {word_ || closed_ ? -1 : started_.get(), POLLIN, 0}}};
+                                      {notice_ || closed_ ? -1 : started_.get(), POLLIN, 0}}};
         if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR)
             fail_errno(errno, "cannot wait for the launcher");
-        // A launcher that has closed it without a word ends: that is the event to wait for.
+        // A launcher that has closed it without a notice ends: that is the event to wait for.
         closed_ = closed_ || (events[2].revents & (POLLHUP | POLLIN)) == POLLHUP;
     }
 
@@ -128,10 +123,10 @@ class Starter {
         read_available(output_.get(), text_);
     }
 
-    // Comes after take_output(): while there is no word, all that was taken was said before it.
-    void take_word() {
-        read_available(started_.get(), told_);
-        if (!word_) word_ = parse_started(told_);
+    // Comes after take_output(): while there is no notice, all that was taken was said before it.
+    void take_notice() {
+        read_available(started_.get(), notice_text_);
+        if (!notice_) notice_ = parse_notice(notice_text_);
     }
 
     // The launcher's own lines in the next `size` bytes, up to the first line that is a worker's.
@@ -148,17 +143,18 @@ class Starter {
     }
 
     int print_id() {
-        if (word_->output_size > shown_) show_lines(word_->output_size - shown_);
-        const std::string line = word_->id + "\n";
+        if (notice_->output_size > shown_) show_lines(notice_->output_size - shown_);
+        const std::string line = notice_->id + "\n";
         if (std::fputs(line.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-        show("ddprun: the job runs, but its id cannot be written to stdout: " + line);
+        show(fmt::format("{}the job runs, but its id cannot be written to stdout: {}", kLauncherMark, line));
         return kExitSystem;
     }
 
     int failed() {
         show(text_);
         if (std::holds_alternative<Signaled>(*status_))
-            show("ddprun: the launcher ended by " + to_string(*status_) + " before the workers ran\n");
+            show(fmt::format("{}the launcher ended by {} before the workers ran\n", kLauncherMark,
+                             to_string(*status_)));
         return shell_code(*status_);
     }
 
@@ -168,10 +164,10 @@ class Starter {
     OwnedDescriptor changes_;
     OwnedDescriptor signals_;
     std::optional<ExitStatus> status_;
-    std::optional<StartedWord> word_;
-    std::string told_;       // what came of the word
-    std::string text_;       // of the output, what was not shown yet
-    std::size_t shown_ = 0;  // bytes of the output before that
+    std::optional<StartNotice> notice_;
+    std::string notice_text_;  // what came of the notice
+    std::string text_;         // of the output, what was not shown yet
+    std::size_t shown_ = 0;    // bytes of the output before that
     bool signalled_ = false;
     bool closed_ = false;
 };
@@ -202,7 +198,7 @@ Detached detach(const std::filesystem::path& output) {
     const sigset_t watched = watched_signals();
     OwnedDescriptor signals = need(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd");
 
-    // Whoever started us may have ignored it, and then no end of a child would be told.
+    // The parent may have ignored it, and then no end of a child would be told.
     ::signal(SIGCHLD, SIG_DFL);
     sigset_t before;
     ::sigprocmask(SIG_BLOCK, &watched, &before);
@@ -225,7 +221,7 @@ Detached detach(const std::filesystem::path& output) {
 void tell_started(OwnedDescriptor starter, const std::string& id) {
     struct stat output {};
     if (::fstat(STDERR_FILENO, &output) != 0) output.st_size = 0;
-    const std::string line = to_line({static_cast<std::size_t>(output.st_size), id});
+    const std::string line = fmt::format("{} {}\n", output.st_size, id);
     [[maybe_unused]] const ssize_t ignored = ::write(starter.get(), line.data(), line.size());
 }
 

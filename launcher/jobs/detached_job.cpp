@@ -1,5 +1,6 @@
 #include "launcher/jobs/detached_job.hpp"
 
+#include <fmt/core.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ void DetachedJob::began(const boost::asio::any_io_executor& executor, AgentContr
 void DetachedJob::workers_run(const RoundReady& place) {
     if (published_) return;
     record_.job_id = place.job_id;
-    record_.id = job_folder_name(place.job_id, options_.node_rank, options_.nnodes);
+    record_.node_rank = place.group_rank;
+    record_.id = job_folder_name(place.job_id, place.group_rank, options_.nnodes);
     write_record();
     folder_ = publish_job_folder(folder_, record_.id);
     published_ = true;
@@ -55,16 +57,17 @@ void DetachedJob::workers_run(const RoundReady& place) {
     tell_started(std::move(starter_), record_.id);
 }
 
-std::string DetachedJob::ended(const JobResult& result) {
+std::optional<std::string> DetachedJob::ended(const JobResult& result) {
     const std::filesystem::path path = folder_ / "result.json";
     const auto error = replace_file(path, to_json(result));
-    return error ? "'" + path.string() + "' cannot be written: " + error.message() : std::string();
+    if (!error) return std::nullopt;
+    return fmt::format("'{}' cannot be written: {}", path.string(), error.message());
 }
 
 void DetachedJob::write_record() const {
     const std::filesystem::path path = folder_ / "job.json";
     if (const auto error = replace_file(path, to_json(record_)))
-        throw Error(error, "cannot write '" + path.string() + "': " + error.message());
+        throw Error(error, fmt::format("cannot write '{}': {}", path.string(), error.message()));
 }
 
 SignalEffect DetachedJob::effect_of(int signal) const {

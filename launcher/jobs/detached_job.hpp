@@ -29,7 +29,7 @@ class DetachedJob : public AgentWatcher {
 
     void began(const boost::asio::any_io_executor& executor, AgentControls controls) override;
     void workers_run(const RoundReady& place) override;
-    std::string ended(const JobResult& result) override;
+    std::optional<std::string> ended(const JobResult& result) override;
 
   private:
     void write_record() const;

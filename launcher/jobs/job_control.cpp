@@ -1,5 +1,7 @@
 #include "launcher/jobs/job_control.hpp"
 
+#include <fmt/core.h>
+
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/json_codec.hpp"
@@ -15,15 +17,15 @@ constexpr std::size_t kMaxRequestDepth = 8;
 
 json::object message() { return {{"version", kControlVersion}}; }
 
-std::string_view text_of(const json::object& object, std::string_view name) {
-    const json::value* value = object.if_contains(name);
-    const json::string* text = value != nullptr ? value->if_string() : nullptr;
-    return text != nullptr ? std::string_view(*text) : std::string_view();
+std::string text_of(const json::object& object, std::string_view name) {
+    std::string text;
+    take_member<JsonRules>(object, name, text);
+    return text;
 }
 
 bool same_version(const json::object& object) {
-    const json::value* version = object.if_contains("version");
-    return version != nullptr && version->is_int64() && version->get_int64() == kControlVersion;
+    int version = 0;
+    return take_member<JsonRules>(object, "version", version) && version == kControlVersion;
 }
 
 // Whether a worker runs is told by a member of its own.
@@ -62,8 +64,8 @@ std::variant<ControlRequest, std::string> parse_control_request(std::string_view
     const auto object = parse_json_object(line, kMaxRequestDepth);
     if (!object) return "the request is no JSON object";
     if (!same_version(*object))
-        return "only version " + std::to_string(kControlVersion) + " of the protocol is spoken here";
-    const std::string_view request = text_of(*object, "request");
+        return fmt::format("only version {} of the protocol is spoken here", kControlVersion);
+    const std::string request = text_of(*object, "request");
     if (request == kStatus) return ControlRequest(StatusRequest{});
     if (request != kSignal) return "no such request: '" + harmless_line(request) + "'";
     const auto signal = parse_signal(text_of(*object, "signal"));
@@ -74,9 +76,8 @@ std::variant<ControlRequest, std::string> parse_control_request(std::string_view
 std::optional<ControlReply> parse_control_reply(std::string_view line) {
     const auto object = parse_json_object(line, kMaxRequestDepth);
     if (!object || !same_version(*object)) return std::nullopt;
-    ControlReply reply{.error = std::string(text_of(*object, "error"))};
-    const json::value* ends_job = object->if_contains("ends_job");
-    reply.ends_job = ends_job != nullptr && *ends_job == json::value(true);
+    ControlReply reply{.error = text_of(*object, "error")};
+    take_member<JsonRules>(*object, "ends_job", reply.ends_job);
     if (const json::value* status = object->if_contains("status")) {
         if (!from_json<StatusRules>(*status, reply.status.emplace())) return std::nullopt;
     }

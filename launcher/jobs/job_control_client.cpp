@@ -19,11 +19,11 @@ constexpr std::size_t kReadSize = 64 * 1024;
     fail_errno(error_number, "cannot talk to the launcher");
 }
 
-void limit_waits(int socket, std::chrono::milliseconds patience) {
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
+void limit_waits(int socket, std::chrono::milliseconds timeout) {
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(timeout);
     timeval time{};
     time.tv_sec = seconds.count();
-    time.tv_usec = std::chrono::microseconds(patience - seconds).count();
+    time.tv_usec = std::chrono::microseconds(timeout - seconds).count();
     for (int direction : {SO_SNDTIMEO, SO_RCVTIMEO}) {
         if (::setsockopt(socket, SOL_SOCKET, direction, &time, sizeof time) != 0) give_up(errno);
     }
@@ -32,10 +32,10 @@ void limit_waits(int socket, std::chrono::milliseconds patience) {
 }  // namespace
 
 ControlReply ask_job(const std::filesystem::path& folder, const ControlRequest& request,
-                     std::chrono::milliseconds patience) {
+                     std::chrono::milliseconds timeout) {
     const JobControlAddress address(folder);
     const OwnedDescriptor socket = make_control_socket();
-    limit_waits(socket.get(), patience);
+    limit_waits(socket.get(), timeout);
     if (::connect(socket.get(), address.get(), JobControlAddress::size()) != 0) give_up(errno);
     const std::string line = to_line(request);
     // A request fits into the socket's buffer as a whole.

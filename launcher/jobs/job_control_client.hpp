@@ -9,11 +9,11 @@
 namespace ddprun {
 
 // How long connecting, asking and each wait for the answer may take.
-inline constexpr std::chrono::seconds kControlAnswerPatience{20};
+inline constexpr std::chrono::seconds kControlAnswerTimeout{20};
 
 // The reply of the launcher whose job has this folder. Throws Error: nobody listens (any more), no answer in
 // time, or one that is none.
 ControlReply ask_job(const std::filesystem::path& folder, const ControlRequest& request,
-                     std::chrono::milliseconds patience = kControlAnswerPatience);
+                     std::chrono::milliseconds timeout = kControlAnswerTimeout);
 
 }  // namespace ddprun

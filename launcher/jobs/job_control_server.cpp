@@ -4,13 +4,18 @@
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/read_until.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_control_address.hpp"
@@ -21,6 +26,7 @@ namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
+using asio::experimental::awaitable_operators::operator||;
 using Protocol = asio::local::stream_protocol;
 
 // When descriptors have run out, there is no event that says when there are some again.
@@ -33,116 +39,71 @@ bool may_ask(int socket) {
            (peer.uid == ::geteuid() || peer.uid == 0);
 }
 
-// Accepts connections; kept alive by the handlers that are under way, and so are its connections.
-class Server : public std::enable_shared_from_this<Server> {
-  public:
-    Server(const asio::any_io_executor& executor, int listener, JobControlHandlers handlers,
-           std::chrono::milliseconds patience)
-        : handlers_(std::move(handlers)),
-          patience_(patience),
-          acceptor_(executor, Protocol(), listener),
-          pause_(executor) {}
-
-    void wait();
-
-    const JobControlHandlers& handlers() const { return handlers_; }
-    std::chrono::milliseconds patience() const { return patience_; }
-
-    void client_gone() {
-        // Nobody waits for the next one while there are as many as may be.
-        if (clients_-- == kMaxControlClients) wait();
-    }
-
-  private:
-    void accept();
-
-    JobControlHandlers handlers_;
-    std::chrono::milliseconds patience_;
-    Protocol::acceptor acceptor_;
-    asio::steady_timer pause_;
-    std::size_t clients_ = 0;
+// Kept alive by the coroutines that use it.
+struct Server {
+    JobControlHandlers handlers;
+    std::chrono::milliseconds timeout;
+    Protocol::acceptor acceptor;
+    asio::steady_timer room{acceptor.get_executor(), asio::steady_timer::time_point::max()};
+    std::size_t clients = 0;
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
-  public:
-    Connection(std::shared_ptr<Server> server, const asio::any_io_executor& executor, int socket)
-        : server_(std::move(server)), socket_(executor, Protocol(), socket), deadline_(executor) {}
+// The reply, and the signal that is to be delivered when it is on its way; 0 for none.
+std::pair<ControlReply, int> reply_to(std::string_view line, const JobControlHandlers& handlers) {
+    const auto parsed = parse_control_request(line);
+    if (const auto* why = std::get_if<std::string>(&parsed)) return {{.error = *why}, 0};
+    const auto* signal = std::get_if<SignalRequest>(&std::get<ControlRequest>(parsed));
+    if (signal == nullptr) return {{.status = handlers.status()}, 0};
+    const SignalEffect effect = handlers.effect_of(signal->signal);
+    return {{.error = effect.refusal, .ends_job = effect.ends_job},
+            effect.refusal.empty() ? signal->signal : 0};
+}
 
-    void start() {
-        deadline_.expires_after(server_->patience());
-        deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
-            auto self = weak.lock();
-            if (!cancelled && self) self->socket_.close(cancelled);
-        });
-        asio::async_read_until(socket_, asio::dynamic_buffer(text_, kMaxControlRequest), '\n',
-                               [self = shared_from_this()](error_code error, std::size_t size) {
-                                   if (error == asio::error::not_found) {
-                                       self->reply({.error = "the request is too long"}, 0);
-                                   } else if (error) {
-                                       self->end();
-                                   } else {
-                                       self->answer(std::string_view(self->text_).substr(0, size - 1));
-                                   }
-                               });
-    }
+asio::awaitable<void> converse(const Server& server, Protocol::socket& socket) {
+    std::string text;
+    error_code error;
+    const std::size_t size =
+        co_await asio::async_read_until(socket, asio::dynamic_buffer(text, kMaxControlRequest), '\n',
+                                        asio::redirect_error(asio::use_awaitable, error));
+    const bool too_long = error == asio::error::not_found;
+    if (error && !too_long) co_return;
+    std::pair<ControlReply, int> answer{{.error = "the request is too long"}, 0};
+    if (!too_long) answer = reply_to(std::string_view(text).substr(0, size - 1), server.handlers);
+    text = to_line(answer.first);
+    co_await asio::async_write(socket, asio::buffer(text), asio::redirect_error(asio::use_awaitable, error));
+    // The signal may end the agent, so the conversation ends before.
+    socket.close(error);
+    if (answer.second != 0) server.handlers.deliver(answer.second);
+}
 
-  private:
-    void answer(std::string_view line) {
-        const auto parsed = parse_control_request(line);
-        if (const auto* why = std::get_if<std::string>(&parsed)) return reply({.error = *why}, 0);
-        const auto& request = std::get<ControlRequest>(parsed);
-        const auto* signal = std::get_if<SignalRequest>(&request);
-        if (signal == nullptr) return reply({.status = server_->handlers().status()}, 0);
-        const SignalEffect effect = server_->handlers().effect_of(signal->signal);
-        reply({.error = effect.refusal, .ends_job = effect.ends_job},
-              effect.refusal.empty() ? signal->signal : 0);
-    }
-
-    // The signal may end the agent; the answer is in the socket before.
-    void reply(const ControlReply& reply, int signal) {
-        text_ = to_line(reply);
-        asio::async_write(socket_, asio::buffer(text_),
-                          [self = shared_from_this(), signal](error_code, std::size_t) {
-                              self->end();
-                              if (signal != 0) self->server_->handlers().deliver(signal);
-                          });
-    }
-
-    void end() {
-        deadline_.cancel();
-        error_code ignored;
-        socket_.close(ignored);
-        server_->client_gone();
-    }
-
-    std::shared_ptr<Server> server_;
-    Protocol::socket socket_;
-    asio::steady_timer deadline_;
-    std::string text_;
-};
-
-void Server::wait() {
-    acceptor_.async_wait(Protocol::acceptor::wait_read, [self = shared_from_this()](error_code error) {
-        if (!error) self->accept();
-    });
+asio::awaitable<void> serve_one(std::shared_ptr<Server> server, Protocol::socket socket) {
+    asio::steady_timer timer(socket.get_executor(), server->timeout);
+    co_await (converse(*server, socket) || timer.async_wait(asio::use_awaitable));
+    --server->clients;
+    server->room.cancel();
 }
 
 // Not Asio's accept: its sockets are not close-on-exec from birth.
-void Server::accept() {
-    OwnedDescriptor socket(
-        ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-        pause_.expires_after(kShortagePause);
-        pause_.async_wait([self = shared_from_this()](error_code error) {
-            if (!error) self->wait();
-        });
-        return;
+asio::awaitable<void> accept_all(std::shared_ptr<Server> server) {
+    const auto executor = server->acceptor.get_executor();
+    for (;;) {
+        error_code ignored;
+        if (server->clients == kMaxControlClients) {
+            co_await server->room.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+            continue;
+        }
+        co_await server->acceptor.async_wait(Protocol::acceptor::wait_read, asio::use_awaitable);
+        OwnedDescriptor socket(
+            ::accept4(server->acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+            asio::steady_timer pause(executor, kShortagePause);
+            co_await pause.async_wait(asio::use_awaitable);
+        }
+        if (!socket || !may_ask(socket.get())) continue;
+        ++server->clients;
+        asio::co_spawn(executor, serve_one(server, Protocol::socket(executor, Protocol(), socket.release())),
+                       asio::detached);
     }
-    if (socket && may_ask(socket.get())) {
-        ++clients_;
-        std::make_shared<Connection>(shared_from_this(), acceptor_.get_executor(), socket.release())->start();
-    }
-    if (clients_ < kMaxControlClients) wait();
 }
 
 }  // namespace
@@ -160,8 +121,10 @@ OwnedDescriptor listen_job_control(const std::filesystem::path& folder) {
 }
 
 void serve_job_control(const asio::any_io_executor& executor, OwnedDescriptor listener,
-                       JobControlHandlers handlers, std::chrono::milliseconds patience) {
-    std::make_shared<Server>(executor, listener.release(), std::move(handlers), patience)->wait();
+                       JobControlHandlers handlers, std::chrono::milliseconds timeout) {
+    auto server = std::make_shared<Server>(
+        Server{std::move(handlers), timeout, Protocol::acceptor(executor, Protocol(), listener.release())});
+    asio::co_spawn(executor, accept_all(std::move(server)), asio::detached);
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
-// The launcher's end of job_control.hpp: answers whoever of the same user (or root) connects.
+// The launcher's end of job_control.hpp: answers processes of the same user (or root).
 //
-// Runs on the executor's thread beside the agent and cannot disturb it: a connection has kControlPatience in
+// Runs on the executor's thread beside the agent and cannot disturb it: a connection has kControlTimeout in
 // all and one line of bounded length, more than kMaxControlClients wait in the kernel's queue.
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace ddprun {
 
 inline constexpr std::size_t kMaxControlClients = 16;
-inline constexpr std::chrono::seconds kControlPatience{5};
+inline constexpr std::chrono::seconds kControlTimeout{5};
 
 // What a signal to the launcher would do.
 struct SignalEffect {
@@ -37,6 +37,6 @@ OwnedDescriptor listen_job_control(const std::filesystem::path& folder);
 
 // Answers until the executor's context is destroyed.
 void serve_job_control(const boost::asio::any_io_executor& executor, OwnedDescriptor listener,
-                       JobControlHandlers handlers, std::chrono::milliseconds patience = kControlPatience);
+                       JobControlHandlers handlers, std::chrono::milliseconds timeout = kControlTimeout);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 #include "launcher/jobs/job_folder.hpp"
 
-#include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 constexpr mode_t kPrivate = 0700;
 constexpr std::string_view kStartingPrefix = ".starting-";
 // Between the making of a folder and its launcher's claim on it lies a fork.
-constexpr std::chrono::seconds kForkPatience{60};
+constexpr std::chrono::seconds kForkTimeout{60};
 // Where claims mean nothing, a launcher of another PID namespace or machine may be starting for so long.
-constexpr std::chrono::hours kUnclaimablePatience{24};
+constexpr std::chrono::hours kUnclaimableTimeout{24};
 // A record is small but for its command; a result has some 300 bytes for each rank.
 constexpr std::size_t kMaxRecordFile = 1 << 20;
 constexpr std::size_t kMaxResultFile = 64 << 20;
@@ -36,8 +36,10 @@ constexpr std::size_t kMaxIdsNamed = 10;
 std::string quoted(const fs::path& path) { return "'" + harmless_line(path.string()) + "'"; }
 
 void refuse(const fs::path& folder, const std::string& why) {
-    fail(Errc::refused, quoted(folder) + " cannot hold detached jobs: " + why +
-                            "; remove it, or set XDG_RUNTIME_DIR to a folder of your own");
+    fail(Errc::refused,
+         fmt::format("{} cannot hold detached jobs: {}; remove it, or set XDG_RUNTIME_DIR to a "
+                     "folder of your own",
+                     quoted(folder), why));
 }
 
 std::optional<JobRecord> read_record(const fs::path& folder) {
@@ -78,14 +80,14 @@ bool is_left_over(const fs::path& starting) {
     std::error_code none;
     const auto touched = fs::last_write_time(starting, none);
     const auto age = fs::file_time_type::clock::now() - touched;
-    return !none && (claim == ClaimState::free ? age > kForkPatience : age > kUnclaimablePatience);
+    return !none && (claim == ClaimState::free ? age > kForkTimeout : age > kUnclaimableTimeout);
 }
 
 std::string ids_of(const std::vector<const Job*>& jobs) {
     std::string text;
     for (std::size_t i = 0; i < std::min(jobs.size(), kMaxIdsNamed); ++i)
         text += (i == 0 ? "" : ", ") + harmless_line(jobs[i]->id);
-    if (jobs.size() > kMaxIdsNamed) text += " and " + std::to_string(jobs.size() - kMaxIdsNamed) + " more";
+    if (jobs.size() > kMaxIdsNamed) text += fmt::format(" and {} more", jobs.size() - kMaxIdsNamed);
     return text;
 }
 
@@ -110,7 +112,7 @@ fs::path jobs_folder(const char* xdg_runtime_dir, uid_t uid) {
         info.st_uid == uid) {
         return runtime / "ddprun";
     }
-    return "/tmp/ddprun-" + std::to_string(uid);
+    return fmt::format("/tmp/ddprun-{}", uid);
 }
 
 bool is_private_folder(const fs::path& folder) {
@@ -121,7 +123,7 @@ bool is_private_folder(const fs::path& folder) {
     }
     if (S_ISLNK(info.st_mode)) refuse(folder, "it is a symbolic link");
     if (!S_ISDIR(info.st_mode)) refuse(folder, "it is no folder");
-    if (info.st_uid != ::geteuid()) refuse(folder, "it belongs to uid " + std::to_string(info.st_uid));
+    if (info.st_uid != ::geteuid()) refuse(folder, fmt::format("it belongs to uid {}", info.st_uid));
     if ((info.st_mode & 077) != 0) refuse(folder, "others than its owner have permissions for it");
     return true;
 }
@@ -170,14 +172,15 @@ std::optional<OwnedDescriptor> open_launcher(const Job& job) {
     // glibc 2.36 declares pidfd_open for C only.
     OwnedDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, job.record->pid, 0)));
     if (!process && errno != ESRCH)
-        fail_errno(errno, "cannot watch process " + std::to_string(job.record->pid));
+        fail_errno(errno, fmt::format("cannot watch process {}", job.record->pid));
     // The look comes after the opening: now the number cannot be given to another process unnoticed.
     if (process && process_lives(*job.record)) return process;
     // A process lets go of its claim before it has ended.
     if (claim_on(job.folder) != ClaimState::held) return std::nullopt;
-    fail(Errc::refused, "the launcher of job " + harmless_line(job.id) +
-                            " runs in another PID namespace (a container), where ddpctl has to be run to see "
-                            "its end; 'kill --no-wait' works from here, too");
+    fail(Errc::refused,
+         fmt::format("the launcher of job {} runs in another PID namespace (a container), where "
+                     "ddpctl has to be run to see its end; 'kill --no-wait' works from here, too",
+                     harmless_line(job.id)));
 }
 
 std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::string_view id) {

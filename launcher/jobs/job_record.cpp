@@ -1,5 +1,7 @@
 #include "launcher/jobs/job_record.hpp"
 
+#include <fmt/core.h>
+
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/json_codec.hpp"
 
@@ -82,7 +84,7 @@ std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes) 
     }
     // One that begins with a dot is a job that starts, with a dash an option.
     if (name.empty() || name.front() == '.' || name.front() == '-') name.insert(0, "_");
-    if (nnodes > 1) name += "." + std::to_string(node_rank);
+    if (nnodes > 1) name += fmt::format(".{}", node_rank);
     return name;
 }
 

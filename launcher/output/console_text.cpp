@@ -65,6 +65,10 @@ void ConsoleText::pass(std::string& out, int stream, std::string_view prefix, st
     passing_ = true;
 }
 
+void ConsoleText::erase_passing(std::string& out) {
+    if (passing_) make_room(out, -1);
+}
+
 void ConsoleText::end_line(std::string& out) { make_room(out, -1); }
 
 void ConsoleText::make_room(std::string& out, int stream) {

@@ -29,6 +29,9 @@ class ConsoleText {
     void pass(std::string& out, int stream, std::string_view prefix, std::string_view text,
               std::size_t columns);
 
+    // Erases the passing line, if there is one.
+    void erase_passing(std::string& out);
+
     // Terminals only: appends what is needed so that the next text begins on a line of its own.
     void end_line(std::string& out);
 

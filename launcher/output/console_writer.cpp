@@ -1,6 +1,7 @@
 #include "launcher/output/console_writer.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -25,7 +26,7 @@ ConsoleWriter::ConsoleWriter(int fd) : fd_(fd), terminal_(::isatty(fd) == 1) {
     } else if (S_ISSOCK(what.st_mode)) {
         manner_ = Manner::socket;
     } else if (S_ISFIFO(what.st_mode) || terminal_) {
-        const std::string name = "/proc/self/fd/" + std::to_string(fd);
+        const std::string name = fmt::format("/proc/self/fd/{}", fd);
         own_.reset(::open(name.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
         manner_ = own_ ? Manner::own_description : Manner::small_writes;
     }
@@ -67,7 +68,7 @@ std::size_t ConsoleWriter::write_some(std::string_view bytes) {
     }
     std::size_t done = 0;
     while (done < bytes.size() && !closed_) {
-        const long count = attempt(bytes.substr(done));
+        const long count = write_once(bytes.substr(done));
         if (count >= 0) {
             done += static_cast<std::size_t>(count);
             written_ += static_cast<std::uint64_t>(count);
@@ -85,7 +86,7 @@ std::size_t ConsoleWriter::write_some(std::string_view bytes) {
 }
 
 // As write(2).
-long ConsoleWriter::attempt(std::string_view bytes) const {
+long ConsoleWriter::write_once(std::string_view bytes) const {
     switch (manner_) {
         case Manner::plain: return ::write(fd_, bytes.data(), bytes.size());
         case Manner::own_description: return ::write(own_.get(), bytes.data(), bytes.size());

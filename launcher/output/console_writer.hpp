@@ -51,7 +51,7 @@ class ConsoleWriter {
     enum class Manner { plain, own_description, socket, small_writes };
 
     std::size_t write_some(std::string_view bytes);
-    long attempt(std::string_view bytes) const;
+    long write_once(std::string_view bytes) const;
 
     int fd_;
     OwnedDescriptor own_;

@@ -1,5 +1,7 @@
 #include "launcher/output/line_prefix.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -33,21 +35,20 @@ std::pair<std::string_view, std::size_t> dollar_name(std::string_view text) {
 
 }  // namespace
 
-std::optional<LinePrefix::Field> LinePrefix::field_named(std::string_view name) {
-    if (name == "host") return Field::host;
-    if (name == "rank") return Field::rank;
-    if (name == "local_rank") return Field::local_rank;
-    if (name == "role") return Field::role;
-    if (name == "time") return Field::time;
-    if (name == "stream") return Field::stream;
-    return std::nullopt;
-}
-
-std::optional<LinePrefix::Field> LinePrefix::dollar_field_named(std::string_view name) {
-    if (name == "role_name") return Field::role;
-    if (name == "rank") return Field::rank;
-    if (name == "local_rank") return Field::local_rank;
-    if (name == "hostname") return Field::host;
+std::optional<LinePrefix::Field> LinePrefix::field_named(std::string_view name, Grammar grammar) {
+    static constexpr struct {
+        Field field;
+        std::string_view ours, torchruns;
+    } kNames[] = {{Field::host, "host", "hostname"},
+                  {Field::rank, "rank", "rank"},
+                  {Field::local_rank, "local_rank", "local_rank"},
+                  {Field::role, "role", "role_name"},
+                  {Field::time, "time", ""},
+                  {Field::stream, "stream", ""}};
+    for (const auto& entry : kNames) {
+        if (!name.empty() && name == (grammar == Grammar::ours ? entry.ours : entry.torchruns))
+            return entry.field;
+    }
     return std::nullopt;
 }
 
@@ -65,12 +66,13 @@ std::variant<LinePrefix, std::string> LinePrefix::parse(std::string_view text) {
         }
         const auto end = text.front() == '{' ? text.find('}') : std::string_view::npos;
         if (end == std::string_view::npos) {
-            return "'" + std::string(text) + "' has a brace without its other half ({{ and }} are braces)";
+            return fmt::format("'{}' has a brace without its other half ({{{{ and }}}} are braces)", text);
         }
-        const auto field = field_named(text.substr(1, end - 1));
+        const auto field = field_named(text.substr(1, end - 1), Grammar::ours);
         if (!field) {
-            return "'" + std::string(text.substr(0, end + 1)) +
-                   "' is none of {host} {rank} {local_rank} {role} {time} {stream}";
+            return fmt::format(
+                "'{}' is none of {{host}} {{rank}} {{local_rank}} {{role}} {{time}} {{stream}}",
+                text.substr(0, end + 1));
         }
         prefix.add_field(*field);
         text.remove_prefix(end + 1);
@@ -91,7 +93,7 @@ LinePrefix LinePrefix::parse_dollar(std::string_view text) {
             continue;
         }
         const auto [name, size] = dollar_name(text);
-        const auto field = dollar_field_named(name);
+        const auto field = field_named(name, Grammar::torchruns);
         if (field) {
             prefix.add_field(*field);
         } else {

@@ -56,8 +56,9 @@ class LinePrefix {
         bool operator==(const Piece&) const = default;
     };
 
-    static std::optional<Field> field_named(std::string_view name);
-    static std::optional<Field> dollar_field_named(std::string_view name);
+    enum class Grammar { ours, torchruns };
+
+    static std::optional<Field> field_named(std::string_view name, Grammar grammar);
     static std::string value(const Piece& piece, const LineOrigin& origin);
     void add_text(std::string_view text);
     void add_field(Field field) { pieces_.push_back({field, ""}); }

@@ -1,6 +1,7 @@
 #include "launcher/output/log_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,18 +31,16 @@ std::string_view read_at(int fd, char* buffer, std::size_t size, std::uint64_t o
 
 LogFile::LogFile(std::string path, std::uint64_t limit, WriteFunction write)
     : path_(std::move(path)), limit_(limit), write_(std::move(write)) {
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd_ < 0) error_number_ = errno;
+    fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!fd_) error_number_ = errno;
 }
 
 LogFile::~LogFile() {
-    if (fd_ < 0) return;
-    cut();
-    ::close(fd_);
+    if (fd_) cut();
 }
 
 void LogFile::write(std::string_view bytes) {
-    if (fd_ < 0) {
+    if (!fd_) {
         dropped_ += bytes.size();
         return;
     }
@@ -61,31 +60,38 @@ void LogFile::write(std::string_view bytes) {
 }
 
 void LogFile::show_unfinished(std::string_view text) {
-    if (fd_ < 0 || (limit_ != 0 && size_ + text.size() > limit_)) return;
+    if (!fd_ || (limit_ != 0 && size_ + text.size() > limit_)) return;
     cut();
-    const ssize_t count = write_(fd_, text.data(), text.size(), static_cast<off_t>(size_));
+    const ssize_t count = write_(fd_.get(), text.data(), text.size(), static_cast<off_t>(size_));
     if (count > 0) shown_ = static_cast<std::uint64_t>(count);
 }
 
 void LogFile::append(std::string_view bytes) {
+    const std::uint64_t before = size_;
+    const bool whole = write_at(size_, bytes);
+    const std::uint64_t written = size_ - before;
+    shown_ -= std::min(shown_, written);
+    if (!whole) dropped_ += bytes.size() - written;
+}
+
+bool LogFile::write_at(std::uint64_t& offset, std::string_view bytes) {
     while (!bytes.empty()) {
-        const ssize_t count = write_(fd_, bytes.data(), bytes.size(), static_cast<off_t>(size_));
+        const ssize_t count = write_(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) {
             error_number_ = count < 0 ? errno : ENOSPC;
-            dropped_ += bytes.size();
-            return;
+            return false;
         }
-        size_ += static_cast<std::uint64_t>(count);
-        shown_ -= std::min(shown_, static_cast<std::uint64_t>(count));
+        offset += static_cast<std::uint64_t>(count);
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
+    return true;
 }
 
 void LogFile::cut() {
     shown_ = 0;
     // Only ever shorter, which a full disk does not hinder.
-    if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0) error_number_ = errno;
+    if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) error_number_ = errno;
 }
 
 std::uint64_t LogFile::head_limit() const { return std::min(limit_ / 4, kMaxHead); }
@@ -93,14 +99,14 @@ std::uint64_t LogFile::head_limit() const { return std::min(limit_ / 4, kMaxHead
 std::uint64_t LogFile::line_end_before(std::uint64_t offset) const {
     std::array<char, kNear> buffer{};
     const std::uint64_t from = offset - std::min<std::uint64_t>(offset, buffer.size());
-    const auto text = read_at(fd_, buffer.data(), offset - from, from);
+    const auto text = read_at(fd_.get(), buffer.data(), offset - from, from);
     const auto newline = text.rfind('\n');
     return newline == std::string_view::npos ? offset : from + newline + 1;
 }
 
 std::uint64_t LogFile::line_start_after(std::uint64_t offset) const {
     std::array<char, kNear> buffer{};
-    const auto text = read_at(fd_, buffer.data(), buffer.size(), offset);
+    const auto text = read_at(fd_.get(), buffer.data(), buffer.size(), offset);
     const auto newline = text.find('\n');
     return newline == std::string_view::npos ? offset : offset + newline + 1;
 }
@@ -114,11 +120,11 @@ bool LogFile::take_out_middle() {
     const std::uint64_t keep_from = line_start_after(tail_start_ + (size_ - tail_start_) / 2);
     const std::uint64_t left_out = left_out_ + (keep_from - tail_start_);
     const std::string note =
-        "\n[ddprun: " + std::to_string(left_out) + " bytes were left out here, see --log-max]\n";
+        fmt::format("\n[ddprun: {} bytes were left out here, see --log-max]\n", left_out);
     const std::uint64_t tail_start = head_ + note.size();
     if (keep_from <= tail_start || !move_down(keep_from, tail_start)) return false;
     const std::uint64_t tail_size = size_ - keep_from;
-    if (write_(fd_, note.data(), note.size(), static_cast<off_t>(head_)) < 0) error_number_ = errno;
+    if (write_(fd_.get(), note.data(), note.size(), static_cast<off_t>(head_)) < 0) error_number_ = errno;
     left_out_ = left_out;
     tail_start_ = tail_start;
     size_ = tail_start + tail_size;
@@ -130,18 +136,8 @@ bool LogFile::move_down(std::uint64_t from, std::uint64_t to) {
     std::vector<char> buffer(std::min<std::uint64_t>(kMoveStep, size_ - from));
     while (from < size_) {
         const auto bytes =
-            read_at(fd_, buffer.data(), std::min<std::uint64_t>(buffer.size(), size_ - from), from);
-        if (bytes.empty()) return false;
-        std::string_view rest = bytes;
-        while (!rest.empty()) {
-            const ssize_t count = write_(fd_, rest.data(), rest.size(), static_cast<off_t>(to));
-            if (count <= 0) {
-                error_number_ = count < 0 ? errno : ENOSPC;
-                return false;
-            }
-            to += static_cast<std::uint64_t>(count);
-            rest.remove_prefix(static_cast<std::size_t>(count));
-        }
+            read_at(fd_.get(), buffer.data(), std::min<std::uint64_t>(buffer.size(), size_ - from), from);
+        if (bytes.empty() || !write_at(to, bytes)) return false;
         from += bytes.size();
     }
     return true;

@@ -8,8 +8,6 @@
 // also after a crash. Tail and head begin and end at line ends where one is near.
 #pragma once
 
-#include <unistd.h>
-
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -17,6 +15,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
@@ -48,6 +48,8 @@ class LogFile {
   private:
     bool take_out_middle();
     void append(std::string_view bytes);
+    // Whether all of it was written; `offset` is where the next bytes go then.
+    bool write_at(std::uint64_t& offset, std::string_view bytes);
     void cut();
     std::uint64_t head_limit() const;
     std::uint64_t line_end_before(std::uint64_t offset) const;
@@ -57,7 +59,7 @@ class LogFile {
     std::string path_;
     std::uint64_t limit_;
     WriteFunction write_;
-    int fd_ = -1;
+    OwnedDescriptor fd_;
     std::uint64_t size_ = 0;        // of what was written for good
     std::uint64_t shown_ = 0;       // how far the file reaches beyond that
     std::uint64_t head_ = 0;        // where the head ends, once something was left out

@@ -1,10 +1,11 @@
 #include "launcher/output/log_folder.hpp"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "launcher/folder_sweep.hpp"
@@ -52,23 +53,23 @@ LogFolder::~LogFolder() {
     if (!created_.empty()) sweep_temporary_folders(temporary_);
 }
 
-std::string LogFolder::attempt(const std::string& run_id, int attempt) {
+std::string LogFolder::round(const std::string& run_id, int round) {
     if (!files_) return {};
-    attempt_ = attempt;
+    round_ = round;
     if (job_.empty()) create_base();
     if (bare_) return job_ = base_;
     if (job_.empty()) {
         job_ = make_unique(base_ + "/" + as_name(run_id));
         created_.push_back(job_);
     }
-    std::string path = job_ + "/attempt_" + std::to_string(attempt);
+    std::string path = fmt::format("{}/attempt_{}", job_, round);
     create(path);
     return path;
 }
 
-std::string LogFolder::worker(const std::string& attempt_folder, int local_rank) {
-    if (!files_ || bare_) return attempt_folder;
-    std::string path = attempt_folder + "/" + std::to_string(local_rank);
+std::string LogFolder::worker(const std::string& round_folder, int local_rank) {
+    if (!files_ || bare_) return round_folder;
+    std::string path = fmt::format("{}/{}", round_folder, local_rank);
     create(path);
     return path;
 }
@@ -76,8 +77,7 @@ std::string LogFolder::worker(const std::string& attempt_folder, int local_rank)
 std::string LogFolder::error_file(const std::string& worker_folder, int local_rank) const {
     if (worker_folder.empty()) return {};
     if (!bare_) return worker_folder + "/error.json";
-    return worker_folder + "/attempt_" + std::to_string(attempt_) + "_" + std::to_string(local_rank) +
-           "_error.json";
+    return fmt::format("{}/attempt_{}_{}_error.json", worker_folder, round_, local_rank);
 }
 
 void LogFolder::create_base() {
@@ -105,18 +105,17 @@ std::string temporary_folder(const Environment& environment) {
     return chosen == environment.end() ? "/tmp" : chosen->second;
 }
 
-std::string log_dir_complaint(const OutputPlan& plan) {
+std::optional<std::string> log_dir_complaint(const OutputPlan& plan) {
     if (!plan.files || plan.log_dir.empty()) return {};
-    const std::string flag = "--log-dir '" + plan.log_dir + "': ";
+    const std::string flag = fmt::format("--log-dir '{}': ", plan.log_dir);
     std::error_code trouble;
-    const auto status = std::filesystem::status(plan.log_dir, trouble);
-    if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+    if (const auto status = std::filesystem::status(plan.log_dir, trouble);
+        std::filesystem::exists(status) && !std::filesystem::is_directory(status))
         return flag + "is there, but is no folder";
     std::filesystem::create_directories(plan.log_dir, trouble);
     if (trouble) return flag + "cannot be made: " + trouble.message();
     if (::access(plan.log_dir.c_str(), W_OK | X_OK) == 0) return {};
-    return flag +
-           "nothing can be written there: " + std::error_code(errno, std::generic_category()).message();
+    return flag + "nothing can be written there: " + std::strerror(errno);
 }
 
 }  // namespace ddprun

@@ -13,6 +13,7 @@
 // launchers before have left there (launcher/folder_sweep.hpp). Used by the agent's thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,10 @@ class LogFolder {
     LogFolder& operator=(const LogFolder&) = delete;
     ~LogFolder();
 
-    // The folder of an attempt, and that of one of its local ranks; created if it is not there. Throw a
+    // The folder of a round, and that of one of its local ranks; created if it is not there. Throw a
     // system_error that names --log-dir when that fails. Empty when there are no files.
-    std::string attempt(const std::string& run_id, int attempt);
-    std::string worker(const std::string& attempt_folder, int local_rank);
+    std::string round(const std::string& run_id, int round);
+    std::string worker(const std::string& round_folder, int local_rank);
 
     // What the worker is told to write why it failed to, in the folder worker() gave; empty for none.
     std::string error_file(const std::string& worker_folder, int local_rank) const;
@@ -49,15 +50,15 @@ class LogFolder {
     bool files_;
     bool chosen_by_user_;
     bool bare_;  // for error files only
-    int attempt_ = 0;
+    int round_ = 0;
     std::vector<std::string> created_;
 };
 
 // TMPDIR, else /tmp.
 std::string temporary_folder(const Environment& environment);
 
-// Makes the folder of --log-dir and tells what is wrong with it, in one line that names the flag; empty if
-// nothing is. For the command line, where it is bad input.
-std::string log_dir_complaint(const OutputPlan& plan);
+// Makes the folder of --log-dir and tells what is wrong with it, in one line that names the flag; nothing
+// if it is in order. For the command line, where it is bad input.
+std::optional<std::string> log_dir_complaint(const OutputPlan& plan);
 
 }  // namespace ddprun

@@ -1,5 +1,10 @@
 #include "launcher/output/output_plan.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
@@ -14,9 +19,11 @@ std::optional<int> stream_value(std::string_view text) {
     return text[0] - '0';
 }
 
-std::optional<StreamChoice> parse_choice(std::string_view text) {
+std::variant<StreamChoice, std::string> parse_choice(std::string_view text) {
+    static const std::string wanted =
+        "must match ^[0123]$ or ^(\\d+:[0123],)*(\\d+:[0123])$, that is V or R:V,R:V,... with R a local rank "
+        "and V 0 none, 1 stdout, 2 stderr, 3 both";
     StreamChoice choice;
-    if (text.empty()) return choice;
     if (const auto value = stream_value(text)) {
         choice.everywhere = *value;
         return choice;
@@ -25,14 +32,26 @@ std::optional<StreamChoice> parse_choice(std::string_view text) {
         const auto comma = text.find(',');
         const auto part = text.substr(0, comma);
         const auto colon = part.find(':');
-        if (colon == std::string_view::npos) return std::nullopt;
+        if (colon == std::string_view::npos) return wanted;
         const auto local_rank = whole_number<int>(part.substr(0, colon), 0);
         const auto value = stream_value(part.substr(colon + 1));
-        if (!local_rank || !value) return std::nullopt;
+        if (!local_rank || !value) return wanted;
         choice.by_local_rank[*local_rank] = *value;
         if (comma == std::string_view::npos) return choice;
         text.remove_prefix(comma + 1);
     }
+}
+
+std::variant<LinePrefix, std::string> parse_prefix(std::string_view text) {
+    if (text == "none") return LinePrefix();
+    return LinePrefix::parse(text.empty() ? kDefaultPrefix : text);
+}
+
+std::variant<std::uint64_t, std::string> parse_log_max(std::string_view text) {
+    const auto size = parse_size(text);
+    if (!size) return "not a size: bytes, or a number with K, M or G behind it";
+    if (*size < kMinLogMax) return "at least 4K";
+    return *size;
 }
 
 // Parts between single commas; two commas are one inside a part. Empty parts would match every line.
@@ -57,67 +76,17 @@ std::vector<std::string> split_filters(std::string_view text) {
     return filters;
 }
 
-std::string complaint(std::string_view flag, const std::string& value, std::string_view why) {
-    return std::string(flag) + " '" + value + "': " + std::string(why);
-}
-
-// Each fills one part of the plan and returns what is wrong, or nothing.
-
-std::string read_choice(std::string_view flag, const std::string& text, StreamChoice& choice) {
-    const auto parsed = parse_choice(text);
-    if (!parsed) {
-        return complaint(flag, text,
-                         "must match ^[0123]$ or ^(\\d+:[0123],)*(\\d+:[0123])$, that is V or R:V,R:V,... "
-                         "with R a local rank and V 0 none, 1 stdout, 2 stderr, 3 both");
-    }
-    choice = *parsed;
-    return {};
-}
-
-std::string read_ranks(std::string_view flag, const std::string& text, RankSet& ranks) {
-    if (text.empty()) return {};
-    auto parsed = parse_rank_set(text);
-    if (const auto* why = std::get_if<std::string>(&parsed)) return complaint(flag, text, *why);
-    ranks = std::get<RankSet>(std::move(parsed));
-    return {};
-}
-
-std::string read_prefix(const std::optional<std::string>& text, std::optional<LinePrefix>& prefix) {
-    if (!text) return {};
-    if (*text == "none") {
-        prefix = LinePrefix();
-        return {};
-    }
-    auto parsed = LinePrefix::parse(text->empty() ? kDefaultPrefix : std::string_view(*text));
-    if (const auto* why = std::get_if<std::string>(&parsed)) return complaint("--prefix", *text, *why);
-    prefix = std::get<LinePrefix>(std::move(parsed));
-    return {};
-}
-
-std::string read_log_max(const std::string& text, std::uint64_t& log_max) {
-    if (text.empty()) return {};
-    const auto size = parse_size(text);
-    if (!size) return complaint("--log-max", text, "not a size: bytes, or a number with K, M or G behind it");
-    if (*size < kMinLogMax) return complaint("--log-max", text, "at least 4K");
-    log_max = *size;
-    return {};
-}
-
 }  // namespace
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
+    constexpr std::string_view kUnits = "KMG";
     std::uint64_t unit = 1;
     if (!text.empty()) {
-        switch (text.back()) {
-            case 'k':
-            case 'K': unit = std::uint64_t{1} << 10; break;
-            case 'm':
-            case 'M': unit = std::uint64_t{1} << 20; break;
-            case 'g':
-            case 'G': unit = std::uint64_t{1} << 30; break;
-            default: break;
+        const auto at = kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+        if (at != std::string_view::npos) {
+            unit <<= 10 * (at + 1);
+            text.remove_suffix(1);
         }
-        if (unit != 1) text.remove_suffix(1);
     }
     const auto number = whole_number<std::uint64_t>(text);
     if (!number || *number > INT64_MAX / unit) return std::nullopt;
@@ -138,17 +107,14 @@ bool StreamChoice::has(int local_rank, OutputStream stream) const {
 }
 
 bool StreamChoice::any() const {
-    if (everywhere != 0) return true;
-    for (const auto& [local_rank, value] : by_local_rank) {
-        if (value != 0) return true;
-    }
-    return false;
+    return everywhere != 0 || std::any_of(by_local_rank.begin(), by_local_rank.end(),
+                                          [](const auto& entry) { return entry.second != 0; });
 }
 
 std::optional<std::string> StreamChoice::beyond(int count) const {
     if (by_local_rank.empty() || by_local_rank.rbegin()->first < count) return std::nullopt;
     const auto& [local_rank, value] = *by_local_rank.rbegin();
-    return std::to_string(local_rank) + ":" + std::to_string(value);
+    return fmt::format("{}:{}", local_rank, value);
 }
 
 StreamPlan OutputPlan::stream(int local_rank, int rank, OutputStream stream) const {
@@ -172,15 +138,26 @@ bool OutputPlan::wants_logs() const {
 
 std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& options) {
     OutputPlan plan;
-    std::string wrong = read_choice("--redirects", options.redirects, plan.redirects);
-    if (wrong.empty()) wrong = read_choice("--tee", options.tee, plan.tee);
-    if (wrong.empty()) {
-        wrong = read_ranks("--local-ranks-filter", options.local_ranks_filter, plan.local_ranks_shown);
-    }
-    if (wrong.empty()) wrong = read_ranks("--show", options.show, plan.ranks_shown);
-    if (wrong.empty()) wrong = read_prefix(options.prefix, plan.prefix);
-    if (wrong.empty()) wrong = read_log_max(options.log_max, plan.log_max);
-    if (!wrong.empty()) return wrong;
+    std::optional<std::string> wrong;
+    const auto take = [&wrong](std::string_view flag, std::string_view text, auto parsed, auto& part) {
+        if (const auto* why = std::get_if<std::string>(&parsed)) {
+            if (!wrong) wrong = fmt::format("{} '{}': {}", flag, text, *why);
+        } else {
+            part = std::get<0>(std::move(parsed));
+        }
+    };
+    const auto take_unless_empty = [&take](std::string_view flag, const std::string& text, auto parse,
+                                           auto& part) {
+        if (!text.empty()) take(flag, text, parse(text), part);
+    };
+    take_unless_empty("--redirects", options.redirects, parse_choice, plan.redirects);
+    take_unless_empty("--tee", options.tee, parse_choice, plan.tee);
+    take_unless_empty("--local-ranks-filter", options.local_ranks_filter, parse_rank_set,
+                      plan.local_ranks_shown);
+    take_unless_empty("--show", options.show, parse_rank_set, plan.ranks_shown);
+    if (options.prefix) take("--prefix", *options.prefix, parse_prefix(*options.prefix), plan.prefix);
+    take_unless_empty("--log-max", options.log_max, parse_log_max, plan.log_max);
+    if (wrong) return *wrong;
     plan.out_filters = split_filters(options.duplicate_stdout_filters);
     plan.err_filters = split_filters(options.duplicate_stderr_filters);
     if (!options.log_line_prefix_template.empty()) {

@@ -19,32 +19,14 @@ StreamTarget target(const OwnedDescriptor& fd) {
     return Stdio::null;
 }
 
-// One answer of the thread, given on the agent's executor: once, and without the thread if that takes too
-// long. Its timer also keeps the executor at work until then.
-template <typename Value>
-class Answer : public std::enable_shared_from_this<Answer<Value>> {
-  public:
-    Answer(const asio::any_io_executor& executor, std::function<void(Value)> done)
-        : timer_(executor), done_(std::move(done)) {}
-
-    void limit(std::chrono::milliseconds patience) {
-        timer_.expires_after(patience);
-        timer_.async_wait([self = this->shared_from_this()](boost::system::error_code) { self->give({}); });
-    }
-
-    void give(Value value) {
-        if (auto done = std::exchange(done_, nullptr)) done(std::move(value));
-        timer_.cancel();
-    }
-
-  private:
-    asio::steady_timer timer_;
-    std::function<void(Value)> done_;
-};
-
-struct Nothing {};
-
 }  // namespace
+
+// An answer of the thread. The timer has its handler called, whether the answer comes or takes too long, and
+// keeps the executor at work until then.
+struct OutputPump::Answer {
+    asio::steady_timer timer;
+    std::vector<std::string> lines = {};
+};
 
 // Between the thread and the agent's executor, which may be gone before a thread that hangs.
 class OutputPump::Gate {
@@ -55,6 +37,15 @@ class OutputPump::Gate {
     void post(Handler&& handler) {
         std::lock_guard lock(mutex_);
         if (open_) asio::post(executor_, std::forward<Handler>(handler));
+    }
+
+    void give(const std::weak_ptr<Answer>& answer, std::vector<std::string> lines) {
+        post([answer, lines = std::move(lines)] {
+            const auto asked = answer.lock();
+            if (!asked) return;
+            asked->lines = lines;
+            asked->timer.cancel();
+        });
     }
 
     void close() {
@@ -79,8 +70,7 @@ OutputPump::OutputPump(const asio::any_io_executor& executor, OutputPlan plan, O
       on_notice_(std::move(on_notice)),
       folder_(plan_, settings_.temporary_folder),
       gate_(std::make_shared<Gate>(executor)) {
-    const PumpTimes times{kDrainPatience, kUpdateInterval};
-    loop_ = std::make_shared<PumpLoop>(settings_.out_fd, settings_.err_fd, times,
+    loop_ = std::make_shared<PumpLoop>(settings_.out_fd, settings_.err_fd,
                                        [gate = gate_, notice = on_notice_](std::string text) {
                                            gate->post([notice, text = std::move(text)] { notice(text); });
                                        });
@@ -95,12 +85,14 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     filtered_out_.reset();
     filtered_err_.reset();
     try {
-        round_folder_ = folder_.attempt(identity.run_id, identity.attempt);
+        round_folder_ = folder_.round(identity.run_id, identity.round);
     } catch (const Error& error) {
         // Nobody asked for files; only error files of workers would have been there.
         if (plan_.wants_logs() || !plan_.log_dir.empty()) throw;
         round_folder_.clear();
-        tell(std::string(error.what()) + "; workers get no error files");
+        asio::post(executor_, [tell = on_notice_, notice = std::string(error.what())] {
+            tell(notice + "; workers get no error files");
+        });
     }
     if (round_folder_.empty()) return;
     const auto make = [this](OutputStream stream) -> std::shared_ptr<LogFile> {
@@ -112,14 +104,25 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     filtered_err_ = make(OutputStream::err);
 }
 
-WorkerStreams OutputPump::open(int local_rank, int rank) {
+// The thread is woken once for all.
+std::vector<WorkerStreams> OutputPump::open(int local_rank, int rank, int workers) {
+    std::vector<WorkerStreams> ends;
+    std::vector<PumpLoop::Worker> opened;
+    for (int i = 0; i < workers; ++i)
+        ends.push_back(open_one(local_rank + i, rank + i, opened.emplace_back()));
+    loop_->post([loop = loop_.get(), opened = std::move(opened)] {
+        for (const PumpLoop::Worker& worker : opened) loop->add(worker);
+    });
+    return ends;
+}
+
+WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<PumpWorker>& worker) {
     WorkerStreams ends;
     const std::string folder =
         round_folder_.empty() ? std::string() : folder_.worker(round_folder_, local_rank);
     ends.error_file = folder_.error_file(folder, local_rank);
 
-    auto worker = std::make_shared<PumpWorker>();
-    worker->local_rank = local_rank;
+    worker = std::make_shared<PumpWorker>(loop_->context(), local_rank);
     for (OutputStream stream : {OutputStream::out, OutputStream::err}) {
         OutputRouteParts parts = route_parts(local_rank, rank, stream, folder);
         // The end of stderr is kept for the report in any case.
@@ -132,9 +135,10 @@ WorkerStreams OutputPump::open(int local_rank, int rank) {
             terminal ? make_terminal_channel(console_fd, pipe_size) : make_pipe_channel(pipe_size);
         (stream == OutputStream::out ? ends.out : ends.err) = std::move(channel.writer);
         worker->streams.push_back(
-            {std::move(channel.reader), OutputRoute(std::move(parts)), channel.is_terminal, std::nullopt});
+            {{loop_->context(), channel.reader.release()}, OutputRoute(std::move(parts))});
+        // It is already; Asio asks again otherwise.
+        worker->streams.back().reader.non_blocking(true);
     }
-    loop_->post([loop = loop_.get(), worker] { loop->add(std::move(*worker)); });
     return ends;
 }
 
@@ -157,19 +161,26 @@ OutputRouteParts OutputPump::route_parts(int local_rank, int rank, OutputStream 
     return parts;
 }
 
+std::weak_ptr<OutputPump::Answer> OutputPump::await_answer(
+    std::chrono::milliseconds timeout, std::function<void(std::vector<std::string>)> done) {
+    auto answer = std::make_shared<Answer>(Answer{asio::steady_timer(executor_, timeout)});
+    answer->timer.async_wait(
+        [answer, done = std::move(done)](boost::system::error_code) { done(std::move(answer->lines)); });
+    return answer;
+}
+
 void OutputPump::last_lines(int local_rank, std::function<void(std::vector<std::string>)> done) {
-    auto answer = std::make_shared<Answer<std::vector<std::string>>>(executor_, std::move(done));
-    answer->limit(kAnswerPatience);
-    loop_->post([loop = loop_.get(), gate = gate_, local_rank, answer] {
-        gate->post([answer, lines = loop->last_lines(local_rank)] { answer->give(lines); });
+    loop_->post([loop = loop_.get(), gate = gate_, local_rank,
+                 answer = await_answer(kAnswerTimeout, std::move(done))] {
+        gate->give(answer, loop->last_lines(local_rank));
     });
 }
 
 void OutputPump::finish(int local_rank, std::function<void()> done) {
-    auto answer = std::make_shared<Answer<Nothing>>(executor_, [done = std::move(done)](Nothing) { done(); });
-    answer->limit(kDrainPatience + kAnswerPatience);
+    auto answer =
+        await_answer(kDrainTimeout + kAnswerTimeout, [done = std::move(done)](const auto&) { done(); });
     loop_->post([loop = loop_.get(), gate = gate_, local_rank, answer] {
-        loop->finish(local_rank, [gate, answer] { gate->post([answer] { answer->give({}); }); });
+        loop->finish(local_rank, [gate, answer] { gate->give(answer, {}); });
     });
 }
 
@@ -181,27 +192,33 @@ void OutputPump::announce(std::string line) {
     loop_->post([loop = loop_.get(), line = std::move(line)] { loop->announce(line); });
 }
 
+void OutputPump::pass(std::string line) {
+    loop_->post([loop = loop_.get(), line = std::move(line)] { loop->pass(line); });
+}
+
+void OutputPump::run(std::function<std::optional<std::string>()> work) {
+    loop_->post([loop = loop_.get(), work = std::move(work)] {
+        if (auto notice = work()) loop->tell(std::move(*notice));
+    });
+}
+
 void OutputPump::window_changed() {
     loop_->post([loop = loop_.get()] { loop->window_changed(); });
 }
 
-void OutputPump::drain(std::function<void()> done, std::chrono::milliseconds patience) {
-    loop_->post([loop = loop_.get(), gate = gate_, done = std::move(done), patience] {
-        loop->drain([gate, done] { gate->post(done); }, patience);
+void OutputPump::drain(std::function<void()> done, std::chrono::milliseconds timeout) {
+    loop_->post([loop = loop_.get(), gate = gate_, done = std::move(done), timeout] {
+        loop->drain([gate, done] { gate->post(done); }, timeout);
     });
 }
 
 std::vector<std::string> OutputPump::stop() {
     if (std::exchange(stopped_, true)) return {};
     loop_->post([loop = loop_.get()] { loop->end(); });
-    const bool ended = loop_->wait_for_end(kStopPatience);
+    hangs_ = !loop_->wait_for_end(kStopTimeout);
     gate_->close();
-    if (!ended) return {"the output of the workers may be incomplete: a write to it hangs"};
+    if (hangs_) return {"the output of the workers may be incomplete: a write to it hangs"};
     return loop_->losses();
-}
-
-void OutputPump::tell(const std::string& notice) {
-    asio::post(executor_, [tell = on_notice_, notice] { tell(notice); });
 }
 
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 // else. A console that was closed is no error; files are still written. No signal is ever handled there.
 //
 // What a stream passes on: line_splitter.hpp (carriage returns), console_text.hpp (what stands on one line).
-// Unfinished lines are shown on a terminal and in files after kUpdateInterval, elsewhere when they or the
+// Unfinished lines are shown on a terminal and in files twice a second, elsewhere when they or the
 // stream end.
 //
 // Made and called by the agent on its thread, after the guardian was started (nothing may fork without exec
@@ -20,6 +20,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,16 +33,17 @@
 namespace ddprun {
 
 class PumpLoop;
+struct PumpWorker;
 
 // What the round is called in prefixes and folders.
 struct RoundIdentity {
     std::string run_id;
-    int attempt = 0;  // numbers the folder; a new number for every round keeps every round's files
+    int round = 0;  // numbers the folder; a new number for every round keeps every round's files
     std::string role = "default";
     std::string host;
 };
 
-// What open() makes for one worker: its ends of the streams. They are put into its WorkerSpec and closed
+// What open() makes for a worker: its ends of the streams. They are put into its WorkerSpec and closed
 // (this object destroyed) once it was started, or the streams would never end.
 struct WorkerStreams {
     OwnedDescriptor out;  // none: nobody wants to see it
@@ -60,19 +62,15 @@ struct OutputPumpSettings {
 
 class OutputPump {
   public:
-    // How long finish() waits for the end of streams that a process outside the worker's group holds open.
-    static constexpr std::chrono::milliseconds kDrainPatience{500};
     // How long drain() waits for a console that takes nothing at all: long enough to read a page in a pager;
     // and how long when the user is in a hurry.
-    static constexpr std::chrono::milliseconds kConsolePatience{60'000};
-    static constexpr std::chrono::milliseconds kShortConsolePatience{1000};
+    static constexpr std::chrono::milliseconds kConsoleTimeout{60'000};
+    static constexpr std::chrono::milliseconds kShortConsoleTimeout{1000};
     // How long stop() waits for the thread to end.
-    static constexpr std::chrono::milliseconds kStopPatience{2000};
-    // Two updates a second of a line that has not ended.
-    static constexpr std::chrono::milliseconds kUpdateInterval{500};
+    static constexpr std::chrono::milliseconds kStopTimeout{2000};
     // What the thread may take longer than it should (a file server that hangs) before the agent goes on
     // without it.
-    static constexpr std::chrono::milliseconds kAnswerPatience{1000};
+    static constexpr std::chrono::milliseconds kAnswerTimeout{1000};
 
     // `on_notice` is told, once for each file, that something is being dropped.
     OutputPump(const boost::asio::any_io_executor& executor, OutputPlan plan, OutputPumpSettings settings,
@@ -87,8 +85,8 @@ class OutputPump {
     // The round's folder if somebody wants logs; else empty, though there may be error files.
     std::string log_folder() const { return plan_.wants_logs() ? round_folder_ : std::string(); }
 
-    // Throws system_error if there are no descriptors left.
-    WorkerStreams open(int local_rank, int rank);
+    // For so many workers from these ranks on, by local rank. Throws system_error if there are no descriptors left.
+    std::vector<WorkerStreams> open(int local_rank, int rank, int workers = 1);
 
     // Reads what the worker has left in its pipes and gives the last lines of its stderr, oldest first (at
     // most kMaxLastLines, each at most kMaxLastLineText bytes, otherwise as printed). For the moment a worker
@@ -96,7 +94,7 @@ class OutputPump {
     void last_lines(int local_rank, std::function<void(std::vector<std::string>)> done);
 
     // Called when the worker's process group is gone. `done` comes when everything it printed was taken over,
-    // at the latest after kDrainPatience: of a stream still open only what is in it then is taken, whenever
+    // at the latest after kDrainTimeout: of a stream still open only what is in it then is taken, whenever
     // the console allows it.
     void finish(int local_rank, std::function<void()> done);
 
@@ -107,23 +105,36 @@ class OutputPump {
     // A line of the launcher's own, on stderr and never inside another line.
     void announce(std::string line);
 
+    // Terminals only: the launcher's passing line on stderr, in place of the last one; empty: no longer any. It goes
+    // away before anything else is shown there.
+    void pass(std::string line);
+
+    // Has the thread do this, for what may hang; what it returns is told as a notice.
+    void run(std::function<std::optional<std::string>()> work);
+
     // The terminal's size has changed (SIGWINCH): the workers' terminals follow.
     void window_changed();
 
     // At the end of the job: `done` comes when everything is on the console, or when the console has taken
     // nothing for so long.
-    void drain(std::function<void()> done, std::chrono::milliseconds patience = kConsolePatience);
+    void drain(std::function<void()> done, std::chrono::milliseconds timeout = kConsoleTimeout);
 
     // Ends the thread at once, whatever the consoles did not take yet; what is in the workers' pipes is still
     // brought to their files. Returns what was lost over all, one line for each file and console; normally
     // nothing. The destructor does it too.
     std::vector<std::string> stop();
 
+    // It was stopped, and has not ended.
+    bool hangs() const { return hangs_; }
+
   private:
     class Gate;
+    struct Answer;
 
+    WorkerStreams open_one(int local_rank, int rank, std::shared_ptr<PumpWorker>& worker);
+    std::weak_ptr<Answer> await_answer(std::chrono::milliseconds timeout,
+                                       std::function<void(std::vector<std::string>)> done);
     OutputRouteParts route_parts(int local_rank, int rank, OutputStream stream, const std::string& folder);
-    void tell(const std::string& notice);
 
     boost::asio::any_io_executor executor_;
     OutputPlan plan_;
@@ -140,6 +151,7 @@ class OutputPump {
     int next_stream_ = 0;
     int pipes_ = 0;  // of this round
     bool stopped_ = false;
+    bool hangs_ = false;
 };
 
 }  // namespace ddprun

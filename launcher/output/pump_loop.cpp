@@ -1,22 +1,26 @@
 #include "launcher/output/pump_loop.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <fmt/core.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <thread>
 
+#include "launcher/launcher_mark.hpp"
 #include "launcher/output/worker_channel.hpp"
-#include "rendezvous/system/check.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 namespace {
+
+namespace asio = boost::asio;
+using Descriptor = asio::posix::stream_descriptor;
 
 // What one read takes: few enough bytes to stay in a core's cache until they are written twice.
 constexpr std::size_t kReadAtOnce = 128 * 1024;
@@ -34,198 +38,196 @@ bool same_thing(int a, int b) {
            first.st_ino == second.st_ino && first.st_rdev == second.st_rdev;
 }
 
-void drain_eventfd(int fd) {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t ignored = ::read(fd, &count, sizeof count);
+// While a console takes nothing, the streams that go there are not read.
+bool is_wanted(const PumpStream& stream) {
+    const OutputConsole* console = stream.route.console();
+    return stream.reader.is_open() && (console == nullptr || !console->writer.blocked());
 }
 
 }  // namespace
 
-PumpLoop::PumpLoop(int out_fd, int err_fd, PumpTimes times, std::function<void(std::string)> on_notice)
-    : times_(times),
-      on_notice_(std::move(on_notice)),
-      out_(std::make_unique<OutputConsole>(out_fd)),
-      out_fd_(out_fd),
-      err_fd_(err_fd),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      buffer_(kReadAtOnce) {
-    check(static_cast<bool>(wake_), "no eventfd for the output pump");
-    if (!same_thing(out_fd, err_fd)) own_err_ = std::make_unique<OutputConsole>(err_fd);
+bool PumpWorker::has_ended() const {
+    return std::none_of(streams.begin(), streams.end(),
+                        [](const PumpStream& stream) { return stream.reader.is_open(); });
+}
+
+PumpLoop::PumpLoop(int out_fd, int err_fd, std::function<void(std::string)> on_notice)
+    : on_notice_(std::move(on_notice)), buffer_(std::make_unique_for_overwrite<char[]>(kReadAtOnce)) {
+    consoles_.emplace_back(context_, out_fd);
+    if (!same_thing(out_fd, err_fd)) consoles_.emplace_back(context_, err_fd);
 }
 
 OutputConsole& PumpLoop::console(OutputStream stream) {
-    return stream == OutputStream::err && own_err_ ? *own_err_ : *out_;
+    return stream == OutputStream::err ? consoles_.back() : consoles_.front();
 }
 
 // Its thread is born with all signals blocked: none may find a handler of the agent's there, and SIGPIPE and
 // SIGXFSZ become errors of write.
 void PumpLoop::start() {
-    start_without_signals([self = shared_from_this()] { self->run(); }).detach();
+    start_without_signals([self = shared_from_this()]() mutable {
+        const auto work = asio::make_work_guard(self->context_);
+        self->context_.run();
+        self->ended_.set_value();
+    }).detach();
 }
 
 void PumpLoop::post(std::function<void()> command) {
-    {
-        std::lock_guard lock(mutex_);
-        commands_.push_back(std::move(command));
-        // Otherwise the thread has been woken for those before, and has not taken them yet.
-        if (commands_.size() > 1) return;
-    }
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t ignored = ::write(wake_.get(), &one, sizeof one);
+    asio::post(context_, [this, command = std::move(command)] {
+        command();
+        settle_soon();
+    });
 }
 
-bool PumpLoop::wait_for_end(std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    return ended_condition_.wait_for(lock, patience, [this] { return ended_; });
+bool PumpLoop::wait_for_end(std::chrono::milliseconds timeout) {
+    return end_.wait_for(timeout) == std::future_status::ready;
 }
 
-void PumpLoop::run() {
-    while (running_) {
-        run_commands();
-        settle();
-        if (running_) wait();
-    }
-    std::lock_guard lock(mutex_);
-    ended_ = true;
-    ended_condition_.notify_all();
-}
+// --- streams ---
 
-void PumpLoop::run_commands() {
-    std::vector<std::function<void()>> commands;
-    {
-        std::lock_guard lock(mutex_);
-        commands.swap(commands_);
-    }
-    for (const auto& command : commands) command();
-}
-
-void PumpLoop::wait() {
-    std::vector<pollfd> events{{wake_.get(), POLLIN, 0}};
-    std::vector<PumpStream*> streams;
-    for (OutputConsole* console : {out_.get(), own_err_.get()}) {
-        if (console != nullptr && console->writer.blocked()) {
-            events.push_back({console->writer.poll_fd(), POLLOUT, 0});
-        }
-    }
-    const std::size_t first_stream = events.size();
-    for (PumpWorker& worker : workers_) {
-        for (PumpStream& stream : worker.streams) {
-            if (!readable_now(stream)) continue;
-            events.push_back({stream.reader.get(), POLLIN, 0});
-            streams.push_back(&stream);
-        }
-    }
-    if (::poll(events.data(), events.size(), timeout(Clock::now())) < 0) {
-        check(errno == EINTR, std::string("the output pump cannot wait: ") + std::strerror(errno));
+void PumpLoop::await_input(const Worker& worker, PumpStream& stream) {
+    if (stream.is_awaited || !stream.reader.is_open()) return;
+    stream.is_awaited = is_wanted(stream);
+    if (!stream.is_awaited) {
+        has_held_back_ = true;
         return;
     }
-    if (events[0].revents != 0) drain_eventfd(wake_.get());
-    flush_consoles();
-    for (std::size_t i = 0; i < streams.size(); ++i) {
+    stream.reader.async_wait(Descriptor::wait_read, [this, worker, &stream](boost::system::error_code) {
+        stream.is_awaited = false;
         // The stream before may have filled the console.
-        if (events[first_stream + i].revents != 0 && readable_now(*streams[i])) read_some(*streams[i]);
-    }
-}
-
-// Everything that follows from what was read, from commands and from the time.
-void PumpLoop::settle() {
-    const auto now = Clock::now();
-    for (PumpWorker& worker : workers_) look_at(worker, now);
-    // In this order: lines that wait for a blocked console must not stay behind when this unblocks it.
-    flush_consoles();
-    say_launcher_lines();
-    look_at_drain(now);
-}
-
-int PumpLoop::timeout(Clock::time_point now) const {
-    std::optional<Clock::time_point> due = drain_due_;
-    const auto consider = [&due](const std::optional<Clock::time_point>& time) {
-        if (time && (!due || *time < *due)) due = time;
-    };
-    for (const PumpWorker& worker : workers_) {
-        consider(worker.update_due);
-        consider(worker.finish_due);
-    }
-    if (!due) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*due - now).count();
-    return static_cast<int>(std::clamp<long long>(left, 0, INT_MAX));
-}
-
-// While a console takes nothing, the streams that go there are not read.
-bool PumpLoop::readable_now(const PumpStream& stream) const {
-    const OutputConsole* console = stream.route.console();
-    return stream.reader && (console == nullptr || !console->writer.blocked());
+        if (is_wanted(stream)) read_some(stream);
+        look_at(worker);
+        await_input(worker, stream);
+        settle_soon();
+    });
 }
 
 void PumpLoop::read_some(PumpStream& stream) {
-    const std::size_t wanted = std::min(buffer_.size(), stream.remaining.value_or(buffer_.size()));
-    const ssize_t count = wanted == 0 ? 0 : ::read(stream.reader.get(), buffer_.data(), wanted);
+    const std::size_t wanted = std::min(kReadAtOnce, stream.remaining.value_or(kReadAtOnce));
+    const ssize_t count = ::read(stream.reader.native_handle(), buffer_.get(), wanted);
     // A terminal whose other end was closed gives EIO.
     if (count < 0 && (errno == EAGAIN || errno == EINTR) && !stream.remaining) return;
     if (count <= 0) return close(stream);
     const auto size = static_cast<std::size_t>(count);
     bytes_read_ += size;
-    if (stream.remaining) *stream.remaining -= size;
-    stream.route.take({buffer_.data(), size});
+    stream.route.take({buffer_.get(), size});
     note_loss(stream.route.file());
     note_loss(stream.route.filtered_file());
+    if (stream.remaining && (*stream.remaining -= size) == 0) close(stream);
 }
 
 void PumpLoop::close(PumpStream& stream) {
-    stream.reader.reset();
-    stream.remaining.reset();
+    stream.reader.close();
     stream.route.end();
-    count_loss(stream.route.file());
-    count_loss(stream.route.filtered_file());
+    note_loss(stream.route.file());
+    note_loss(stream.route.filtered_file());
     stream.route.close_files();
-}
-
-void PumpLoop::look_at(PumpWorker& worker, Clock::time_point now) {
-    bool all_closed = true;
-    bool unseen = false;
-    for (PumpStream& stream : worker.streams) {
-        if (stream.remaining == std::size_t{0}) close(stream);
-        all_closed = all_closed && !stream.reader;
-        unseen = unseen || stream.route.has_unseen();
-    }
-    if (worker.update_due && *worker.update_due <= now) {
-        worker.update_due.reset();
-        for (PumpStream& stream : worker.streams) {
-            // A state that nobody can see now is shown later.
-            if (stream.route.has_unseen() && readable_now(stream)) stream.route.show_unfinished();
-        }
-    } else if (unseen && !worker.update_due) {
-        worker.update_due = now + times_.update_interval;
-    }
-    if (worker.finish_due && (all_closed || *worker.finish_due <= now)) {
-        worker.finish_due.reset();
-        for (PumpStream& stream : worker.streams) give_up_waiting(stream);
-        if (auto done = std::exchange(worker.on_finished, nullptr)) done();
-    }
 }
 
 // Somebody outside the worker's process group holds the stream open: what is in it now is taken, no more.
 void PumpLoop::give_up_waiting(PumpStream& stream) {
-    if (!stream.reader || stream.remaining) return;
+    if (!stream.reader.is_open() || stream.remaining) return;
     int in_pipe = 0;
-    if (::ioctl(stream.reader.get(), FIONREAD, &in_pipe) != 0) in_pipe = 0;
-    stream.remaining = static_cast<std::size_t>(std::max(in_pipe, 0));
-    if (in_pipe <= 0) close(stream);
+    if (::ioctl(stream.reader.native_handle(), FIONREAD, &in_pipe) != 0 || in_pipe <= 0) return close(stream);
+    stream.remaining = static_cast<std::size_t>(in_pipe);
 }
 
-void PumpLoop::give_up_blocked_consoles() {
-    flush_consoles();
-    for (OutputConsole* console : {out_.get(), own_err_.get()}) {
-        if (console != nullptr && console->writer.blocked()) console->writer.give_up();
+void PumpLoop::look_at(const Worker& worker) {
+    if (worker->on_finished && worker->has_ended()) finished(*worker);
+    const bool has_unseen = std::any_of(worker->streams.begin(), worker->streams.end(),
+                                        [](const PumpStream& stream) { return stream.route.has_unseen(); });
+    if (!has_unseen || std::exchange(worker->is_update_due, true)) return;
+    worker->update_timer.expires_after(kUpdateInterval);
+    worker->update_timer.async_wait([this, worker](boost::system::error_code) { update(worker); });
+}
+
+void PumpLoop::update(const Worker& worker) {
+    worker->is_update_due = false;
+    for (PumpStream& stream : worker->streams) {
+        // A state that nobody can see now is shown later.
+        if (stream.route.has_unseen() && is_wanted(stream)) stream.route.show_unfinished();
     }
+    look_at(worker);
+    settle_soon();
+}
+
+void PumpLoop::finish(const Worker& worker, std::function<void()> done) {
+    worker->on_finished = std::move(done);
+    look_at(worker);
+    if (!worker->on_finished) return;
+    worker->finish_timer.expires_after(kDrainTimeout);
+    worker->finish_timer.async_wait([this, worker](boost::system::error_code cancelled) {
+        if (cancelled || !worker->on_finished) return;
+        for (PumpStream& stream : worker->streams) give_up_waiting(stream);
+        finished(*worker);
+        settle_soon();
+    });
+}
+
+void PumpLoop::finished(PumpWorker& worker) {
+    worker.finish_timer.cancel();
+    std::exchange(worker.on_finished, nullptr)();
+}
+
+PumpLoop::Worker PumpLoop::find(int local_rank) const {
+    const auto worker = std::find_if(workers_.rbegin(), workers_.rend(), [local_rank](const Worker& entry) {
+        return entry->local_rank == local_rank;
+    });
+    return worker == workers_.rend() ? nullptr : *worker;
+}
+
+// --- consoles ---
+
+// Once for all that comes meanwhile, and not without need: the loop looks at its descriptors in between.
+void PumpLoop::settle_soon() {
+    const bool has_output = std::any_of(consoles_.begin(), consoles_.end(),
+                                        [](Console& console) { return !console.writer.buffer().empty(); });
+    if (!(has_output || on_drained_) || std::exchange(is_settling_, true)) return;
+    asio::post(context_, [this] {
+        is_settling_ = false;
+        show_and_wait();
+    });
+}
+
+void PumpLoop::show_and_wait() {
+    // In this order: lines that wait for a blocked console must not stay behind when this unblocks it.
+    for (Console& console : consoles_) console.writer.flush();
+    say_launcher_lines();
+    for (Console& console : consoles_) await_room(console);
+    if (std::exchange(has_held_back_, false)) {
+        for (const Worker& worker : workers_) {
+            for (PumpStream& stream : worker->streams) await_input(worker, stream);
+        }
+    }
+    if (!on_drained_) return;
+    if (const auto now = progress(); now != std::exchange(progress_seen_, now)) await_drained();
+    if (all_shown()) drained();
+}
+
+// Asio would make the console non-blocking, also for the others who have it; by an epoll set of its own it
+// stays as it is.
+void PumpLoop::await_room(Console& console) {
+    if (!console.writer.blocked() || console.is_awaited) return;
+    if (!console.room.is_open()) {
+        OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
+        epoll_event event{EPOLLOUT, {}};
+        // What cannot be waited for is always ready.
+        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, console.writer.poll_fd(), &event) != 0)
+            return settle_soon();
+        console.room.assign(set.release());
+    }
+    console.is_awaited = true;
+    console.room.async_wait(Descriptor::wait_read, [this, &console](boost::system::error_code) {
+        console.is_awaited = false;
+        show_and_wait();
+    });
 }
 
 void PumpLoop::say_launcher_lines() {
     OutputConsole& console = this->console(OutputStream::err);
     if (announcements_.empty() || console.writer.blocked()) return;
     if (announcements_lost_ > 0) {
-        announcements_.push_back("ddprun: " + std::to_string(announcements_lost_) +
-                                 " more lines of the launcher were not shown");
+        announcements_.push_back(fmt::format("{}{} more lines of the launcher were not shown", kLauncherMark,
+                                             announcements_lost_));
         announcements_lost_ = 0;
     }
     for (const std::string& line : announcements_) {
@@ -235,102 +237,91 @@ void PumpLoop::say_launcher_lines() {
     console.writer.flush();
 }
 
-void PumpLoop::look_at_drain(Clock::time_point now) {
-    if (!on_drained_) return;
-    const bool streams_closed = std::all_of(workers_.begin(), workers_.end(), [](const PumpWorker& worker) {
-        return std::none_of(worker.streams.begin(), worker.streams.end(),
-                            [](const PumpStream& stream) { return static_cast<bool>(stream.reader); });
+bool PumpLoop::all_shown() const {
+    return announcements_.empty() &&
+           std::none_of(consoles_.begin(), consoles_.end(),
+                        [](const Console& console) { return console.writer.blocked(); }) &&
+           std::all_of(workers_.begin(), workers_.end(),
+                       [](const Worker& worker) { return worker->has_ended(); });
+}
+
+void PumpLoop::await_drained() {
+    drain_timer_.expires_after(drain_timeout_);
+    drain_timer_.async_wait([this](boost::system::error_code cancelled) {
+        if (!cancelled && on_drained_) drained();
     });
-    if (progress() != progress_seen_) {
-        progress_seen_ = progress();
-        drain_due_ = now + drain_patience_;
+}
+
+void PumpLoop::drained() {
+    for (Console& console : consoles_) {
+        if (console.writer.is_terminal()) console.text.end_line(console.writer.buffer());
+        console.writer.flush();
     }
-    const bool all_shown = streams_closed && announcements_.empty() && !consoles_blocked();
-    if (!all_shown && now < *drain_due_) return;
-    drain_due_.reset();
-    for (OutputConsole* console : {out_.get(), own_err_.get()}) {
-        if (console != nullptr && console->writer.is_terminal())
-            console->text.end_line(console->writer.buffer());
-    }
-    flush_consoles();
+    drain_timer_.cancel();
     std::exchange(on_drained_, nullptr)();
 }
 
-void PumpLoop::flush_consoles() {
-    out_->writer.flush();
-    if (own_err_) own_err_->writer.flush();
-}
-
-bool PumpLoop::consoles_blocked() const {
-    return out_->writer.blocked() || (own_err_ && own_err_->writer.blocked());
+void PumpLoop::give_up_blocked_consoles() {
+    for (Console& console : consoles_) {
+        console.writer.flush();
+        if (console.writer.blocked()) console.writer.give_up();
+    }
 }
 
 std::uint64_t PumpLoop::progress() const {
-    return bytes_read_ + out_->writer.written() + (own_err_ ? own_err_->writer.written() : 0);
+    return bytes_read_ + consoles_.front().writer.written() + consoles_.back().writer.written();
 }
 
 void PumpLoop::note_loss(const LogFile* file) {
-    if (file == nullptr || file->dropped() == 0 || !noted_.insert(file->path()).second) return;
-    on_notice_("cannot write " + file->path() + ": " + std::strerror(file->error_number()) +
-               "; what does not fit is dropped, the workers go on");
-}
-
-void PumpLoop::count_loss(const LogFile* file) {
     if (file == nullptr || file->dropped() == 0) return;
-    note_loss(file);
-    losses_[file->path()] = std::to_string(file->dropped()) + " bytes of " + file->path() +
-                            " could not be written: " + std::strerror(file->error_number());
+    const char* why = std::strerror(file->error_number());
+    const auto [entry, is_new] = losses_.insert_or_assign(
+        file->path(),
+        fmt::format("{} bytes of {} could not be written: {}", file->dropped(), file->path(), why));
+    if (is_new)
+        on_notice_(fmt::format("cannot write {}: {}; what does not fit is dropped, the workers go on",
+                               file->path(), why));
 }
 
 std::vector<std::string> PumpLoop::losses() const {
     std::vector<std::string> lines;
-    for (const auto& [path, line] : losses_) lines.push_back(line);
+    for (const auto& [name, line] : losses_) lines.push_back(line);
     return lines;
-}
-
-PumpWorker* PumpLoop::find(int local_rank) {
-    const auto worker =
-        std::find_if(workers_.rbegin(), workers_.rend(),
-                     [local_rank](const PumpWorker& entry) { return entry.local_rank == local_rank; });
-    return worker == workers_.rend() ? nullptr : &*worker;
 }
 
 // --- commands ---
 
-void PumpLoop::add(PumpWorker worker) {
+void PumpLoop::add(const Worker& worker) {
     // Of the rank's last round only what has not reached its end is kept.
-    const auto ended = std::remove_if(workers_.begin(), workers_.end(), [&worker](const PumpWorker& old) {
-        return old.local_rank == worker.local_rank && !old.on_finished &&
-               std::none_of(old.streams.begin(), old.streams.end(),
-                            [](const PumpStream& stream) { return static_cast<bool>(stream.reader); });
+    std::erase_if(workers_, [&worker](const Worker& old) {
+        return old->local_rank == worker->local_rank && !old->on_finished && old->has_ended();
     });
-    workers_.erase(ended, workers_.end());
-    workers_.push_back(std::move(worker));
+    workers_.push_back(worker);
+    for (PumpStream& stream : worker->streams) await_input(worker, stream);
 }
 
 std::vector<std::string> PumpLoop::last_lines(int local_rank) {
-    PumpWorker* worker = find(local_rank);
-    if (worker == nullptr || worker->streams.empty()) return {};
+    const Worker worker = find(local_rank);
+    if (!worker || worker->streams.empty()) return {};
     PumpStream& stream = worker->streams.back();
-    for (int reads = 0; reads < kMaxReadsAtOnce && readable_now(stream); ++reads) {
+    for (int reads = 0; reads < kMaxReadsAtOnce && is_wanted(stream); ++reads) {
         const std::uint64_t before = bytes_read_;
         read_some(stream);
         if (bytes_read_ == before) break;
     }
+    look_at(worker);
     return stream.route.last_lines();
 }
 
 void PumpLoop::finish(int local_rank, std::function<void()> done) {
-    PumpWorker* worker = find(local_rank);
-    if (worker == nullptr) return done();
-    worker->on_finished = std::move(done);
-    worker->finish_due = Clock::now() + times_.drain_patience;
-    look_at(*worker, Clock::now());
+    const Worker worker = find(local_rank);
+    if (!worker) return done();
+    finish(worker, std::move(done));
 }
 
 void PumpLoop::replay_stderr(int local_rank) {
-    PumpWorker* worker = find(local_rank);
-    if (worker == nullptr || worker->streams.empty()) return;
+    const Worker worker = find(local_rank);
+    if (!worker || worker->streams.empty()) return;
     const OutputRoute& route = worker->streams.back().route;
     if (route.console() == nullptr) route.replay(console(OutputStream::err));
 }
@@ -344,49 +335,57 @@ void PumpLoop::announce(const std::string& line) {
     say_launcher_lines();
 }
 
+void PumpLoop::pass(const std::string& line) {
+    OutputConsole& console = this->console(OutputStream::err);
+    // One that waits would be old when it is shown; the next text erases what stands there.
+    if (!console.writer.is_terminal() || console.writer.blocked()) return;
+    if (line.empty()) {
+        console.text.erase_passing(console.writer.buffer());
+    } else {
+        console.text.pass(console.writer.buffer(), kLauncherStream, {}, line, console.writer.columns());
+    }
+    console.writer.flush();
+}
+
 void PumpLoop::window_changed() {
-    for (PumpWorker& worker : workers_) {
-        for (PumpStream& stream : worker.streams) {
-            const bool goes_out = stream.route.console() == out_.get();
-            if (stream.reader && stream.is_terminal) {
-                copy_window_size(goes_out ? out_fd_ : err_fd_, stream.reader.get());
-            }
+    for (const Worker& worker : workers_) {
+        for (PumpStream& stream : worker->streams) {
+            if (const OutputConsole* console = stream.route.console();
+                console != nullptr && stream.reader.is_open())
+                copy_window_size(console->writer.poll_fd(), stream.reader.native_handle());
         }
     }
 }
 
-void PumpLoop::drain(std::function<void()> done, std::chrono::milliseconds patience) {
+void PumpLoop::drain(std::function<void()> done, std::chrono::milliseconds timeout) {
     on_drained_ = std::move(done);
-    const auto now = Clock::now();
-    drain_patience_ = patience;
-    drain_due_ = now + patience;
+    drain_timeout_ = timeout;
     progress_seen_ = progress();
-    for (PumpWorker& worker : workers_) {
-        if (!worker.finish_due) worker.finish_due = now + times_.drain_patience;
+    for (const Worker& worker : workers_) {
+        if (!worker->on_finished) finish(worker, [] {});
     }
+    await_drained();
 }
 
 void PumpLoop::end() {
-    running_ = false;
     give_up_blocked_consoles();
     say_launcher_lines();
-    for (PumpWorker& worker : workers_) {
-        for (PumpStream& stream : worker.streams) {
+    for (const Worker& worker : workers_) {
+        for (PumpStream& stream : worker->streams) {
             // The files get what was held back only for the sake of a console.
             give_up_waiting(stream);
-            while (stream.reader && *stream.remaining > 0) read_some(stream);
-            if (stream.reader) close(stream);
+            while (stream.reader.is_open()) read_some(stream);
         }
     }
     give_up_blocked_consoles();
-    for (const auto& [name, console] :
-         {std::pair{"stdout", out_.get()}, std::pair{"stderr", own_err_.get()}}) {
-        if (console == nullptr) continue;
-        if (const std::uint64_t lost = console->writer.dropped(); lost > 0) {
-            losses_[name] = std::to_string(lost) + " bytes could not be written to " + name +
-                            (console->writer.gave_up() ? ", which took nothing more" : "");
-        }
+    const char* name = "stdout";
+    for (const Console& console : consoles_) {
+        if (const std::uint64_t lost = console.writer.dropped(); lost > 0)
+            losses_[name] = fmt::format("{} bytes could not be written to {}{}", lost, name,
+                                        console.writer.gave_up() ? ", which took nothing more" : "");
+        name = "stderr";
     }
+    context_.stop();
 }
 
 }  // namespace ddprun

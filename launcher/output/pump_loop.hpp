@@ -1,124 +1,130 @@
-// PumpLoop: the thread inside OutputPump. It waits for streams, consoles, commands and times at once, and for
-// nothing else: no console is written to that does not take anything.
+// PumpLoop: the thread inside OutputPump, which runs one io_context. It waits for streams, consoles, commands and
+// times, and for nothing else: no console is written to that does not take anything.
 //
-// Everything but post(), start() and wait_for_end() runs on the thread; commands are closures that do. Kept
+// Everything but start(), post() and wait_for_end() runs on the thread; commands are closures that do. Kept
 // alive by the thread itself, so that an agent can go without one that hangs in a dead file server.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <condition_variable>
+#include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/output/output_plan.hpp"
 #include "launcher/output/output_route.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
 // Lines of the launcher that wait for a blocked console; later ones are thrown away.
 inline constexpr std::size_t kMaxAnnouncements = 1000;
+// How long finish() waits for the end of streams that a process outside the worker's group holds open.
+inline constexpr std::chrono::milliseconds kDrainTimeout{500};
+// Two updates a second of a line that has not ended.
+inline constexpr std::chrono::milliseconds kUpdateInterval{500};
 
 // One stream of one worker.
 struct PumpStream {
-    OwnedDescriptor reader;  // none: closed
+    boost::asio::posix::stream_descriptor reader;  // closed when the stream has ended
     OutputRoute route;
-    bool is_terminal = false;
-    std::optional<std::size_t> remaining;  // what is still taken of a stream that does not end
+    bool is_awaited = false;
+    std::optional<std::size_t> remaining = {};  // what is still taken of a stream that does not end
 };
 
+// Kept alive by what waits for one of its streams or timers.
 struct PumpWorker {
-    using TimePoint = std::chrono::steady_clock::time_point;
+    PumpWorker(boost::asio::io_context& context, int rank)
+        : local_rank(rank), update_timer(context), finish_timer(context) {}
+    bool has_ended() const;
 
-    int local_rank = 0;
+    int local_rank;
     std::vector<PumpStream> streams;  // stdout, if anybody wants it; last of all stderr
-    std::optional<TimePoint> update_due;
-    std::optional<TimePoint> finish_due;
-    std::function<void()> on_finished;
-};
-
-struct PumpTimes {
-    std::chrono::milliseconds drain_patience;
-    std::chrono::milliseconds update_interval;
+    boost::asio::steady_timer update_timer;
+    bool is_update_due = false;
+    boost::asio::steady_timer finish_timer;
+    std::function<void()> on_finished;  // while finish() waits
 };
 
 class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
   public:
-    using Clock = std::chrono::steady_clock;
+    using Worker = std::shared_ptr<PumpWorker>;
 
-    PumpLoop(int out_fd, int err_fd, PumpTimes times, std::function<void(std::string)> on_notice);
+    PumpLoop(int out_fd, int err_fd, std::function<void(std::string)> on_notice);
 
     // Any thread. The consoles themselves are constant; what is in them is the thread's.
     void start();
     void post(std::function<void()> command);
-    bool wait_for_end(std::chrono::milliseconds patience);
+    bool wait_for_end(std::chrono::milliseconds timeout);
     OutputConsole& console(OutputStream stream);
+    boost::asio::io_context& context() { return context_; }
 
     // On the thread.
-    void add(PumpWorker worker);
+    void add(const Worker& worker);
     std::vector<std::string> last_lines(int local_rank);
     void finish(int local_rank, std::function<void()> done);
     void replay_stderr(int local_rank);
     void announce(const std::string& line);
+    void pass(const std::string& line);
+    void tell(std::string notice) { on_notice_(std::move(notice)); }
     void window_changed();
-    void drain(std::function<void()> done, std::chrono::milliseconds patience);
+    void drain(std::function<void()> done, std::chrono::milliseconds timeout);
     void end();
 
-    // After the end.
+    // After the end: what was lost, a line for each file and console.
     std::vector<std::string> losses() const;
 
   private:
-    void run();
-    void run_commands();
-    void wait();
-    void settle();
-    int timeout(Clock::time_point now) const;
-    bool readable_now(const PumpStream& stream) const;
+    struct Console : OutputConsole {
+        Console(boost::asio::io_context& context, int fd) : OutputConsole(fd), room(context) {}
+        boost::asio::posix::stream_descriptor room;  // readable while the console takes something
+        bool is_awaited = false;
+    };
+
+    void await_input(const Worker& worker, PumpStream& stream);
+    void await_room(Console& console);
+    void await_drained();
     void read_some(PumpStream& stream);
     void close(PumpStream& stream);
-    void look_at(PumpWorker& worker, Clock::time_point now);
     void give_up_waiting(PumpStream& stream);
-    void give_up_blocked_consoles();
+    void look_at(const Worker& worker);
+    void update(const Worker& worker);
+    void finish(const Worker& worker, std::function<void()> done);
+    void finished(PumpWorker& worker);
+    void settle_soon();
+    void show_and_wait();
     void say_launcher_lines();
-    void look_at_drain(Clock::time_point now);
-    void flush_consoles();
-    bool consoles_blocked() const;
+    bool all_shown() const;
+    void drained();
+    void give_up_blocked_consoles();
     std::uint64_t progress() const;
     void note_loss(const LogFile* file);
-    void count_loss(const LogFile* file);
-    PumpWorker* find(int local_rank);
+    Worker find(int local_rank) const;
 
-    PumpTimes times_;
+    boost::asio::io_context context_{1};
     std::function<void(std::string)> on_notice_;
-    std::unique_ptr<OutputConsole> out_;
-    std::unique_ptr<OutputConsole> own_err_;  // none if stderr is the same thing as stdout
-    int out_fd_;
-    int err_fd_;
-    OwnedDescriptor wake_;
+    std::deque<Console> consoles_;  // stdout, and stderr if it is not the same thing
+    std::promise<void> ended_;
+    std::future<void> end_ = ended_.get_future();
 
-    std::mutex mutex_;
-    std::condition_variable ended_condition_;
-    std::vector<std::function<void()>> commands_;  // guarded by mutex_
-    bool ended_ = false;                           // guarded by mutex_
-
-    std::vector<char> buffer_;
-    std::vector<PumpWorker> workers_;
+    std::unique_ptr<char[]> buffer_;
+    std::vector<Worker> workers_;
     std::vector<std::string> announcements_;
     std::size_t announcements_lost_ = 0;
     std::function<void()> on_drained_;
-    std::chrono::milliseconds drain_patience_{0};
-    std::optional<Clock::time_point> drain_due_;
+    std::chrono::milliseconds drain_timeout_{0};
+    boost::asio::steady_timer drain_timer_{context_};
     std::uint64_t progress_seen_ = 0;
     std::uint64_t bytes_read_ = 0;
-    std::set<std::string> noted_;
-    std::map<std::string, std::string> losses_;  // by file or console, what it lost
-    bool running_ = true;
+    std::map<std::string, std::string> losses_;  // by file or console
+    bool is_settling_ = false;
+    bool has_held_back_ = false;  // a stream, for the sake of its console
 };
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "launcher/output/terminal_relay.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <chrono>
 
 #include "launcher/output/worker_channel.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -19,7 +21,7 @@ using TerminalStream = boost::asio::posix::stream_descriptor;
 constexpr std::size_t kRelayChunk = 4096;
 
 int open_again(int terminal) {
-    const std::string path = "/proc/self/fd/" + std::to_string(terminal);
+    const std::string path = fmt::format("/proc/self/fd/{}", terminal);
     const int fd = ::open(path.c_str(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) fail_errno(errno, "cannot open the terminal for the rank of --tty");
     return fd;
@@ -78,8 +80,9 @@ void TerminalRelay::start() {
 }
 
 void TerminalRelay::pass(Direction& direction) {
-    auto next = [this, &direction, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
-        if (error || life.expired()) return;
+    auto next = [this, &direction,
+                 alive = std::weak_ptr<void>(alive_)](const boost::system::error_code& error) {
+        if (error || alive.expired()) return;
         if (step(direction.from.native_handle(), direction.to.native_handle(), direction.pending) !=
             Step::over) {
             pass(direction);
@@ -95,7 +98,7 @@ void TerminalRelay::pass(Direction& direction) {
 void TerminalRelay::window_changed() { copy_window_size(real_.native_handle(), pseudo_.native_handle()); }
 
 void TerminalRelay::finish() {
-    life_.reset();
+    alive_.reset();
     if (!pseudo_.is_open()) return;
     worker_end_.reset();
     show_rest();
@@ -106,17 +109,15 @@ void TerminalRelay::finish() {
 
 // With no writer left, what there is can be read without waiting.
 void TerminalRelay::show_rest() {
-    const auto deadline = std::chrono::steady_clock::now() + kDisplayPatience;
+    const auto deadline = std::chrono::steady_clock::now() + kDisplayTimeout;
     while (step(pseudo_.native_handle(), real_.native_handle(), display_.pending) != Step::over) {
         // Taken and shown, or nothing to take: only what cannot be killed still has the other end.
         if (display_.pending.empty()) {
             if (!readable(pseudo_.native_handle())) return;
             continue;
         }
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-            deadline - std::chrono::steady_clock::now());
         pollfd writable{real_.native_handle(), POLLOUT, 0};
-        if (left.count() <= 0 || ::poll(&writable, 1, static_cast<int>(left.count())) == 0) return;
+        if (has_passed(deadline) || ::poll(&writable, 1, poll_timeout(deadline)) == 0) return;
     }
 }
 

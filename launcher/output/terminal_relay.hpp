@@ -21,7 +21,7 @@
 namespace ddprun {
 
 // How long a terminal that takes nothing holds up the end.
-inline constexpr std::chrono::milliseconds kDisplayPatience{1'000};
+inline constexpr std::chrono::milliseconds kDisplayTimeout{1'000};
 
 class TerminalRelay {
   public:
@@ -40,7 +40,7 @@ class TerminalRelay {
     void window_changed();
 
     // The worker and all that it started have ended: shows what is still on the way and puts the real
-    // terminal back as it was. Waits kDisplayPatience at most for a terminal that somebody has stopped
+    // terminal back as it was. Waits kDisplayTimeout at most for a terminal that somebody has stopped
     // (Ctrl-S).
     void finish();
 
@@ -62,7 +62,7 @@ class TerminalRelay {
     Direction display_{pseudo_, real_, {}};
     termios before_{};
     bool raw_ = false;
-    std::shared_ptr<int> life_ = std::make_shared<int>(0);  // expires with us, for handlers that come later
+    std::shared_ptr<void> alive_ = std::make_shared<int>();  // until finish(), for handlers that come later
 };
 
 }  // namespace ddprun

@@ -12,13 +12,16 @@
 namespace ddprun {
 namespace {
 
-void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+void set_nonblocking(int fd) {
+    int on = 1;
+    ::ioctl(fd, FIONBIO, &on);
+}
 
 // Without a writer, and with errno set, where there are no pseudo-terminals.
 WorkerChannel open_terminal(int like) {
     WorkerChannel channel{
         above_standard_streams(OwnedDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC))),
-        OwnedDescriptor(), true};
+        OwnedDescriptor()};
     const int reader = channel.reader.get();
     if (reader < 0 || ::grantpt(reader) != 0 || ::unlockpt(reader) != 0) return channel;
     // By the descriptor, not by the name: in a container the name may belong to another mount.

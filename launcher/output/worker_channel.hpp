@@ -10,7 +10,6 @@ namespace ddprun {
 struct WorkerChannel {
     OwnedDescriptor reader;  // the launcher's
     OwnedDescriptor writer;  // becomes the worker's stream
-    bool is_terminal = false;
 };
 
 // What a pipe is asked to hold, so that a worker is not woken for every few lines and goes on while the

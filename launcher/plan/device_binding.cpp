@@ -1,5 +1,7 @@
 #include "launcher/plan/device_binding.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "launcher/list_text.hpp"
@@ -15,14 +17,16 @@ bool names_device(std::string_view entry) {
            entry.starts_with("MIG-");
 }
 
-std::string counted(int count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
+const char* plural(int count) { return count == 1 ? "" : "s"; }
 
 std::string refusal(const BindingRequest& request) {
-    return counted(request.local_workers, "worker") + " (" + request.workers_source + ") but " +
-           counted(request.devices.count, "GPU") + " (" + request.devices.source +
-           "); --share-gpus lets workers share, --gpu-bind none leaves the devices to the program";
+    const int workers = request.local_workers;
+    const NodeDevices& devices = request.devices;
+    return fmt::format(
+        "{} worker{} ({}) but {} GPU{} ({}); --share-gpus lets workers share, --gpu-bind none "
+        "leaves the devices to the program",
+        workers, plural(workers), request.workers_source, devices.count, plural(devices.count),
+        devices.source);
 }
 
 }  // namespace

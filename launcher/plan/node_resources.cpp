@@ -1,14 +1,15 @@
 #include "launcher/plan/node_resources.hpp"
 
+#include <fmt/core.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "launcher/harmless_text.hpp"
 #include "launcher/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -39,12 +40,7 @@ std::optional<double> ratio(std::optional<long long> quota, std::optional<long l
 }
 
 bool lists_cpu(std::string_view controllers) {
-    for (;;) {
-        const auto comma = controllers.find(',');
-        if (controllers.substr(0, comma) == "cpu") return true;
-        if (comma == std::string_view::npos) return false;
-        controllers.remove_prefix(comma + 1);
-    }
+    return fmt::format(",{},", controllers).find(",cpu,") != std::string::npos;
 }
 
 std::optional<double> quota_v2(const fs::path& folder) {
@@ -106,13 +102,12 @@ std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view p
 
 CgroupFolders parse_cgroup_folders(std::string_view text) {
     CgroupFolders folders;
-    std::istringstream lines{std::string(text)};
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view line : lines_of(text)) {
         // hierarchy:controllers:folder, and the folder may hold colons.
         const auto first = line.find(':');
         const auto second = first == std::string::npos ? first : line.find(':', first + 1);
         if (second == std::string::npos) continue;
-        const std::string controllers = line.substr(first + 1, second - first - 1);
+        const auto controllers = line.substr(first + 1, second - first - 1);
         if (line.starts_with("0:") && controllers.empty()) folders.unified = line.substr(second + 1);
         if (lists_cpu(controllers)) folders.cpu = line.substr(second + 1);
     }

@@ -1,6 +1,7 @@
 #include "launcher/plan/shell_words.hpp"
 
 #include <optional>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -8,84 +9,38 @@ namespace {
 constexpr std::string_view kBlanks = " \t\n";
 constexpr std::string_view kEscapedInQuotes = "\\\"$`\n";
 
-class Splitter {
-  public:
-    explicit Splitter(std::string_view text) : text_(text) {}
-
-    std::variant<std::vector<std::string>, std::string> split() {
-        while (at_ < text_.size() && wrong_.empty()) step(text_[at_++]);
-        if (!wrong_.empty()) return wrong_;
-        end_word();
-        return words_;
-    }
-
-  private:
-    void step(char c) {
-        if (kBlanks.find(c) != std::string_view::npos) {
-            end_word();
-        } else if (c == '\'') {
-            single_quotes();
-        } else if (c == '"') {
-            double_quotes();
-        } else if (c == '\\') {
-            backslash();
-        } else {
-            word() += c;
-        }
-    }
-
-    void single_quotes() {
-        const auto end = text_.find('\'', at_);
-        if (end == std::string_view::npos) return not_closed('\'');
-        word() += text_.substr(at_, end - at_);
-        at_ = end + 1;
-    }
-
-    void double_quotes() {
-        std::string& inside = word();
-        for (; at_ < text_.size(); ++at_) {
-            if (text_[at_] == '"') {
-                ++at_;
-                return;
-            }
-            const bool escapes = text_[at_] == '\\' && at_ + 1 < text_.size() &&
-                                 kEscapedInQuotes.find(text_[at_ + 1]) != std::string_view::npos;
-            if (escapes) ++at_;
-            if (!escapes || text_[at_] != '\n') inside += text_[at_];
-        }
-        not_closed('"');
-    }
-
-    void backslash() {
-        if (at_ == text_.size()) {
-            wrong_ = "nothing follows the backslash at its end";
-        } else if (text_[at_] != '\n') {
-            word() += text_[at_++];
-        } else {
-            ++at_;
-        }
-    }
-
-    void not_closed(char quote) { wrong_ = std::string("the quote ") + quote + " is not closed"; }
-
-    std::string& word() { return word_ ? *word_ : word_.emplace(); }
-
-    void end_word() {
-        if (word_) words_.push_back(std::move(*word_));
-        word_.reset();
-    }
-
-    std::string_view text_;
-    std::size_t at_ = 0;
-    std::optional<std::string> word_;  // nothing between words, while "" is an empty one
-    std::vector<std::string> words_;
-    std::string wrong_;
-};
+bool is_in(std::string_view text, std::size_t at, std::string_view set) {
+    return at < text.size() && set.find(text[at]) != std::string_view::npos;
+}
 
 }  // namespace
 
 std::variant<std::vector<std::string>, std::string> split_shell_words(std::string_view text) {
-    return Splitter(text).split();
+    std::vector<std::string> words;
+    std::optional<std::string> word;  // nothing between words, while "" is an empty one
+    char quote = '\0';                // the one that is open
+    const auto add = [&word](std::string_view more) { (word ? *word : word.emplace()) += more; };
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char c = text[at];
+        const bool escapes =
+            c == '\\' && (quote == '\0' || (quote == '"' && is_in(text, at + 1, kEscapedInQuotes)));
+        if (escapes) {
+            if (++at == text.size()) return "nothing follows the backslash at its end";
+            if (text[at] != '\n') add(text.substr(at, 1));
+        } else if (quote == '\0' && is_in(text, at, kBlanks)) {
+            if (word) words.push_back(*std::exchange(word, std::nullopt));
+        } else if (quote != '\0' && c == quote) {
+            quote = '\0';
+        } else if (quote == '\0' && (c == '\'' || c == '"')) {
+            quote = c;
+            add("");
+        } else {
+            add(text.substr(at, 1));
+        }
+    }
+    if (quote != '\0') return std::string("the quote ") + quote + " is not closed";
+    if (word) words.push_back(std::move(*word));
+    return words;
 }
 
 }  // namespace ddprun

@@ -33,14 +33,14 @@ ChildEvents::ChildEvents(const boost::asio::any_io_executor& executor, std::func
 
 void ChildEvents::wait() {
     signals_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                        [this, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
-                            if (error || life.expired()) return;
+                        alive_.guard([this](const boost::system::error_code& error) {
+                            if (error) return;
                             signalfd_siginfo info;
                             while (::read(signals_.native_handle(), &info, sizeof info) > 0) {
                             }
+                            wait();
                             on_change_();
-                            if (!life.expired()) wait();
-                        });
+                        }));
 }
 
 }  // namespace ddprun

@@ -9,7 +9,8 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
-#include <memory>
+
+#include "launcher/alive.hpp"
 
 namespace ddprun {
 
@@ -24,7 +25,7 @@ class ChildEvents {
 
     boost::asio::posix::stream_descriptor signals_;
     std::function<void()> on_change_;
-    std::shared_ptr<int> life_ = std::make_shared<int>(0);  // expires with us, for handlers that come later
+    Alive alive_;
 };
 
 }  // namespace ddprun

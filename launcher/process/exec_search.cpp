@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 namespace ddprun {
@@ -25,6 +26,15 @@ std::vector<std::string> exec_candidates(const std::string& name, const std::opt
         if (colon == std::string_view::npos) return candidates;
         rest.remove_prefix(colon + 1);
     }
+}
+
+std::string find_executable(const std::string& name, const std::optional<std::string>& path) {
+    for (const std::string& candidate : exec_candidates(name, path)) {
+        std::error_code ignored;
+        if (std::filesystem::is_regular_file(candidate, ignored) && ::access(candidate.c_str(), X_OK) == 0)
+            return std::filesystem::absolute(candidate, ignored).lexically_normal().string();
+    }
+    return {};
 }
 
 const std::vector<std::string>& ExecSearch::candidates(const std::string& name,

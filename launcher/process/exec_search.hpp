@@ -12,6 +12,9 @@ namespace ddprun {
 // candidates.
 std::vector<std::string> exec_candidates(const std::string& name, const std::optional<std::string>& path);
 
+// The whole path of the file that execvp would take; empty: none.
+std::string find_executable(const std::string& name, const std::optional<std::string>& path);
+
 // Many workers run one program, and each would try all of PATH again: the candidates, with those in front
 // that were there when this name was first looked for on this PATH. What has come or gone since is found all
 // the same, as the others follow. As with a shell's hash table, only a program that comes to stand in front

@@ -1,6 +1,7 @@
 #include "launcher/process/job_cgroup.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -101,12 +102,12 @@ std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::pa
     return cgroup_folder(read_control(proc / "self/cgroup"), read_control(proc / "self/mountinfo"));
 }
 
-std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent) {
+std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent, int workers) {
     // A folder that is no cgroup would take our subfolder as well.
     if (::access((parent / "cgroup.procs").c_str(), W_OK) != 0) return std::nullopt;
     std::uint32_t random = 0;
     if (::getrandom(&random, sizeof random, 0) != sizeof random) return std::nullopt;
-    JobCgroup job(parent / ("ddprun-" + std::to_string(::getpid()) + "-" + std::to_string(random)));
+    JobCgroup job(parent / fmt::format("ddprun-{}-{}", ::getpid(), random), workers);
     if (::mkdir(job.path_.c_str(), kFolderMode) != 0) return std::nullopt;
     if (has_word(read_control(job.path_ / "cgroup.controllers"), "memory")) {
         write_control(job.path_ / "cgroup.subtree_control", "+memory");
@@ -115,12 +116,19 @@ std::optional<JobCgroup> JobCgroup::make(const std::filesystem::path& parent) {
 }
 
 std::filesystem::path JobCgroup::worker_path(int local_rank) const {
-    return path_ / (std::string(kWorkerPrefix) + std::to_string(local_rank));
+    return path_ / fmt::format("{}{}", kWorkerPrefix, local_rank);
 }
 
-int JobCgroup::open_worker(int local_rank) const {
+void JobCgroup::make_ahead() {
+    for (int local_rank = 0; local_rank < workers_; ++local_rank) {
+        if (::mkdir(worker_path(local_rank).c_str(), kFolderMode) != 0) return;
+        made_ahead_.insert(local_rank);
+    }
+}
+
+int JobCgroup::open_worker(int local_rank) {
     const auto folder = worker_path(local_rank);
-    if (::mkdir(folder.c_str(), kFolderMode) != 0) {
+    if (made_ahead_.erase(local_rank) == 0 && ::mkdir(folder.c_str(), kFolderMode) != 0) {
         if (errno != EEXIST) return -1;
         // The one of the round before has counted that round's memory events.
         ::rmdir(folder.c_str());

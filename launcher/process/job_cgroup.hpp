@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,15 +21,19 @@ namespace ddprun {
 
 class JobCgroup {
   public:
-    // Makes the job's folder below `parent`; nothing if that is not permitted or is no cgroup v2.
-    static std::optional<JobCgroup> make(const std::filesystem::path& parent);
+    // Makes the job's folder below `parent`; nothing if that is not permitted or is no cgroup v2. `workers` is how
+    // many are made ahead.
+    static std::optional<JobCgroup> make(const std::filesystem::path& parent, int workers = 0);
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path worker_path(int local_rank) const;
 
+    // Makes the workers' folders, for one who has nothing else to do yet.
+    void make_ahead();
+
     // An open, close-on-exec descriptor of the worker's folder, which is made anew unless it is in use; -1 if
     // that does not work. The caller closes it.
-    int open_worker(int local_rank) const;
+    int open_worker(int local_rank);
 
     // Sends SIGKILL to every process in the subtree, and to whatever they fork meanwhile. Needs Linux 5.14;
     // before, nothing happens.
@@ -38,9 +43,11 @@ class JobCgroup {
     void remove() const;
 
   private:
-    explicit JobCgroup(std::filesystem::path path) : path_(std::move(path)) {}
+    JobCgroup(std::filesystem::path path, int workers) : path_(std::move(path)), workers_(workers) {}
 
     std::filesystem::path path_;
+    int workers_;
+    std::set<int> made_ahead_;  // local ranks
 };
 
 // Pure: the folder of a process's cgroup v2, from the texts of /proc/<pid>/cgroup and /proc/<pid>/mountinfo;

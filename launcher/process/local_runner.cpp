@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 
-#include "launcher/process/process_group.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -19,7 +18,7 @@ constexpr std::chrono::milliseconds kFirstLook{1};
 constexpr std::chrono::milliseconds kLongestLook{50};
 
 // How long the destructor waits for killed workers; what hangs in the kernel longer is left to init.
-constexpr std::chrono::milliseconds kDestructionPatience{1000};
+constexpr std::chrono::milliseconds kDestructionTimeout{1000};
 
 }  // namespace
 
@@ -71,7 +70,7 @@ LocalRunner::~LocalRunner() {
         child->timer.cancel();
         child->process.detach();
     }
-    sweep_now({}, kDestructionPatience);
+    sweep_now({}, kDestructionTimeout);
 }
 
 std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, WorkerEvents events) {
@@ -104,10 +103,10 @@ void LocalRunner::signal_worker(pid_t worker, int signal, SignalScope scope) {
     deliver_signal({worker, child.exited}, signal, scope, child.told);
 }
 
-void LocalRunner::sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) {
+void LocalRunner::sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) {
     check(!sweep_, "one sweep at a time");
     sweep_ = std::make_unique<Sweep>(Sweep{std::move(done), std::nullopt});
-    sweeper_.sweep(patience, [this](const SweepResult& result) {
+    sweeper_.sweep(timeout, [this](const SweepResult& result) {
         sweep_->result = result;
         const auto children = children_;
         for (const auto& [pid, child] : children) {

@@ -34,7 +34,7 @@ class LocalRunner final : public ProcessRunner {
     explicit LocalRunner(const boost::asio::any_io_executor& executor,
                          std::optional<JobCgroup> cgroup = std::nullopt);
 
-    // Kills and reaps what is left, within kDestructionPatience.
+    // Kills and reaps what is left, within kDestructionTimeout.
     ~LocalRunner() override;
 
     // Reaps orphans that have ended. For an owner who knows of SIGCHLD; without, they wait for the next
@@ -43,7 +43,7 @@ class LocalRunner final : public ProcessRunner {
 
     std::variant<Started, StartFailure> start(const WorkerSpec& spec, WorkerEvents events) override;
     void signal_worker(pid_t worker, int signal, SignalScope scope) override;
-    void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) override;
+    void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) override;
     void forget(pid_t worker) override;
     std::filesystem::path worker_cgroup(int local_rank) const override;
 

@@ -1,4 +1,4 @@
-// ProcessRunner: starts worker processes and says how they end. The seam between WorkerGroup and whoever
+// ProcessRunner: starts worker processes and says how they end. The seam between WorkerGroup and what
 // forks: LocalRunner (this process), a guardian, or a fake in tests.
 //
 // Driven by one thread, the one that runs the executor on which the events arrive. The creator owns it, and
@@ -53,7 +53,7 @@ inline constexpr std::size_t kMaxSurvivors = 64;
 // What a sweep found.
 struct SweepResult {
     int killed = 0;                   // processes it killed besides the workers themselves
-    std::vector<Survivor> survivors;  // still there when its patience ended; normally none
+    std::vector<Survivor> survivors;  // still there when its timeout ended; normally none
     // The kernel says so: there is no child any more, and who loses its parent becomes a child.
     bool nothing_left = false;
 };
@@ -89,9 +89,15 @@ class ProcessRunner {
 
     // Kills and reaps every process that workers started, in whatever session or process group it is, and the
     // workers themselves if some are left. Calls back once, from the executor, when nothing is left or the
-    // patience has ended; the events of every worker that ended have come before. One sweep at a time; no
+    // timeout has ended; the events of every worker that ended have come before. One sweep at a time; no
     // start until it is done.
-    virtual void sweep(std::chrono::milliseconds patience, std::function<void(const SweepResult&)> done) = 0;
+    virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
+
+    // Unless told otherwise before, kills at `end` what a sweep would kill, also if the caller stands still then.
+    // Nothing for a runner that cannot.
+    virtual void set_lease(std::optional<std::chrono::steady_clock::time_point> end) {
+        static_cast<void>(end);
+    }
 
     // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
     virtual void forget(pid_t worker) = 0;

@@ -2,11 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -139,7 +141,7 @@ std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem
         return read_process_table(proc);
     std::vector<ProcessStat> table;
     std::unordered_set<pid_t> known;
-    // Whoever loses its parent between the looks at the two becomes our child, and is there in the next walk.
+    // A process that loses its parent between the looks at the two becomes our child, and is there in the next walk.
     for (int walk = 0; walk < kMaxWalks; ++walk) {
         const std::size_t before = table.size();
         std::vector<pid_t> found{::getpid()};
@@ -151,6 +153,16 @@ std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem
         if (table.size() == before) break;
     }
     return table;
+}
+
+bool process_group_alive(pid_t process_group, const std::filesystem::path& proc) {
+    if (::kill(-process_group, 0) < 0 && errno == ESRCH) return false;
+    const auto table = read_own_processes(proc);
+    // Without /proc a zombie cannot be told from a living process.
+    if (!table) return true;
+    return std::any_of(table->begin(), table->end(), [&](const ProcessStat& process) {
+        return process.process_group == process_group && !process.ended();
+    });
 }
 
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
@@ -184,11 +196,9 @@ Survivor describe_survivor(const ProcessStat& process, const std::filesystem::pa
 }
 
 std::string to_string(const Survivor& survivor) {
-    std::string text = "pid " + std::to_string(survivor.pid) + " (";
-    if (!survivor.command.empty()) text += survivor.command + ", ";
-    text += std::string("state ") + survivor.state;
-    if (!survivor.wchan.empty()) text += " in " + survivor.wchan;
-    return text + ")";
+    return fmt::format("pid {} ({}{}state {}{}{})", survivor.pid, survivor.command,
+                       survivor.command.empty() ? "" : ", ", survivor.state,
+                       survivor.wchan.empty() ? "" : " in ", survivor.wchan);
 }
 
 }  // namespace ddprun

@@ -51,6 +51,11 @@ std::optional<std::vector<ProcessStat>> read_process_table(
 // processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on.
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc = "/proc");
 
+// True if a process of the group runs; of a group whose members are this process or below it. Linux reports the
+// end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
+// orphans.
+bool process_group_alive(pid_t process_group, const std::filesystem::path& proc = "/proc");
+
 // Pure. Every process below `root`, parents before their children; without the ones for which `spared` says
 // yes and what is below those.
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,

@@ -25,7 +25,7 @@ std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::p
     return GroupMember{std::move(process), *masks, file.filename().string()};
 }
 
-// Whoever cannot be looked at has ended since.
+// A process that cannot be looked at has ended since.
 std::vector<GroupMember> members_of(pid_t group, const std::filesystem::path& proc) {
     std::vector<GroupMember> members;
     const auto table = read_own_processes(proc);

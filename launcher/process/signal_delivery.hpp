@@ -28,7 +28,7 @@ struct ToldProcesses {
 void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, ToldProcesses& told,
                     const std::filesystem::path& proc = "/proc");
 
-// Sends the signal to just this process, whoever's child it is.
+// Sends the signal to just this process, be it our child or not.
 void signal_process(const ProcessStat& process, int signal);
 
 }  // namespace ddprun

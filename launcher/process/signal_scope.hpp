@@ -28,7 +28,7 @@ enum class SignalScope {
     leader,     // the worker itself
     group,      // every process of its process group
     leftovers,  // what the worker that ended has left, as above, at once or when it has lost its parent, but
-                // nobody whom the last signal has reached
+                // no process that the last signal has reached
 };
 BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers)
 
@@ -63,7 +63,7 @@ bool is_shell(const GroupMember& member);
 // Processes by pid and start time.
 using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
 
-// Whom to send `signal`, out of the living members of the process group that `leader` made; it need not be
+// The processes to send `signal` to, out of the living members of the process group that `leader` made; it need not be
 // among them any more. Each once, parents first. What has lost its parent counts as a child of the leader.
 // Those that were `told` before are at work on it, and need those below them: both are left in peace.
 std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,

@@ -1,7 +1,7 @@
 // Survivors: the processes of a job that are still there when it is over, for the case that the sweep at the
 // end could not prove that there are none (SweepResult): something does not end even by SIGKILL, or children
 // that the launcher had before stand in the way of the proof. Every process of a job carries the job's id in
-// its environment, unless it took it out itself; so they can be counted whoever their parent is now. What
+// its environment, unless it took it out itself; so they can be counted under any parent. What
 // another service has started for a worker (a unit of systemd, a container) is that service's to end.
 //
 // A look at all of /proc, blocking. Environments of other users' processes cannot be read; the job's own are

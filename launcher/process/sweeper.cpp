@@ -59,7 +59,7 @@ bool has_no_child() {
 // One sweep, look by look.
 class Sweeper::Attempt {
   public:
-    Attempt(const SweepRules& rules, Duration patience) : rules_(rules), deadline_(Clock::now() + patience) {}
+    Attempt(const SweepRules& rules, Duration timeout) : rules_(rules), deadline_(Clock::now() + timeout) {}
 
     // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or the time is
     // over.
@@ -138,32 +138,32 @@ void Sweeper::reap() {
     look();
 }
 
-void Sweeper::sweep(Duration patience, Done done) {
+void Sweeper::sweep(Duration timeout, Done done) {
     check(!attempt_, "one sweep at a time");
-    attempt_ = std::make_unique<Attempt>(rules_, patience);
+    attempt_ = std::make_unique<Attempt>(rules_, timeout);
     done_ = std::move(done);
     look();
 }
 
 void Sweeper::look() {
     timer_.expires_after(attempt_->pause());
-    timer_.async_wait([this, life = std::weak_ptr<int>(life_)](const boost::system::error_code& error) {
-        if (error || life.expired() || !attempt_) return;
+    timer_.async_wait(alive_.guard([this](const boost::system::error_code& error) {
+        if (error || !attempt_) return;
         if (!attempt_->look()) return look();
         const auto attempt = std::move(attempt_);
         const auto done = std::exchange(done_, {});
         done(attempt->result());
-    });
+    }));
 }
 
-SweepResult sweep_now(SweepRules rules, Sweeper::Duration patience) {
+SweepResult sweep_now(SweepRules rules, Sweeper::Duration timeout) {
     rules.has_owner = {};
     sigset_t child;
     sigset_t before;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &child, &before);
-    Sweeper::Attempt attempt(rules, patience);
+    Sweeper::Attempt attempt(rules, timeout);
     while (!attempt.look()) await_child_signal(attempt.pause());
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return attempt.result();

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
 
 namespace ddprun {
@@ -22,7 +23,7 @@ struct SweepRules {
     // Yes for a child that its owner waits for: a sweep kills it, but does not reap or count it.
     std::function<bool(pid_t)> has_owner;
     // Yes for a child that ends all below it and then itself when we are gone: it is killed only when nothing
-    // else is left. Otherwise whoever kills us in the middle of a sweep would have killed all who sweep.
+    // else is left. Otherwise a SIGKILL for us in the middle of a sweep would leave nobody who sweeps.
     std::function<bool(pid_t)> sweeps_itself;
     // Children that are no business of ours; neither they nor what is below them is killed.
     std::vector<ProcessStat> spared;
@@ -42,8 +43,8 @@ class Sweeper {
     // the kernel shows one ended child at a time.
     void reap();
 
-    // Kills all and calls back from the executor once all is gone, or with what is left after `patience`.
-    void sweep(Duration patience, Done done);
+    // Kills all and calls back from the executor once all is gone, or with what is left after `timeout`.
+    void sweep(Duration timeout, Done done);
 
   private:
     class Attempt;
@@ -54,13 +55,13 @@ class Sweeper {
     boost::asio::steady_timer timer_;
     std::unique_ptr<Attempt> attempt_;  // while a sweep is under way
     Done done_;
-    std::shared_ptr<int> life_ = std::make_shared<int>(0);  // expires with us, for handlers that come later
+    Alive alive_;
 
-    friend SweepResult sweep_now(SweepRules rules, Duration patience);
+    friend SweepResult sweep_now(SweepRules rules, Duration timeout);
 };
 
 // The same, blocking, for a process that has nothing else to do: also children with an owner are reaped.
-SweepResult sweep_now(SweepRules rules, Sweeper::Duration patience);
+SweepResult sweep_now(SweepRules rules, Sweeper::Duration timeout);
 
 // Makes this process the new parent of the orphans below it, for the rest of its life.
 void become_subreaper();

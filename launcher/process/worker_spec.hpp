@@ -1,4 +1,4 @@
-// WorkerSpec: the blueprint of one worker, complete and plain, so that it can be handed to whoever forks.
+// WorkerSpec: the blueprint of one worker, complete and plain, so that it can be handed to the process that forks.
 #pragma once
 
 #include <string>
@@ -23,6 +23,7 @@ struct GivenDescriptor {
     int fd = -1;
     bool operator==(const GivenDescriptor&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(GivenDescriptor, (), (fd))
 
 using StreamTarget = std::variant<Stdio, GivenDescriptor>;
 

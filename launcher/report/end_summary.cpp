@@ -1,10 +1,13 @@
 #include "launcher/report/end_summary.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/rank_range.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -16,6 +19,16 @@ using Manner = RankEnd::Manner;
 constexpr std::array<Manner, 4> kWorstFirst = {Manner::failed, Manner::lost, Manner::stopped,
                                                Manner::succeeded};
 
+std::string manner_text(Manner manner) {
+    switch (manner) {
+        case Manner::succeeded: return "succeeded";
+        case Manner::failed: return "failed too";
+        case Manner::stopped: return "stopped by ddprun";
+        case Manner::lost: return "lost";
+    }
+    return {};
+}
+
 int stated_count(const Finish& finish, Manner manner) {
     switch (manner) {
         case Manner::failed: return finish.failed_too;
@@ -26,7 +39,7 @@ int stated_count(const Finish& finish, Manner manner) {
     return 0;
 }
 
-// Whoever fills in a Finish on its own may leave the counts out.
+// A caller that fills in a Finish on its own may leave the counts out.
 int count_of(const Finish& finish, Manner manner) {
     const auto listed = std::count_if(finish.others.begin(), finish.others.end(),
                                       [manner](const RankEnd& end) { return end.manner == manner; });
@@ -41,13 +54,14 @@ std::string end_text(const RankEnd& end) {
     return manner + ", " + to_string(Exited{end.exit_code});
 }
 
-std::string rank_line(const RankEnd& end) {
-    std::string line = "rank " + std::to_string(end.rank) + " (local rank " + std::to_string(end.local_rank) +
-                       ") on node " + std::to_string(end.node_rank);
-    if (!end.host.empty()) line += " (" + harmless_line(end.host) + ")";
-    if (end.pid != 0) line += ", pid " + std::to_string(end.pid);
-    return line + ": " + end_text(end);
+template <class Worker>
+std::string worker_text(const Worker& worker) {
+    return fmt::format("rank {} (local rank {}) on {}{}", worker.rank, worker.local_rank,
+                       shown_node(worker.node_rank, worker.host),
+                       worker.pid == 0 ? "" : fmt::format(", pid {}", worker.pid));
 }
+
+std::string rank_line(const RankEnd& end) { return fmt::format("{}: {}", shown_worker(end), end_text(end)); }
 
 // The ranks that ended alike; in the order in which the first of each was listed.
 struct Alike {
@@ -84,11 +98,11 @@ std::string rest_line(const Finish& finish, const std::vector<const RankEnd*>& l
         const int rest = count_of(finish, manner) - static_cast<int>(shown);
         if (rest <= 0) continue;
         total += rest;
-        parts += (parts.empty() ? "" : ", ") + std::to_string(rest) + " " + manner_text(manner);
+        parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", rest, manner_text(manner));
     }
     if (total == 0) return {};
-    return (listed.empty() ? "the other " : "and ") + std::to_string(total) +
-           (listed.empty() ? " ranks: " : " more: ") + parts;
+    return listed.empty() ? fmt::format("the other {} ranks: {}", total, parts)
+                          : fmt::format("and {} more: {}", total, parts);
 }
 
 }  // namespace
@@ -115,28 +129,17 @@ std::vector<std::string> end_lines(const Finish& finish, std::size_t room) {
     return lines;
 }
 
-std::string ranks_text(std::vector<int> ranks) {
-    std::sort(ranks.begin(), ranks.end());
-    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < ranks.size();) {
-        std::size_t last = i;
-        while (last + 1 < ranks.size() && ranks[last + 1] <= ranks[last] + 1) ++last;
-        if (i > 0) text += ",";
-        text += std::to_string(ranks[i]);
-        if (ranks[last] != ranks[i]) text += "-" + std::to_string(ranks[last]);
-        i = last + 1;
-    }
-    return text;
+std::string shown_worker(const Failure& worker) { return worker_text(worker); }
+std::string shown_worker(const RankEnd& worker) { return worker_text(worker); }
+
+std::string shown_node(int node_rank, const std::string& host) {
+    return host.empty() ? fmt::format("node {}", node_rank)
+                        : fmt::format("node {} ({})", node_rank, harmless_line(host));
 }
 
-std::string manner_text(RankEnd::Manner manner) {
-    switch (manner) {
-        case RankEnd::Manner::succeeded: return "succeeded";
-        case RankEnd::Manner::failed: return "failed too";
-        case RankEnd::Manner::stopped: return "stopped by ddprun";
-        case RankEnd::Manner::lost: return "lost";
-    }
-    return {};
+std::string ranks_text(std::vector<int> ranks) {
+    const char* noun = ranks.size() == 1 ? "rank " : "ranks ";
+    return noun + to_text(ranges_of(std::move(ranks)));
 }
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "launcher/report/error_file.hpp"
 
+#include <fmt/core.h>
+
 #include <boost/json.hpp>
 #include <cerrno>
 
@@ -66,9 +68,9 @@ WorkerError parse_error_file(std::string_view text) {
     const json::object* members = trouble ? nullptr : root.if_object();
     const json::value* message = members != nullptr ? members->if_contains("message") : nullptr;
     if (message == nullptr) {
-        const std::string why = trouble ? "is no JSON" : "has no member 'message'";
-        return unclear(
-            why + "; it begins with: " + harmless_line(text.substr(0, text.find('\n')), kBeginningShown));
+        return unclear(fmt::format("{}; it begins with: {}",
+                                   trouble ? "is no JSON" : "has no member 'message'",
+                                   harmless_line(text.substr(0, text.find('\n')), kBeginningShown)));
     }
     WorkerError error;
     error.file = text;
@@ -86,7 +88,7 @@ std::optional<WorkerError> read_error_file(const std::filesystem::path& path) {
     const auto text = read_small_file(path, kMaxErrorFile);
     if (text.has_error()) {
         if (text.error() == make_error_code(Errc::limit_exceeded))
-            return unclear("is larger than " + std::to_string(kMaxErrorFile) + " bytes");
+            return unclear(fmt::format("is larger than {} bytes", kMaxErrorFile));
         if (text.error().value() == ENOENT) return std::nullopt;
         return unclear("cannot be read: " + text.error().message());
     }
@@ -107,13 +109,13 @@ std::optional<std::string> root_cause_file(const Failure& failure, std::string_v
     return valid_utf8(json::serialize(root));
 }
 
-std::string write_root_cause(const std::filesystem::path& own_error_file, const Failure& failure,
-                             std::string_view file) {
+std::optional<std::string> write_root_cause(const std::filesystem::path& own_error_file,
+                                            const Failure& failure, std::string_view file) {
     const auto text = root_cause_file(failure, file);
-    if (!text) return {};
-    const auto error = replace_file(own_error_file, *text);
-    if (!error) return {};
-    return "cannot write TORCHELASTIC_ERROR_FILE '" + own_error_file.string() + "': " + error.message();
+    const auto error = text ? replace_file(own_error_file, *text) : boost::system::error_code();
+    if (!error) return std::nullopt;
+    return fmt::format("cannot write TORCHELASTIC_ERROR_FILE '{}': {}", own_error_file.string(),
+                       error.message());
 }
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // Error files: what a worker writes into $TORCHELASTIC_ERROR_FILE before it ends (PyTorch's @record does),
-// and what the launcher passes on to whoever started it. Parsing and composing are pure; reading and writing
+// and what the launcher passes on to the program that started it. Parsing and composing are pure; reading and writing
 // are thin.
 //
 // Two forms are understood:
@@ -45,9 +45,9 @@ std::optional<WorkerError> read_error_file(const std::filesystem::path& path);
 // `failure`. Nothing if the worker wrote no error file, as with torchrun.
 std::optional<std::string> root_cause_file(const Failure& failure, std::string_view file);
 
-// Writes it to the launcher's own $TORCHELASTIC_ERROR_FILE; what is there is replaced. Returns an empty text,
-// or one line that says why it could not be written.
-std::string write_root_cause(const std::filesystem::path& own_error_file, const Failure& failure,
-                             std::string_view file);
+// Writes it to the launcher's own $TORCHELASTIC_ERROR_FILE; what is there is replaced. If that fails, one line
+// that says why.
+std::optional<std::string> write_root_cause(const std::filesystem::path& own_error_file,
+                                            const Failure& failure, std::string_view file);
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "launcher/report/failure_hint.hpp"
 
+#include <fmt/core.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -14,8 +15,8 @@ namespace {
 
 constexpr std::string_view kSharedMemoryFull =
     "shared memory has run out, see 'df -h /dev/shm': docker run --shm-size=8g (or --ipc=host); in "
-    "Kubernetes an "
-    "emptyDir of medium Memory at /dev/shm; under Slurm more --mem, which /dev/shm counts towards";
+    "Kubernetes an emptyDir of medium Memory at /dev/shm; under Slurm more --mem, which /dev/shm counts "
+    "towards";
 // Its text depends on what /dev/shm holds.
 constexpr std::string_view kBusError = "bus error";
 constexpr std::string_view kLockedMemory =
@@ -25,8 +26,7 @@ constexpr std::string_view kNoInterface =
     "NCCL found no network interface that it may use: name one by NCCL_SOCKET_IFNAME (see 'ip addr')";
 constexpr std::string_view kWrongDevice =
     "by --gpu-bind single a worker sees its own device only: use index $DDPRUN_DEVICE, not LOCAL_RANK, or "
-    "run "
-    "with --gpu-bind all";
+    "run with --gpu-bind all";
 constexpr std::string_view kOpenFiles =
     "too many files are open, see 'ulimit -n': raise it, or docker run --ulimit nofile=1048576";
 // With a thirty-second part free or less it is full: what a worker wanted may have been larger than that.
@@ -63,16 +63,19 @@ bool says(const Failure& failure, std::string_view text) {
 
 // A page that was not there could not be had: what is mapped ends before it, or there is no memory for it.
 std::string bus_error_hint(const std::optional<Room>& shared_memory) {
-    const std::string room = shared_memory ? size_text(shared_memory->free) + " of " +
-                                                 size_text(shared_memory->size) + " of /dev/shm are free now"
-                                           : "";
-    if (shared_memory && shared_memory->free <= shared_memory->size / kNearlyFull)
-        return room + ": " + std::string(kSharedMemoryFull);
-    return "perhaps a file that was mapped became shorter, or shared memory ran out" +
-           (room.empty() ? room : " (" + room + ")") +
-           "; against the latter docker run --shm-size=8g (or --ipc=host), in Kubernetes an emptyDir of "
-           "medium "
-           "Memory at /dev/shm, under Slurm more --mem";
+    std::string room;
+    if (shared_memory) {
+        room = fmt::format("{} of {} of /dev/shm are free now", size_text(shared_memory->free),
+                           size_text(shared_memory->size));
+        if (shared_memory->free <= shared_memory->size / kNearlyFull)
+            return fmt::format("{}: {}", room, kSharedMemoryFull);
+        room = " (" + room + ")";
+    }
+    return fmt::format(
+        "perhaps a file that was mapped became shorter, or shared memory ran out{}; against the "
+        "latter docker run --shm-size=8g (or --ipc=host), in Kubernetes an emptyDir of medium "
+        "Memory at /dev/shm, under Slurm more --mem",
+        room);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "launcher/report/failure_report.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <climits>
 
@@ -14,8 +16,8 @@ namespace {
 using Lines = std::vector<std::string>;
 
 constexpr std::size_t kMaxEvidenceLines = 21;  // a heading and kMaxLastLines
-constexpr std::size_t kLinesOfOthers =
-    4;  // that the evidence leaves to the other ranks, if there are so many
+// That the evidence leaves to the other ranks, if there are so many.
+constexpr std::size_t kLinesOfOthers = 4;
 constexpr std::size_t kMaxMessageLines = 3;
 constexpr std::size_t kMaxSurvivorsNamed = 5;
 // A path is of use only as a whole.
@@ -23,44 +25,44 @@ constexpr std::size_t kMaxLogsLine = PATH_MAX + kMaxShownLine;
 constexpr const char* kIndent = "  ";
 constexpr const char* kEvidence = "    | ";
 
-std::string node_text(const Failure& failure) {
-    std::string text = "node " + std::to_string(failure.node_rank);
-    return failure.host.empty() ? text : text + " (" + harmless_line(failure.host) + ")";
-}
-
-std::string worker_text(const Failure& failure) {
-    std::string text = "rank " + std::to_string(failure.rank) + " (local rank " +
-                       std::to_string(failure.local_rank) + ") on " + node_text(failure);
-    return failure.pid == 0 ? text : text + ", pid " + std::to_string(failure.pid);
-}
-
 ExitStatus status_of(const Failure& failure) {
     if (failure.signal != 0) return Signaled{failure.signal, failure.core_dumped};
     return Exited{failure.exit_code};
 }
 
 std::string failure_text(const Failure& failure) {
+    const std::string node = shown_node(failure.node_rank, failure.host);
     switch (failure.kind) {
         case Failure::Kind::worker_failed:
             if (failure.witness >= 0) {
-                return worker_text(failure) + ": " + harmless_line(failure.accusation) + " (rank " +
-                       std::to_string(failure.witness) + " says: " + harmless_line(failure.testimony) + ")";
+                return fmt::format("{}: {} (rank {} says: {})", shown_worker(failure),
+                                   harmless_line(failure.accusation), failure.witness,
+                                   harmless_line(failure.testimony));
             }
-            if (failure.pid == 0) return worker_text(failure) + " could not be started";
-            return worker_text(failure) + ": " + to_string(status_of(failure));
-        case Failure::Kind::node_lost: return node_text(failure) + " was lost";
+            if (failure.pid == 0) return shown_worker(failure) + " could not be started";
+            return fmt::format("{}: {}", shown_worker(failure), to_string(status_of(failure)));
+        case Failure::Kind::node_lost: return node + " was lost";
+        case Failure::Kind::overdue:
+            return fmt::format("{}, was {}", shown_worker(failure), harmless_line(failure.message));
         case Failure::Kind::signalled:
-            return signal_text(failure.signal) + " sent to ddprun on " + node_text(failure);
+            if (!failure.message.empty()) return harmless_line(failure.message);
+            return fmt::format("{} sent to ddprun on {}", signal_text(failure.signal), node);
     }
     return {};
 }
 
-std::string headline(const std::string& entry_name, const Failure& failure) {
+// Whether the message says what has happened, and not something more about it.
+bool is_told_by_message(const Failure& failure) {
+    return failure.kind == Failure::Kind::overdue || failure.kind == Failure::Kind::signalled;
+}
+
+const char* what_happened(const Failure& failure) {
     switch (failure.kind) {
-        case Failure::Kind::worker_failed:
-            return entry_name + " failed; first failure: " + failure_text(failure);
-        case Failure::Kind::node_lost: return entry_name + " was stopped, because " + failure_text(failure);
-        case Failure::Kind::signalled: return entry_name + " was stopped by " + failure_text(failure);
+        case Failure::Kind::worker_failed: return "failed; first failure:";
+        case Failure::Kind::node_lost:
+        case Failure::Kind::overdue: return "was stopped, because";
+        case Failure::Kind::signalled:
+            return failure.message.empty() ? "was stopped by" : "was stopped, because";
     }
     return {};
 }
@@ -70,8 +72,8 @@ std::string circumstances(const ReportFacts& facts) {
     const std::int64_t time = facts.finish.cause->unix_time_ms;
     if (time != 0) text = "at " + wall_clock_text(time, facts.utc_offset);
     if (facts.max_restarts == 0 && facts.restarts == 0) return text;
-    text += (text.empty() ? "restarts so far: " : "; restarts so far: ") + std::to_string(facts.restarts) +
-            " of " + std::to_string(facts.max_restarts);
+    text += fmt::format("{}restarts so far: {} of {}", text.empty() ? "" : "; ", facts.restarts,
+                        facts.max_restarts);
     if (!facts.finish.restarts.empty())
         text += ", the last one because of: " + harmless_line(facts.finish.restarts.back().reason);
     return text;
@@ -98,8 +100,9 @@ Lines evidence_of(const Failure& failure) {
         for (const std::string& line : failure.last_lines) words.push_back(kEvidence + harmless_line(line));
     }
     if (words.empty()) return {};
-    const std::string whose = failure.witness < 0 ? "its" : "rank " + std::to_string(failure.witness) + "'s";
-    words.insert(words.begin(), "  " + whose + (wrote_file ? " error file says:" : " last lines on stderr:"));
+    const std::string whose = failure.witness < 0 ? "its" : fmt::format("rank {}'s", failure.witness);
+    words.insert(words.begin(),
+                 fmt::format("  {} {}", whose, wrote_file ? "error file says:" : "last lines on stderr:"));
     return words;
 }
 
@@ -112,7 +115,7 @@ Lines fitted(Lines evidence, std::size_t room, bool keeps_head) {
     const std::size_t tail = room - head - 1;
     const std::size_t left_out = evidence.size() - head - tail;
     Lines lines(evidence.begin(), evidence.begin() + static_cast<std::ptrdiff_t>(head));
-    lines.push_back(kEvidence + std::string("... ") + std::to_string(left_out) + " lines left out ...");
+    lines.push_back(fmt::format("{}... {} lines left out ...", kEvidence, left_out));
     lines.insert(lines.end(), evidence.end() - static_cast<std::ptrdiff_t>(tail), evidence.end());
     return lines;
 }
@@ -126,16 +129,16 @@ std::string unknown_text(const ReportFacts& facts) {
         text += (i == 0 ? "" : ", ") + harmless_line(facts.unknown_nodes[i]);
     const int unnamed = count - static_cast<int>(facts.unknown_nodes.size());
     if (unnamed == 0) return text;
-    if (unnamed < count) return text + " and " + std::to_string(unnamed) + " more";
-    return text + (count == 1 ? "the other node" : "the other " + std::to_string(count) + " nodes");
+    if (unnamed < count) return fmt::format("{} and {} more", text, unnamed);
+    return text + (count == 1 ? "the other node" : fmt::format("the other {} nodes", count));
 }
 
 std::string survivor_line(const std::vector<std::string>& survivors) {
-    std::string line = "survivors: " + std::to_string(survivors.size());
+    std::string line = fmt::format("survivors: {}", survivors.size());
     const std::size_t named = std::min(survivors.size(), kMaxSurvivorsNamed);
     for (std::size_t i = 0; i < named; ++i)
         line += (i == 0 ? ": " : ", ") + harmless_line(survivors[i], kMaxShownLine / (2 * named));
-    if (survivors.size() > named) line += " and " + std::to_string(survivors.size() - named) + " more";
+    if (survivors.size() > named) line += fmt::format(" and {} more", survivors.size() - named);
     return line;
 }
 
@@ -145,13 +148,14 @@ void append(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.be
 
 std::string failure_report(const ReportFacts& facts) {
     const Failure& cause = facts.finish.cause.value();
-    Lines lines{headline(harmless_line(facts.entry_name), cause)};
+    Lines lines{
+        fmt::format("{} {} {}", harmless_line(facts.entry_name), what_happened(cause), failure_text(cause))};
     if (auto text = circumstances(facts); !text.empty()) lines.push_back(kIndent + text);
-    append(lines, message_lines(cause.message));
+    if (!is_told_by_message(cause)) append(lines, message_lines(cause.message));
     if (!cause.hint.empty()) lines.push_back("  hint: " + harmless_line(cause.hint));
 
     Lines last = message_lines(facts.finish.message);
-    last.push_back("  exiting with code " + std::to_string(facts.finish.exit_code));
+    last.push_back(fmt::format("  exiting with code {}", facts.finish.exit_code));
     last.push_back(kIndent + survivor_line(facts.survivors) + unknown_text(facts));
 
     const Lines evidence = evidence_of(cause);

@@ -29,7 +29,7 @@ struct ReportFacts {
     std::string logs;  // where those of the first failure's worker are, if they are on this node
 };
 
-// Lines without "ddprun: " in front (the Console's part) and without a newline at the end. Its parts, in
+// Lines without "ddprun: " in front (the LauncherLog's part) and without a newline at the end. Its parts, in
 // order; what does not fit is counted, the evidence loses its middle:
 //
 //     train.py failed; first failure: rank 5 (local rank 1) on node 1 (gpu07), pid 4242: exit code 7

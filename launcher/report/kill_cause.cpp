@@ -1,7 +1,8 @@
 #include "launcher/report/kill_cause.hpp"
 
+#include <fmt/core.h>
+
 #include <array>
-#include <cstdio>
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/small_file.hpp"
@@ -50,7 +51,14 @@ std::string memory_text(const OomCounters& after) {
 }
 
 std::string processes(std::int64_t count) {
-    return count == 1 ? "one process" : std::to_string(count) + " processes";
+    return count == 1 ? "one process" : fmt::format("{} processes", count);
+}
+
+std::string perhaps(std::int64_t kills, std::string_view where) {
+    return fmt::format(
+        "perhaps the kernel's OOM killer: since the worker started it killed {} {}, which one "
+        "could not be told",
+        processes(kills), where);
 }
 
 constexpr std::string_view kNotTheKernel = "not the kernel's OOM killer: somebody else sent SIGKILL; ";
@@ -72,23 +80,19 @@ OomCounters read_oom_counters(const OomSources& sources) {
 std::string explain_kill(const OomCounters& before, const OomCounters& after) {
     if (auto kills = kills_between(before.worker_kills, after.worker_kills)) {
         if (*kills == 0)
-            return std::string(kNotTheKernel) + "its cgroup counts no OOM kill" + memory_text(after);
-        return "the kernel's OOM killer: it killed " + processes(*kills) + " of this worker's own cgroup" +
-               memory_text(after);
+            return fmt::format("{}its cgroup counts no OOM kill{}", kNotTheKernel, memory_text(after));
+        return fmt::format("the kernel's OOM killer: it killed {} of this worker's own cgroup{}",
+                           processes(*kills), memory_text(after));
     }
     const auto job = kills_between(before.job_kills, after.job_kills);
     const auto machine = kills_between(before.machine_kills, after.machine_kills);
     if (job == 0)
-        return std::string(kNotTheKernel) + "the job's cgroup counts no OOM kill since the worker started";
-    if (!job && machine == 0)
-        return std::string(kNotTheKernel) +
-               "the kernel counts no OOM kill on this node since the worker started";
-    if (job)
-        return "perhaps the kernel's OOM killer: since the worker started it killed " + processes(*job) +
-               " in the job's cgroup, which one could not be told";
-    if (machine)
-        return "perhaps the kernel's OOM killer: since the worker started it killed " + processes(*machine) +
-               " on this node, which one could not be told";
+        return fmt::format("{}the job's cgroup counts no OOM kill since the worker started", kNotTheKernel);
+    if (job) return perhaps(*job, "in the job's cgroup");
+    if (machine == 0)
+        return fmt::format("{}the kernel counts no OOM kill on this node since the worker started",
+                           kNotTheKernel);
+    if (machine) return perhaps(*machine, "on this node");
     return "whether the kernel's OOM killer sent SIGKILL could not be told: its counters cannot be read here";
 }
 
@@ -103,13 +107,11 @@ std::optional<std::int64_t> parse_counter(std::string_view text, std::string_vie
 
 std::string size_text(std::int64_t bytes) {
     constexpr std::array<std::string_view, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 1024) return std::to_string(bytes) + " bytes";
+    if (bytes < 1024) return fmt::format("{} bytes", bytes);
     double value = static_cast<double>(bytes) / 1024;
     std::size_t unit = 0;
     for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.1f ", value);
-    return text.data() + std::string(kUnits.at(unit));
+    return fmt::format("{:.1f} {}", value, kUnits.at(unit));
 }
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "launcher/report/result_file.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "launcher/harmless_text.hpp"
@@ -51,9 +53,10 @@ struct ResultRules : JsonRules {
     }
 };
 
-std::string complaint(const std::filesystem::path& path, const boost::system::error_code& error) {
-    if (!error) return {};
-    return "--result-file '" + path.string() + "' cannot be written: " + error.message();
+std::optional<std::string> complaint(const std::filesystem::path& path,
+                                     const boost::system::error_code& error) {
+    if (!error) return std::nullopt;
+    return fmt::format("--result-file '{}' cannot be written: {}", path.string(), error.message());
 }
 
 }  // namespace
@@ -66,6 +69,7 @@ Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool join
         switch (cause->kind) {
             case Failure::Kind::worker_failed:
                 return cause->pid == 0 && cause->witness < 0 ? Outcome::not_started : Outcome::failed;
+            case Failure::Kind::overdue: return Outcome::failed;
             case Failure::Kind::node_lost: return Outcome::node_lost;
             case Failure::Kind::signalled: return Outcome::signalled;
         }
@@ -85,16 +89,17 @@ std::string to_json(const JobResult& result) {
     return json::serialize(root) + "\n";
 }
 
-std::string result_file_complaint(const std::filesystem::path& path) {
-    return path.empty() ? std::string() : complaint(path, try_replace(path));
+std::optional<std::string> result_file_complaint(const std::filesystem::path& path) {
+    return path.empty() ? std::nullopt : complaint(path, try_replace(path));
 }
 
-std::string write_result_file(const std::filesystem::path& path, JobResult& result) {
-    if (path.empty()) return {};
-    const std::string trouble = complaint(path, replace_file(path, to_json(result)));
-    if (trouble.empty() || result.exit_code != 0) return trouble;
-    result.exit_code = kExitSystem;
-    result.message = trouble;
+std::optional<std::string> write_result_file(const std::filesystem::path& path, JobResult& result) {
+    if (path.empty()) return std::nullopt;
+    auto trouble = complaint(path, replace_file(path, to_json(result)));
+    if (trouble && result.exit_code == 0) {
+        result.exit_code = kExitSystem;
+        result.message = *trouble;
+    }
     return trouble;
 }
 

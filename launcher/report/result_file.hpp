@@ -63,12 +63,11 @@ std::string_view to_text(Outcome outcome);
 std::string to_json(const JobResult& result);
 
 // Why nothing could be written to `path` (an empty one: no file is wanted) as far as can be told before the
-// job, in one line that names the flag; empty if nothing is known. For the command line, where it is bad
-// input.
-std::string result_file_complaint(const std::filesystem::path& path);
+// job, in one line that names the flag. For the command line, where it is bad input.
+std::optional<std::string> result_file_complaint(const std::filesystem::path& path);
 
-// Replaces `path` as replace_file does. Returns an empty text, or one line that says why it could not be
-// written; then a job that did not fail by itself has failed with kExitSystem, and `result` says so.
-std::string write_result_file(const std::filesystem::path& path, JobResult& result);
+// Replaces `path` as replace_file does. If that fails, one line that says why; then a job that did not fail by
+// itself has failed with kExitSystem, and `result` says so.
+std::optional<std::string> write_result_file(const std::filesystem::path& path, JobResult& result);
 
 }  // namespace ddprun

@@ -1,5 +1,8 @@
 #include "rendezvous/coordinator/admission.hpp"
 
+#include <fmt/core.h>
+
+#include <chrono>
 #include <utility>
 
 namespace ddprun {
@@ -7,28 +10,43 @@ namespace {
 
 Refused not_admitted(std::string reason) { return {std::move(reason), kExitNotAdmitted}; }
 
-std::string text(int number) { return std::to_string(number); }
+// In hours and minutes; of another day than `now_ms` with the date.
+std::string clock_text(std::int64_t unix_ms, std::int64_t now_ms) {
+    namespace chrono = std::chrono;
+    const chrono::sys_time<chrono::milliseconds> time{chrono::milliseconds(unix_ms)};
+    const auto day = chrono::floor<chrono::days>(time);
+    const chrono::hh_mm_ss clock{time - day};
+    const std::string text = fmt::format("{:02}:{:02}", clock.hours().count(), clock.minutes().count());
+    if (day ==
+        chrono::floor<chrono::days>(chrono::sys_time<chrono::milliseconds>(chrono::milliseconds(now_ms))))
+        return text;
+    const chrono::year_month_day date{day};
+    return fmt::format("{:04}-{:02}-{:02} {}", static_cast<int>(date.year()),
+                       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), text);
+}
 
 std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& terms) {
     if (newcomer.version != terms.version) {
-        return not_admitted("this agent is ddprun " + newcomer.version + ", node 0 is ddprun " +
-                            terms.version + "; install one version on all nodes");
+        return not_admitted(
+            fmt::format("this agent is ddprun {}, node 0 is ddprun {}; install one version on all nodes",
+                        newcomer.version, terms.version));
     }
     if (newcomer.run_id != terms.run_id) {
-        return not_admitted("this agent's --rdzv-id is \"" + newcomer.run_id + "\", but the job here is \"" +
-                            terms.run_id + "\"");
+        return not_admitted(fmt::format("this agent's --rdzv-id is \"{}\", but the job here is \"{}\"",
+                                        newcomer.run_id, terms.run_id));
     }
     if (newcomer.nnodes != terms.nnodes) {
-        return not_admitted("this agent's --nnodes is " + text(newcomer.nnodes) +
-                            ", but node 0 has --nnodes " + text(terms.nnodes));
+        return not_admitted(fmt::format("this agent's --nnodes is {}, but node 0 has --nnodes {}",
+                                        newcomer.nnodes, terms.nnodes));
     }
-    if (newcomer.node_rank < 0 || newcomer.node_rank >= terms.nnodes) {
-        return not_admitted("--node-rank " + text(newcomer.node_rank) + " is out of range: --nnodes is " +
-                            text(terms.nnodes));
+    const bool is_numbered = newcomer.node_rank != kUnnumbered;
+    if (is_numbered && (newcomer.node_rank < 0 || newcomer.node_rank >= terms.nnodes)) {
+        return not_admitted(
+            fmt::format("--node-rank {} is out of range: --nnodes is {}", newcomer.node_rank, terms.nnodes));
     }
     if (newcomer.local_world_size < 1 || newcomer.local_world_size > kMaxWorkersPerNode) {
-        return not_admitted("--nproc-per-node " + text(newcomer.local_world_size) + " is not between 1 and " +
-                            text(kMaxWorkersPerNode));
+        return not_admitted(fmt::format("--nproc-per-node {} is not between 1 and {}",
+                                        newcomer.local_world_size, kMaxWorkersPerNode));
     }
     return std::nullopt;
 }
@@ -39,31 +57,49 @@ std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& t
                                         const Company& company) {
     if (auto refused = compare_terms(newcomer, terms)) return refused;
     if (const Hello* holder = company.holder) {
-        return not_admitted("--node-rank " + text(newcomer.node_rank) + " has already joined from " +
-                            holder->host + " (agent pid " + std::to_string(holder->pid) + ")");
+        return not_admitted(fmt::format("--node-rank {} has already joined from {} (agent pid {})",
+                                        newcomer.node_rank, holder->host, holder->pid));
     }
     const Hello* other = company.companion;
     if (other == nullptr || newcomer.allow_different || other->allow_different) return std::nullopt;
     if (newcomer.command.digest == other->command.digest) return std::nullopt;
-    return not_admitted("this agent runs \"" + shown_beside(newcomer.command, other->command) +
-                        "\", but node " + text(other->node_rank) + " (" + other->host + ") runs \"" +
-                        shown_beside(other->command, newcomer.command) +
-                        "\"; for two jobs give each an --rdzv-id and a --master-port of its own, for one job "
-                        "of different programs --allow-different");
+    return not_admitted(fmt::format(
+        "this agent runs \"{}\", but node {} ({}) runs \"{}\"; for two jobs give each an --rdzv-id and a "
+        "--master-port of its own, for one job of different programs --allow-different",
+        shown_beside(newcomer.command, other->command), other->node_rank, other->host,
+        shown_beside(other->command, newcomer.command)));
+}
+
+bool is_same_agent(const Hello& one, const Hello& other) {
+    return one.host == other.host && one.pid == other.pid;
 }
 
 Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNodes& nodes) {
     Company company;
-    if (auto holder = nodes.find(newcomer.node_rank); holder != nodes.end())
+    const auto holder = nodes.find(newcomer.node_rank);
+    if (holder != nodes.end() && !is_same_agent(holder->second.hello, newcomer))
         company.holder = &holder->second.hello;
-    if (own && (own->host != newcomer.host || own->pid != newcomer.pid)) {
-        if (newcomer.node_rank == own->node_rank) company.holder = &*own;
+    if (own && !is_same_agent(*own, newcomer)) {
+        if (newcomer.node_rank == own->node_rank && own->node_rank != kUnnumbered) company.holder = &*own;
         if (newcomer.role == own->role) company.companion = &*own;
     }
     for (const auto& [rank, node] : nodes) {
         if (company.companion == nullptr && node.hello.role == newcomer.role) company.companion = &node.hello;
     }
     return company;
+}
+
+std::string to_text(const JobMet& met) {
+    std::string text = fmt::format("belongs to job \"{}\"", met.run_id);
+    if (met.start_ms) text += fmt::format(", started {}", clock_text(*met.start_ms, met.now_ms));
+    text += " on host " + met.host;
+    if (met.running_since_ms)
+        text += fmt::format(", running since {}", clock_text(*met.running_since_ms, met.now_ms));
+    return met.waiting_for.empty() ? text : fmt::format("{}, waiting for {}", text, met.waiting_for);
+}
+
+bool is_stranger(const Hello& newcomer, const JobTerms& terms) {
+    return newcomer.version != terms.version || newcomer.run_id != terms.run_id;
 }
 
 Refused came_too_late() { return {"the job is over", kExitUnavailable}; }

@@ -1,13 +1,15 @@
 // The messages between agents and the coordinator. Plain values; control_wire.hpp gives their bytes.
 //
 // One conversation, from an agent's side:
-//   Hello → Waiting*
+//   Hello → Welcome → Waiting*
 //         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
 //         Restarting?)?)+ → RankEnds* → Finish → Goodbye
-// or Refused at any time before the first RoundReady; PeerRefused may come to node 0. RankEnds also go before
+// or Refused at any time before the first RoundReady, and GivenUp at any time; PeerRefused and NodesDiffer may come to
+// node 0. Heartbeats go to and fro from the Welcome on (see heartbeat.hpp); node 0's own agent gets neither. RankEnds also go before
 // WorkersSucceeded and WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and
 // before what they may be the cause of, WorkerDying comes from an agent and PeerDying goes to the others;
-// WorkerDying also directly behind WorkerFailed and Stop.
+// WorkerDying also directly behind WorkerFailed and Stop. RankSucceeded comes once in a round; WhoRuns may ask for
+// StillRunning, and Remark go to node 0.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +20,30 @@
 #include <vector>
 
 #include "rendezvous/coordinator/job_command.hpp"
+#include "rendezvous/coordinator/node_trait.hpp"
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/job/rank_end.hpp"
+#include "rendezvous/job/rank_range.hpp"
 #include "rendezvous/job/restart.hpp"
 
 namespace ddprun {
 
 // Limits of the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;
+inline constexpr std::size_t kMaxPresentListed = 8;
 inline constexpr std::size_t kMaxEndsInMessage = 256;
 inline constexpr std::size_t kMaxOthersListed = 20;
 inline constexpr std::size_t kMaxRestartsListed = 100;
 inline constexpr std::size_t kMaxUnknownListed = 8;
+inline constexpr std::size_t kMaxRangesInMessage = 64;
+inline constexpr std::size_t kMaxDifferencesInMessage = 16;
+inline constexpr std::size_t kMaxDifferenceText = 400;
 
 // --- agent to coordinator ---------------------------------------------------------------------------
+
+// The number of a node whose user gave it none: the coordinator will.
+inline constexpr int kUnnumbered = -1;
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -44,23 +55,22 @@ struct Hello {
     std::string role = "default";
     std::string host;
     std::int64_t pid = 0;
-    bool wants_rank_ends = false;  // send RankEnds before Finish (for --result-file)
-    JobCommand command;            // the same on all nodes that have workers of one role …
-    bool allow_different = false;  // … unless this one allows others
-    std::string reached_at;        // the address of node 0 by which this agent has reached it
-
-    bool operator==(const Hello&) const = default;
+    bool wants_rank_ends = false;   // send RankEnds before Finish (for --result-file)
+    JobCommand command;             // the same on all nodes that have workers of one role …
+    bool allow_different = false;   // … unless this one allows others
+    std::string reached_at;         // the address of node 0 by which this agent has reached it
+    std::vector<NodeTrait> traits;  // of a job of several nodes: what should be alike on all
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, local_world_size, role, host, pid, wants_rank_ends,
-                       command, allow_different, reached_at))
+                       command, allow_different, reached_at, traits))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
 
 // All workers of the node ended with 0.
 struct WorkersSucceeded {
     int round = 0;
-    bool operator==(const WorkersSucceeded&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(WorkersSucceeded, (), (round))
 
@@ -68,7 +78,6 @@ BOOST_DESCRIBE_STRUCT(WorkersSucceeded, (), (round))
 struct WorkerFailed {
     int round = 0;
     Failure failure;
-    bool operator==(const WorkerFailed&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(WorkerFailed, (), (round, failure))
 
@@ -81,17 +90,17 @@ struct WorkerDying {
     int rank = 0;
     std::uint64_t life = 0;  // by which the others know it; 0: they do not
     bool itself = false;     // it is the worker itself, so how the worker ends is decided
-    bool operator==(const WorkerDying&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(WorkerDying, (), (round, rank, life, itself))
 
-// The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer.
+// The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer. With a
+// reason nobody has sent one, but the agent acts as if.
 struct AgentSignalled {
     int round = 0;
     int signal = 0;
-    bool operator==(const AgentSignalled&) const = default;
+    std::string reason;
 };
-BOOST_DESCRIBE_STRUCT(AgentSignalled, (), (round, signal))
+BOOST_DESCRIBE_STRUCT(AgentSignalled, (), (round, signal, reason))
 
 // No process of the node's workers is left after a stop.
 struct WorkersGone {
@@ -100,7 +109,6 @@ struct WorkersGone {
     bool progressed = false;  // the progress file changed during the round
     // The first worker of this node that failed by itself, now with what could be found out about it.
     std::optional<Failure> failure;
-    bool operator==(const WorkersGone&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(WorkersGone, (), (round, all_zero, progressed, failure))
 
@@ -109,7 +117,6 @@ BOOST_DESCRIBE_STRUCT(WorkersGone, (), (round, all_zero, progressed, failure))
 struct RankEnds {
     int round = 0;
     std::vector<RankEnd> ends;
-    bool operator==(const RankEnds&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(RankEnds, (), (round, ends))
 constexpr std::size_t limit_of(Of<&RankEnds::ends>) { return kMaxEndsInMessage; }
@@ -120,23 +127,61 @@ struct NoticeSignal {
     int round = 0;
     int signal = 0;
     bool requeue = false;  // the user wants kExitPreempted if all workers of the round end with 0 after it
-    bool operator==(const NoticeSignal&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(NoticeSignal, (), (round, signal, requeue))
 
-// The agent has read Finish and closes.
-struct Goodbye {
-    bool operator==(const Goodbye&) const = default;
+// From the coordinator the question whether the agent is there, from an agent the answer with the same number.
+struct Heartbeat {
+    std::uint64_t number = 0;
+    std::uint64_t heard = 0;  // of the agent's answers: the last one that has arrived
 };
+BOOST_DESCRIBE_STRUCT(Heartbeat, (), (number, heard))
+
+// From an agent: its user suspends it (Ctrl-Z), its workers stand still, and it will say nothing until it goes on.
+// From the coordinator: the agent may stand still now, or, to the others, the coordinator itself does so with its
+// agent.
+struct Suspended {};
+BOOST_DESCRIBE_STRUCT(Suspended, (), ())
+
+// A worker ended with 0, the first of this node in the round.
+struct RankSucceeded {
+    int round = 0;
+    int rank = 0;
+};
+BOOST_DESCRIBE_STRUCT(RankSucceeded, (), (round, rank))
+
+// The answer to WhoRuns: how many of the node's workers have not ended, and which.
+struct StillRunning {
+    int round = 0;
+    int count = 0;
+    std::vector<RankRange> ranks;  // in order, at most kMaxRangesInMessage of them
+    std::int64_t pid = 0;          // of the first one
+};
+BOOST_DESCRIBE_STRUCT(StillRunning, (), (round, count, ranks, pid))
+constexpr std::size_t limit_of(Of<&StillRunning::ranks>) { return kMaxRangesInMessage; }
+
+// The agent has read Finish and closes.
+struct Goodbye {};
 BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
 
 // --- coordinator to agent ---------------------------------------------------------------------------
+
+// The agent takes part.
+struct Welcome {
+    int heartbeat_ms = 0;  // the limit of silence
+};
+BOOST_DESCRIBE_STRUCT(Welcome, (), (heartbeat_ms))
+
+// The agent does not take part any more: it was silent for too long.
+struct GivenUp {
+    std::string reason;
+};
+BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
 
 // The agent is not part of the job; `exit_code` is what it ends with.
 struct Refused {
     std::string reason;
     int exit_code = 0;
-    bool operator==(const Refused&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Refused, (), (reason, exit_code))
 
@@ -145,21 +190,28 @@ struct PeerRefused {
     std::string host;
     std::int64_t pid = 0;
     std::string reason;
-    bool operator==(const PeerRefused&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(PeerRefused, (), (host, pid, reason))
 constexpr std::size_t limit_of(Of<&PeerRefused::host>) { return kMaxHostText; }
 
+// To node 0's agent, before the first round: in what the nodes differ, one sentence each.
+struct NodesDiffer {
+    std::vector<std::string> differences;
+};
+BOOST_DESCRIBE_STRUCT(NodesDiffer, (), (differences))
+constexpr std::size_t limit_of(Of<&NodesDiffer::differences>) { return kMaxDifferencesInMessage; }
+
 // Who is there and who is not, while the job waits for its nodes. At most kMaxMissingListed numbers are
-// listed.
+// listed, and none where a node has no number yet.
 struct Waiting {
     int joined = 0;
     int expected = 0;
     std::vector<int> missing;
-    bool operator==(const Waiting&) const = default;
+    std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
 };
-BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing))
+BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing, present))
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
+constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed; }
 
 // The round begins: what one agent needs to start its workers.
 struct RoundReady {
@@ -174,12 +226,13 @@ struct RoundReady {
     int restart_count = 0;
     int max_restarts = 0;
     std::string restart_reason;  // of the last restart; empty in the first round
-    std::string reached_at;      // to node 0: its address as another node has reached it; empty if none has
-    bool operator==(const RoundReady&) const = default;
+    int coordinator_rank = 0;    // group rank of the node that hosts the coordinator
+    std::string reached_at;      // to that node: its address as another one has reached it; empty if none has
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
                       (round, job_id, group_rank, group_world_size, base_rank, world_size, role_base_rank,
-                       role_world_size, restart_count, max_restarts, restart_reason, reached_at))
+                       role_world_size, restart_count, max_restarts, restart_reason, coordinator_rank,
+                       reached_at))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
 constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
 
@@ -187,15 +240,25 @@ constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostTex
 struct PeerDying {
     int round = 0;
     std::uint64_t life = 0;
-    bool operator==(const PeerDying&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(PeerDying, (), (round, life))
+
+// Say which of your workers have not ended.
+struct WhoRuns {
+    int round = 0;
+};
+BOOST_DESCRIBE_STRUCT(WhoRuns, (), (round))
+
+// To node 0's agent: a line for its user.
+struct Remark {
+    std::string text;
+};
+BOOST_DESCRIBE_STRUCT(Remark, (), (text))
 
 // Stop the node's workers now; `cause` is the job's first failure, as far as is known.
 struct Stop {
     int round = 0;
     Failure cause;
-    bool operator==(const Stop&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Stop, (), (round, cause))
 
@@ -205,7 +268,6 @@ struct Restarting {
     int restart = 0;  // the first is 1
     int max_restarts = 0;
     int delay_ms = 0;
-    bool operator==(const Restarting&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms))
 
@@ -224,7 +286,6 @@ struct Finish {
     // kMaxUnknownListed of them.
     std::vector<std::string> unknown_nodes;
     int unknown_node_count = 0;
-    bool operator==(const Finish&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Finish, (),
                       (exit_code, cause, message, others, failed_too, stopped, lost, succeeded, restarts,
@@ -233,8 +294,10 @@ constexpr std::size_t limit_of(Of<&Finish::others>) { return kMaxOthersListed; }
 constexpr std::size_t limit_of(Of<&Finish::restarts>) { return kMaxRestartsListed; }
 constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownListed; }
 
-using ControlMessage = std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled,
-                                    WorkersGone, RankEnds, NoticeSignal, Goodbye, Refused, PeerRefused,
-                                    Waiting, RoundReady, PeerDying, Stop, Restarting, Finish>;
+using ControlMessage =
+    std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
+                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, Goodbye, Welcome, GivenUp,
+                 Refused, PeerRefused, NodesDiffer, Waiting, RoundReady, PeerDying, WhoRuns, Remark, Stop,
+                 Restarting, Finish>;
 
 }  // namespace ddprun

@@ -1,5 +1,8 @@
 #include "rendezvous/coordinator/control_session.hpp"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -56,6 +59,11 @@ void ControlSession::send(const ControlMessage& message, bool close_after) {
     close_after_pending_ = close_after;
     if (pending_.size() > max_pending_) return close();
     queue_event_.cancel();
+}
+
+bool ControlSession::all_arrived() {
+    int unsent = 0;  // or sent, but not acknowledged
+    return pending_.empty() && ::ioctl(socket_.native_handle(), SIOCOUTQ, &unsent) == 0 && unsent == 0;
 }
 
 void ControlSession::close() {

@@ -14,11 +14,9 @@
 #include <string>
 
 #include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
-
-// After this time without a sign of the other side a control connection counts as lost, on both ends.
-inline constexpr std::chrono::seconds kControlSilenceLimit{10};
 
 class ControlSession : public std::enable_shared_from_this<ControlSession> {
   public:
@@ -32,6 +30,12 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
 
     // Queues a message; with `close_after`, the connection ends once it is written.
     void send(const ControlMessage& message, bool close_after);
+
+    // Whether the other machine has received everything that was sent.
+    bool all_arrived();
+
+    // As the function of that name does.
+    void limit_silence(std::chrono::milliseconds timeout) { ddprun::limit_silence(socket_, timeout); }
 
     void close();
 

@@ -1,14 +1,32 @@
 #include "rendezvous/coordinator/control_text.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
 namespace ddprun {
 
 std::string to_text(const Waiting& waiting) {
-    std::string text = "joined " + std::to_string(waiting.joined) + "/" + std::to_string(waiting.expected);
-    for (std::size_t i = 0; i < waiting.missing.size(); ++i) {
-        text += (i == 0 ? ", missing node " : ", node ") + std::to_string(waiting.missing[i]);
-    }
-    int unlisted = waiting.expected - waiting.joined - static_cast<int>(waiting.missing.size());
-    if (unlisted > 0) text += " and " + std::to_string(unlisted) + " more";
+    const std::string text = fmt::format("joined {}/{}", waiting.joined, waiting.expected);
+    return waiting.expected == waiting.joined ? text
+                                              : fmt::format("{}, missing {}", text, missing_text(waiting));
+}
+
+std::string missing_text(const Waiting& waiting, std::size_t limit) {
+    const std::size_t listed = std::min(limit, waiting.missing.size());
+    std::string text;
+    for (std::size_t i = 0; i < listed; ++i)
+        text += fmt::format("{}node {}", i == 0 ? "" : ", ", waiting.missing[i]);
+    const int unlisted = waiting.expected - waiting.joined - static_cast<int>(listed);
+    if (listed == 0) return fmt::format("{} node{}", unlisted, unlisted == 1 ? "" : "s");
+    return unlisted > 0 ? fmt::format("{} and {} more", text, unlisted) : text;
+}
+
+std::string present_text(const Waiting& waiting) {
+    std::string text;
+    const char* before = "; there: ";
+    for (const std::string& node : waiting.present) text += std::exchange(before, ", ") + node;
     return text;
 }
 
@@ -16,26 +34,36 @@ std::string to_text(const Failure& failure) {
     const std::string node = node_text(failure.node_rank, failure.host);
     switch (failure.kind) {
         case Failure::Kind::signalled:
-            return "signal " + std::to_string(failure.signal) + " to the agent of " + node;
+            if (!failure.message.empty()) return failure.message;
+            return fmt::format("signal {} to the agent of {}", failure.signal, node);
         case Failure::Kind::node_lost: return node + " was lost";
+        case Failure::Kind::overdue:
+            return fmt::format("rank {} on {}: {}", failure.rank, node, failure.message);
         case Failure::Kind::worker_failed: break;
     }
-    const std::string end = failure.signal != 0 ? "signal " + std::to_string(failure.signal)
-                                                : "exit code " + std::to_string(failure.exit_code);
-    const std::string worker = "rank " + std::to_string(failure.rank) + " on " + node + ": ";
-    if (failure.witness < 0) return worker + end;
-    return worker + failure.accusation + ", says rank " + std::to_string(failure.witness) + " (" + end + ")";
+    const std::string end = failure.signal != 0 ? fmt::format("signal {}", failure.signal)
+                                                : fmt::format("exit code {}", failure.exit_code);
+    if (failure.witness < 0) return fmt::format("rank {} on {}: {}", failure.rank, node, end);
+    return fmt::format("rank {} on {}: {}, says rank {} ({})", failure.rank, node, failure.accusation,
+                       failure.witness, end);
 }
 
 std::string to_text(const Restarting& restarting) {
-    std::string text = to_text(restarting.cause) + "; restart " + std::to_string(restarting.restart) +
-                       " of " + std::to_string(restarting.max_restarts);
-    if (restarting.delay_ms > 0) text += " in " + std::to_string(restarting.delay_ms) + " ms";
-    return text;
+    const std::string text = fmt::format("{}; restart {} of {}", to_text(restarting.cause),
+                                         restarting.restart, restarting.max_restarts);
+    return restarting.delay_ms > 0 ? fmt::format("{} in {} ms", text, restarting.delay_ms) : text;
+}
+
+std::string loss_text(const Failure& failure) {
+    return fmt::format("{} lost: {}", node_text(failure.node_rank, failure.host), failure.message);
+}
+
+std::string silence_text(std::chrono::milliseconds limit) {
+    return fmt::format("no heartbeat for {:g} s", std::chrono::duration<double>(limit).count());
 }
 
 std::string node_text(int node_rank, const std::string& host) {
-    return "node " + std::to_string(node_rank) + " (" + host + ")";
+    return fmt::format("node {} ({})", node_rank, host);
 }
 
 }  // namespace ddprun

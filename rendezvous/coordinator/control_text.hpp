@@ -1,14 +1,21 @@
 // What control messages are in words. Pure.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "rendezvous/coordinator/control_message.hpp"
 
 namespace ddprun {
 
-// `joined 1/3, missing node 1, node 2`; what an agent prints of a Waiting message.
+// `joined 1/3, missing node 1, node 2`.
 std::string to_text(const Waiting& waiting);
+
+// `node 1, node 2`, at most `limit` of them, and how many more.
+std::string missing_text(const Waiting& waiting, std::size_t limit = kMaxMissingListed);
+
+// `; there: node 0 (gpu00)`, to go behind the others; empty where nobody is listed.
+std::string present_text(const Waiting& waiting);
 
 // `rank 3 on node 1 (gpu01): exit code 7`, `rank 2 on node 0 (gpu00): does not answer, says rank 3 (exit code
 // 1)`; the reason of a restart, as workers of the next round read it.
@@ -16,6 +23,12 @@ std::string to_text(const Failure& failure);
 
 // `rank 3 on node 1 (gpu01): exit code 7; restart 1 of 3 in 500 ms`.
 std::string to_text(const Restarting& restarting);
+
+// `node 2 (gpu07) lost: no heartbeat for 5 s`; of a node that was lost.
+std::string loss_text(const Failure& failure);
+
+// `no heartbeat for 5 s`.
+std::string silence_text(std::chrono::milliseconds limit);
 
 // `node 1 (gpu07)`.
 std::string node_text(int node_rank, const std::string& host);

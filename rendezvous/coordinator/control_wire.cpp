@@ -3,6 +3,7 @@
 #include <array>
 
 #include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -10,7 +11,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 constexpr std::size_t kMaxControlDepth = 32;
 
 // A failure that may be missing is told by a member of its own.
@@ -36,11 +37,25 @@ struct ControlRules : JsonRules {
 
 // In the order of ControlMessage's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {
-    "hello",       "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled", "workers_gone",
-    "rank_ends",   "notice_signal",     "goodbye",       "refused",      "peer_refused",    "waiting",
-    "round_ready", "peer_dying",        "stop",          "restarting",   "finish"};
+    "hello",          "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled",
+    "workers_gone",   "rank_ends",         "notice_signal", "heartbeat",    "suspended",
+    "rank_succeeded", "still_running",     "goodbye",       "welcome",      "given_up",
+    "refused",        "peer_refused",      "nodes_differ",  "waiting",      "round_ready",
+    "peer_dying",     "who_runs",          "remark",        "stop",         "restarting",
+    "finish"};
 
 static_assert(!kTypeNames.back().empty(), "a message without a name");
+
+// Agents of another version may say more or less of themselves. Enough is taken to tell them so.
+std::optional<ControlMessage> foreign_hello(const json::object& object) {
+    Hello hello;
+    if (!take_member<ControlRules>(object, "version", hello.version) || hello.version == DDPRUN_VERSION)
+        return std::nullopt;
+    take_member<ControlRules>(object, "run_id", hello.run_id);
+    take_member<ControlRules, kMaxHostText>(object, "host", hello.host);
+    take_member<ControlRules>(object, "pid", hello.pid);
+    return hello;
+}
 
 }  // namespace
 
@@ -51,8 +66,7 @@ std::string encode_control(const ControlMessage& message) {
     std::string text = json::serialize(object);
     check(text.size() <= kMaxControlFrame, "a control message does not fit its frame");
     std::string frame;
-    for (std::size_t i = 0; i < kLengthBytes; ++i)
-        frame.push_back(static_cast<char>(text.size() >> (8 * i) & 0xFF));
+    put_u32(frame, static_cast<std::uint32_t>(text.size()));
     return frame + text;
 }
 
@@ -66,18 +80,14 @@ boost::system::result<ControlMessage> decode_control(std::string_view text) {
         std::variant_alternative_t<index, ControlMessage> members;
         if (take_members<ControlRules>(*object, members)) message = std::move(members);
     });
+    if (!message && type != nullptr && *type == "hello") message = foreign_hello(*object);
     if (!message) return make_error_code(Errc::protocol_violation);
     return std::move(*message);
 }
 
-void ControlFrames::append(std::string_view bytes) { buffer_.append(bytes); }
-
 boost::system::result<std::optional<ControlMessage>> ControlFrames::next() {
     if (buffer_.size() < kLengthBytes) return std::optional<ControlMessage>();
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < kLengthBytes; ++i) {
-        length |= static_cast<std::size_t>(static_cast<unsigned char>(buffer_[i])) << (8 * i);
-    }
+    const std::size_t length = load_u32(buffer_.data());
     if (length == 0 || length > kMaxControlFrame) return make_error_code(Errc::limit_exceeded);
     if (buffer_.size() < kLengthBytes + length) return std::optional<ControlMessage>();
     auto message = decode_control(std::string_view(buffer_).substr(kLengthBytes, length));

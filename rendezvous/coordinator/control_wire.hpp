@@ -27,13 +27,14 @@ inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every 
 // One whole frame. Texts are cut at kMaxControlText, so that what is sent can be read.
 std::string encode_control(const ControlMessage& message);
 
-// The message of one frame's JSON; Errc::protocol_violation if it is none.
+// The message of one frame's JSON; Errc::protocol_violation if it is none. Of a Hello that another version of
+// ddprun has said in its own way there are version, run_id, host and pid.
 boost::system::result<ControlMessage> decode_control(std::string_view text);
 
-// Cuts a stream of bytes into frames. Fed by whoever reads the socket; holds at most one frame and one read.
+// Cuts a stream of bytes into frames. The owner reads the socket and feeds it; it holds at most one frame and one read.
 class ControlFrames {
   public:
-    void append(std::string_view bytes);
+    void append(std::string_view bytes) { buffer_.append(bytes); }
 
     // The next whole message, nothing if more bytes are needed, or an error after which the connection is
     // useless.

@@ -1,8 +1,11 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -16,17 +19,19 @@ Failure placed_on(const JobNode& node, Failure failure) {
 }
 
 // Without a message: of a node that was lost.
-Failure failure_of(const JobNode& node, const ControlMessage* message) {
+Failure failure_of(const JobNode& node, const ControlMessage* message, const HeartbeatTerms& heartbeats) {
     if (message == nullptr) {
-        Failure lost{.kind = Failure::Kind::node_lost};
-        lost.exit_code = kExitUnavailable;
-        lost.message = "the connection to its agent (pid " + std::to_string(node.hello.pid) + ") was lost";
-        return placed_on(node, std::move(lost));
+        return placed_on(
+            node, {.kind = Failure::Kind::node_lost,
+                   .exit_code = kExitUnavailable,
+                   .message = node.silent ? silence_text(heartbeats.limit)
+                                          : fmt::format("the connection to its agent (pid {}) was lost",
+                                                        node.hello.pid)});
     }
     if (const auto* failed = std::get_if<WorkerFailed>(message)) return placed_on(node, failed->failure);
-    Failure signalled{.kind = Failure::Kind::signalled};
-    signalled.signal = std::get<AgentSignalled>(*message).signal;
-    return placed_on(node, std::move(signalled));
+    const auto& signalled = std::get<AgentSignalled>(*message);
+    return placed_on(
+        node, {.kind = Failure::Kind::signalled, .signal = signalled.signal, .message = signalled.reason});
 }
 
 }  // namespace
@@ -34,7 +39,10 @@ Failure failure_of(const JobNode& node, const ControlMessage* message) {
 Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     : options_(std::move(options)),
       policy_(options_.restarts),
+      exit_wait_(options_.exit_wait),
       random_(options_.jitter_seed),
+      heartbeats_({options_.heartbeat}),
+      start_(now),
       join_deadline_(now + options_.join_timeout) {
     check(options_.nnodes >= 1, "a job needs at least one node");
 }
@@ -45,6 +53,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     // Without a Hello, or from a node that was refused, nothing else has a meaning.
     if (is_hello == (node != nullptr))
         return {{from, is_hello ? said_hello_before() : said_no_hello(), true}};
+    if (const auto question = heartbeats_.seen(from, now)) send(from, *question);
     if (std::holds_alternative<AgentSignalled>(message)) restart_cancelled_ = true;
     // During a pause the agents still speak of the round before.
     const bool is_stale = state_ != CoordinatorState::pausing && round_of(message).value_or(round_) != round_;
@@ -56,27 +65,55 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
 Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now) {
     JobNode* node = find(connection);
     if (node == nullptr) return {};
-    nodes_by_connection_.erase(connection);
-    node->connected = false;
-    handle(node->ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, node});
+    lose(*node, now);
     return take_out();
 }
 
+void Coordinator::lose(JobNode& node, TimePoint now) {
+    nodes_by_connection_.erase(node.connection);
+    heartbeats_.remove(node.connection);
+    node.connected = false;
+    handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
+}
+
+// Asks the agents whether they are there, and gives up those that have not said so for too long.
+void Coordinator::beat(TimePoint now) {
+    HeartbeatWatch::Turn turn = heartbeats_.tick(now);
+    for (const auto& [agent, question] : turn.questions) send(agent, question);
+    for (const ConnectionId agent : turn.lost) {
+        JobNode* node = find(agent);
+        if (node == nullptr) continue;
+        out_.push_back({agent, GivenUp{silence_text(options_.heartbeat)}, true});
+        node->silent = true;
+        lose(*node, now);
+    }
+}
+
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
+    if (state_ != CoordinatorState::over) beat(now);
     if (state_ == CoordinatorState::pausing && now >= pause_end_) {
         handle(CoordinatorEvent::pause_over, {now});
+    } else if (state_ == CoordinatorState::running && exit_wait_.is_due(now)) {
+        handle(CoordinatorEvent::exit_wait_due, {now});
     } else if (now >= join_deadline_) {
         handle(CoordinatorEvent::join_timed_out, {now});
-    } else if (status_due_ && now >= *status_due_) {
+    } else if (status_deadline_ && now >= *status_deadline_) {
         handle(CoordinatorEvent::status_due, {now});
     }
     return take_out();
 }
 
 std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
-    if (state_ == CoordinatorState::pausing) return pause_end_;
-    if (state_ != CoordinatorState::gathering) return std::nullopt;
-    return status_due_ ? std::min(*status_due_, join_deadline_) : join_deadline_;
+    if (state_ == CoordinatorState::over) return std::nullopt;
+    std::optional<TimePoint> deadline = heartbeats_.next_deadline();
+    const auto at_latest = [&deadline](TimePoint time) {
+        deadline = std::min(deadline.value_or(time), time);
+    };
+    if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
+    if (state_ == CoordinatorState::gathering) at_latest(join_deadline_);
+    if (state_ == CoordinatorState::gathering && status_deadline_) at_latest(*status_deadline_);
+    if (state_ == CoordinatorState::running && exit_wait_.deadline()) at_latest(*exit_wait_.deadline());
+    return deadline;
 }
 
 void Coordinator::handle(CoordinatorEvent event, const Occasion& occasion) {
@@ -92,18 +129,25 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {
             const auto& hello = std::get<Hello>(*message);
-            return refuse(from, hello, reason_against(hello).value_or(came_too_late()));
+            return refuse(from, hello, reason_against(hello).value_or(came_too_late()), now);
         }
         case CoordinatorAction::forget: return forget(*node, now);
         case CoordinatorAction::start_round: return start_round(now);
         case CoordinatorAction::tell_waiting: return tell_waiting(now);
         case CoordinatorAction::give_up: return give_up();
+        case CoordinatorAction::refuse_all: return refuse_all(refused_for(differences_));
         case CoordinatorAction::stop_all: return stop_all(occasion);
         case CoordinatorAction::suspect: return suspect(*node, std::get<WorkerDying>(*message));
         case CoordinatorAction::contend: return contend(*node, *message);
         case CoordinatorAction::pass_on:
             requeue_ = requeue_ || std::get<NoticeSignal>(*message).requeue;
             return send_all(*message);
+        case CoordinatorAction::begin_exit_wait:
+            return exit_wait_.ended(std::get<RankSucceeded>(*message).rank, now);
+        case CoordinatorAction::exit_wait_due: return exit_wait_due(now);
+        case CoordinatorAction::note_running:
+            return note_running(*node, std::get<StillRunning>(*message), now);
+        case CoordinatorAction::stop_overdue: return stop_overdue(occasion);
         case CoordinatorAction::keep_ends: return keep_ends(*node, std::get<RankEnds>(*message));
         case CoordinatorAction::node_succeeded:
             node->all_zero = node->is_gone = true;
@@ -112,12 +156,28 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::decide: return decide(now);
         case CoordinatorAction::pause: return pause(now);
         case CoordinatorAction::finish: return finish();
-        case CoordinatorAction::abort: cause_ = failure_of(*node, message); return finish();
+        case CoordinatorAction::confirm:
+            if (const auto question = heartbeats_.answered(from, std::get<Heartbeat>(*message)))
+                send(from, *question);
+            break;
+        case CoordinatorAction::excuse: return excuse(*node);
+        case CoordinatorAction::abort:
+            cause_ = failure_of(*node, message, heartbeats_.terms());
+            return finish();
         case CoordinatorAction::release:
             nodes_by_connection_.erase(node->connection);
             node->connected = false;
             break;
     }
+}
+
+// The host's own agent stops with this coordinator, so everybody has to know, and before it does.
+void Coordinator::excuse(const JobNode& node) {
+    heartbeats_.excuse(node.connection, TimePoint::max());
+    for (const auto& [rank, other] : nodes_) {
+        if (is_own(node.hello) && other.connected && &other != &node) send(other.connection, Suspended{});
+    }
+    send(node.connection, Suspended{});
 }
 
 void Coordinator::suspect(const JobNode& node, const WorkerDying& dying) {
@@ -147,8 +207,12 @@ void Coordinator::keep_ends(JobNode& node, const RankEnds& ends) const {
 }
 
 void Coordinator::stop_all(const Occasion& occasion) {
+    stop_for(failure_of(*occasion.node, occasion.message, heartbeats_.terms()), occasion);
+}
+
+void Coordinator::stop_for(Failure cause, const Occasion& occasion) {
     uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(occasion.now - round_start_);
-    cause_ = failures_.tell(occasion.node->hello.node_rank, failure_of(*occasion.node, occasion.message));
+    cause_ = failures_.tell(occasion.node->hello.node_rank, std::move(cause));
     awaited_ = 0;
     for (auto& [rank, node] : nodes_) {
         node.ended = !node.connected;
@@ -181,12 +245,7 @@ void Coordinator::decide(TimePoint now) {
     const bool complete =
         std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.connected; });
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
-    decision_ = policy_.decide({.failure = *cause_,
-                                .uptime = uptime_,
-                                .progressed = progressed_,
-                                .complete = complete,
-                                .cancelled = restart_cancelled_},
-                               jitter);
+    decision_ = policy_.decide({*cause_, uptime_, progressed_, complete, restart_cancelled_}, jitter);
     handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
 }
 

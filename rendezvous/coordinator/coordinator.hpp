@@ -3,7 +3,7 @@
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
 // What it does in which state stands in coordinator_table.cpp; this carries the actions out. The decisions are
-// parts of their own: admission.hpp, rank_mapping.hpp, first_failure.hpp, restart_policy.hpp, job_summary.hpp.
+// parts of their own: admission.hpp, rank_mapping.hpp, node_differences.hpp, first_failure.hpp, restart_policy.hpp, job_summary.hpp.
 //
 // It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
@@ -24,7 +24,9 @@
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
+#include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
+#include "rendezvous/coordinator/heartbeat.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 
@@ -36,11 +38,16 @@ struct CoordinatorOptions {
     std::string job_id;
     int nnodes = 1;
     std::chrono::milliseconds join_timeout{900'000};
+    std::chrono::milliseconds heartbeat{0};  // the limit of silence; 0: silence is no sign of a loss
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds
+    std::optional<ExitWaitOptions> exit_wait;
     // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
+    bool strict_env = false;  // no job of nodes that differ
+    // Now, as JobMet has times; nothing for a job of one node, whose start need not find out the time zone.
+    std::optional<std::int64_t> start_local_ms;
 };
 
 class Coordinator {
@@ -62,6 +69,8 @@ class Coordinator {
     // Messages in a round by which agents hear of single deaths elsewhere; of more their workers hear when
     // connections close.
     static constexpr std::size_t kMaxDeathsTold = 100'000;
+    // So long an agent may take to start its workers, or to fail to do so.
+    static constexpr std::chrono::seconds kStartTimeout{90};
     // Different refusals that node 0's agent hears of.
     static constexpr std::size_t kMaxRefusalsTold = 32;
 
@@ -69,6 +78,7 @@ class Coordinator {
 
     Outbox receive(ConnectionId from, const ControlMessage& message, TimePoint now);
     Outbox closed(ConnectionId connection, TimePoint now);
+    // To be called at next_deadline(), with what has arrived until then received before.
     Outbox tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
@@ -90,21 +100,43 @@ class Coordinator {
     void handle(CoordinatorEvent event, const Occasion& occasion);
     void carry_out(CoordinatorAction action, const Occasion& occasion);
 
+    void lose(JobNode& node, TimePoint now);
+    void beat(TimePoint now);
+    void excuse(const JobNode& node);
+    bool is_own(const Hello& hello) const {
+        return options_.own_agent && is_same_agent(*options_.own_agent, hello);
+    }
     void admit(ConnectionId from, const Hello& hello, TimePoint now);
     std::optional<Refused> reason_against(const Hello& hello) const;
-    void refuse(ConnectionId from, const Hello& hello, const Refused& refused);
+    void refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now);
+    void make_room(const Hello& hello, TimePoint now);
+    void number_all();
+    JobNode* host();
+    bool is_host(const Hello& hello) const {
+        return options_.own_agent ? is_own(hello) : hello.node_rank == 0;
+    }
+    void watch(ConnectionId from, const Hello& hello, TimePoint now);
+    JobMet job_met(TimePoint now) const;
+    JobTerms terms() const { return {options_.version, options_.run_id, options_.nnodes}; }
     void forget(const JobNode& node, TimePoint now);
     TimePoint next_status(TimePoint now) const;
     void tell_waiting(TimePoint now);
+    void compare_nodes();
     void give_up();
+    void refuse_all(const Refused& refused);
     Waiting waiting() const;
 
     void start_round(TimePoint now);
-    std::string reached_at() const;
+    std::string reached_at(int host) const;
     void suspect(const JobNode& node, const WorkerDying& dying);
     void contend(const JobNode& node, const ControlMessage& message);
     void keep_ends(JobNode& node, const RankEnds& ends) const;
     void stop_all(const Occasion& occasion);
+    void stop_for(Failure cause, const Occasion& occasion);
+    void exit_wait_due(TimePoint now);
+    void note_running(const JobNode& node, const StillRunning& running, TimePoint now);
+    void exit_wait_over(TimePoint now);
+    void stop_overdue(const Occasion& occasion);
     void node_gone(const Occasion& occasion);
     void node_ended(JobNode& node, TimePoint now);
     void decide(TimePoint now);
@@ -118,14 +150,19 @@ class Coordinator {
 
     CoordinatorOptions options_;
     RestartPolicy policy_;
+    ExitWait exit_wait_;
     std::minstd_rand random_;
+    HeartbeatWatch heartbeats_;
     CoordinatorState state_ = CoordinatorState::gathering;
     Outbox out_;  // of the call that is being answered
+    TimePoint start_;
     TimePoint join_deadline_;
-    std::optional<TimePoint> status_due_;
+    std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
     TimePoint pause_end_;
-    JobNodes nodes_;
+    JobNodes nodes_;  // those without a number under one that no node can have, until all are there
+    int unnumbered_ = 0;
+    std::optional<int> host_;  // its place in there
     std::map<ConnectionId, int> nodes_by_connection_;
     std::set<std::string> refusals_told_;
     std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
@@ -141,6 +178,7 @@ class Coordinator {
     RestartPolicy::Decision decision_;
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
+    std::vector<std::string> differences_;  // between the nodes, once all have come
 };
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "rendezvous/coordinator/coordinator_client.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -12,8 +14,10 @@
 #include <utility>
 
 #include "rendezvous/coordinator/control_session.hpp"
+#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/coordinator/heartbeat.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
 
@@ -34,7 +38,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
           join_deadline_(join_deadline),
           events_(std::move(events)),
           pause_(executor),
-          close_limit_(executor),
+          close_deadline_(executor),
+          lease_end_(executor),
+          suspend_deadline_(executor),
           random_(std::random_device{}()) {}
 
     void join() {
@@ -51,14 +57,38 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
 
     const std::string& local_address() const { return local_address_; }
 
+    void suspend(std::function<void()> done) {
+        if (!session_) return done();
+        on_suspended_ = std::move(done);
+        session_->send(Suspended{}, false);
+        suspend_deadline_.expires_after(kSuspendTimeout);
+        suspend_deadline_.async_wait([self = shared_from_this()](boost::system::error_code) {
+            if (self->on_suspended_) std::exchange(self->on_suspended_, nullptr)();
+        });
+    }
+
+    void resume() {
+        send(Heartbeat{});
+        if (!lease_) return;
+        lease_->resume(TimePoint::clock::now());
+        await_lease_end();
+    }
+
+    std::optional<CoordinatorLoss> overdue_loss() const {
+        if (!lease_ || lease_->is_suspended() || !has_passed(lease_->end() + lease_->terms().margin()))
+            return std::nullopt;
+        return lease_loss();
+    }
+
     void close(std::function<void()> on_closed) {
         silent_ = true;
+        end_lease();
         on_closed_ = std::move(on_closed);
         pause_.cancel();
         if (!session_) return closed();
         session_->send(Goodbye{}, true);
-        close_limit_.expires_after(kCloseTimeout);
-        close_limit_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+        close_deadline_.expires_after(kCloseTimeout);
+        close_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (!cancelled && self->session_) self->session_->close();
         });
     }
@@ -68,7 +98,11 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         silent_ = true;
         on_closed_ = nullptr;
         pause_.cancel();
-        close_limit_.cancel();
+        close_deadline_.cancel();
+        lease_end_.cancel();
+        on_suspended_ = nullptr;
+        suspend_deadline_.cancel();
+        events_.on_lease = nullptr;
         if (session_) session_->close();
     }
 
@@ -77,21 +111,91 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         auto self = shared_from_this();
         auto socket = co_await connect();
         if (!socket) co_return;
-        limit_silence(*socket, kControlSilenceLimit);
+        limit_silence(*socket, HeartbeatTerms{}.connection_silence());
         note_addresses(*socket);
         co_await write_magic(*socket);
         session_ = std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
+        hello_time_ = TimePoint::clock::now();
+        loss_ = {CoordinatorLoss::Kind::broken,
+                 fmt::format("the connection to {} was lost", to_string(coordinator_))};
         session_->send(hello_, false);
-        co_await session_->run({}, [this](const ControlMessage& message) {
-            if (!silent_) events_.on_message(message);
-        });
+        co_await session_->run({}, [this](const ControlMessage& message) { receive(message); });
         session_.reset();
-        close_limit_.cancel();
+        close_deadline_.cancel();
+        end_lease();
         if (silent_) {
             closed();
         } else {
-            events_.on_lost("the connection to " + to_string(coordinator_) + " was lost", false);
+            events_.on_lost(loss_);
         }
+    }
+
+    void receive(const ControlMessage& message) {
+        if (silent_) return;
+        if (const auto* welcome = std::get_if<Welcome>(&message)) {
+            if (welcome->heartbeat_ms <= 0) return;  // no coordinator of ours says that
+            lease_.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)}, hello_time_);
+            session_->limit_silence(lease_->terms().connection_silence());
+            return await_lease_end();
+        }
+        if (const auto* question = std::get_if<Heartbeat>(&message)) {
+            // An answer behind the word that this agent will be silent would take that back.
+            if (!lease_ || on_suspended_) return;
+            session_->send(lease_->answer(*question, TimePoint::clock::now()), false);
+            return await_lease_end();
+        }
+        if (std::holds_alternative<Suspended>(message)) {
+            suspend_lease();
+            suspend_deadline_.cancel();
+        } else if (std::holds_alternative<RoundReady>(message)) {
+            suspend_lease();  // as long as the workers are being started
+            events_.on_message(message);
+            if (lease_) resume();
+        } else if (const auto* given_up = std::get_if<GivenUp>(&message))
+            loss_ = {CoordinatorLoss::Kind::given_up, given_up->reason};
+        else
+            events_.on_message(message);
+    }
+
+    void tell_lease(std::optional<TimePoint> end) {
+        if (events_.on_lease) events_.on_lease(end);
+    }
+
+    void suspend_lease() {
+        if (!lease_) return;
+        lease_->suspend();
+        lease_end_.cancel();
+        tell_lease(std::nullopt);
+    }
+
+    void end_lease() {
+        if (lease_) tell_lease(std::nullopt);
+        lease_.reset();
+        lease_end_.cancel();
+    }
+
+    void await_lease_end() {
+        tell_lease(lease_->end() + lease_->terms().margin());
+        lease_end_.expires_at(lease_->end());
+        lease_end_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+            if (cancelled || !self->lease_ || !self->session_ || self->lease_->is_suspended()) return;
+            if (self->session_->all_arrived()) self->lease_->all_arrived();
+            if (!has_passed(self->lease_->end())) return self->await_lease_end();
+            self->loss_ = self->lease_loss();
+            self->session_->close();
+        });
+    }
+
+    // The lease is over. An agent that notices late stood still.
+    CoordinatorLoss lease_loss() const {
+        const HeartbeatTerms& terms = lease_->terms();
+        const auto late = TimePoint::clock::now() - lease_->end();
+        if (late < terms.margin()) return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
+        const auto stood =
+            std::chrono::duration_cast<std::chrono::seconds>(late + terms.patience() - terms.margin());
+        return {
+            CoordinatorLoss::Kind::given_up,
+            fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count())};
     }
 
     // A connected socket; nothing if the client was closed meanwhile or the deadline passed (which is
@@ -100,14 +204,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         auto pause = kFirstPause;
         std::string cause;
         while (!silent_) {
-            const auto now = TimePoint::clock::now();
-            if (now >= join_deadline_) {
-                events_.on_lost(cause, true);
+            if (has_passed(join_deadline_)) {
+                events_.on_lost({CoordinatorLoss::Kind::unreached, cause});
                 co_return std::nullopt;
             }
-            auto left = std::chrono::ceil<std::chrono::milliseconds>(join_deadline_ - now);
             try {
-                co_return co_await async_connect_tcp(coordinator_, std::min(left, kAttemptTimeout));
+                const auto timeout = std::min(time_until(join_deadline_), kAttemptTimeout);
+                co_return co_await async_connect_tcp(coordinator_, timeout);
             } catch (const boost::system::system_error& error) {
                 cause = error.what();
             }
@@ -150,7 +253,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     TimePoint join_deadline_;
     CoordinatorClientEvents events_;
     asio::steady_timer pause_;
-    asio::steady_timer close_limit_;
+    asio::steady_timer close_deadline_;
+    asio::steady_timer lease_end_;
+    asio::steady_timer suspend_deadline_;
+    std::function<void()> on_suspended_;
+    std::optional<HeartbeatLease> lease_;
+    TimePoint hello_time_;
+    CoordinatorLoss loss_;  // what it will have been when the connection ends
     std::mt19937 random_;
     std::shared_ptr<ControlSession> session_;
     std::function<void()> on_closed_;
@@ -169,6 +278,12 @@ void CoordinatorClient::join() { impl_->join(); }
 const std::string& CoordinatorClient::local_address() const { return impl_->local_address(); }
 
 void CoordinatorClient::send(const ControlMessage& message) { impl_->send(message); }
+
+void CoordinatorClient::suspend(std::function<void()> done) { impl_->suspend(std::move(done)); }
+
+void CoordinatorClient::resume() { impl_->resume(); }
+
+std::optional<CoordinatorLoss> CoordinatorClient::overdue_loss() const { return impl_->overdue_loss(); }
 
 void CoordinatorClient::close(std::function<void()> on_closed) { impl_->close(std::move(on_closed)); }
 

@@ -1,8 +1,8 @@
 // CoordinatorClient: an agent's one connection to the coordinator.
 //
 // Connects (and tries again, with a growing pause, until the join deadline), says Hello (and in it, at which
-// address it has reached the coordinator), then hands over each
-// message and writes what it is given. Created, driven and destroyed by the agent on the thread of
+// address it has reached the coordinator), then hands over each message and writes what it is given. Answers
+// heartbeats by itself, and gives the connection up when they fail (heartbeat.hpp). Created, driven and destroyed by the agent on the thread of
 // `executor`; callbacks come from there and never from inside a call of the client's own functions. After a
 // callback has reported the end of a connection, join() may be called again.
 #pragma once
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "rendezvous/coordinator/control_message.hpp"
@@ -18,12 +19,26 @@
 
 namespace ddprun {
 
+// How the coordinator was lost.
+struct CoordinatorLoss {
+    enum class Kind {
+        unreached,  // the join deadline passed without a connection
+        broken,     // the connection was closed or broke
+        silent,     // no heartbeat
+        given_up,   // it is this agent that was too long silent
+    };
+    Kind kind = Kind::broken;
+    std::string cause;
+};
+
 struct CoordinatorClientEvents {
     std::function<void(const ControlMessage&)> on_message;
     // One attempt to connect failed with this cause; the next follows by itself.
     std::function<void(const std::string& cause)> on_trouble;
-    // The connection broke after it was made, or the deadline passed without one (`gave_up`).
-    std::function<void(const std::string& cause, bool gave_up)> on_lost;
+    std::function<void(const CoordinatorLoss& loss)> on_lost;
+    // From then on the coordinator may count this node as lost. Told whenever that moves; nothing while it does not,
+    // or nobody knows: without heartbeats, without a connection, and while one of the two is suspended. May be empty.
+    std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
 };
 
 class CoordinatorClient {
@@ -44,8 +59,18 @@ class CoordinatorClient {
     // The address of this machine that the last connection was made from; empty before the first.
     const std::string& local_address() const;
 
+    // The coordinator has counted this node as lost by now, though on_lost has not been called yet: this process stood
+    // still.
+    std::optional<CoordinatorLoss> overdue_loss() const;
+
     // Queues a message; without a connection it is dropped (the agent hears of the loss by on_lost).
     void send(const ControlMessage& message);
+
+    // Tells the coordinator that this process is about to stand still; `done` is called when the coordinator and all
+    // that it has to tell know that, kSuspendTimeout later at the latest. resume() when it goes on.
+    static constexpr std::chrono::seconds kSuspendTimeout{1};
+    void suspend(std::function<void()> done);
+    void resume();
 
     // Ends the connection once everything queued is written, and reports nothing any more. `on_closed` is
     // called when that is done, kCloseTimeout later at the latest.

@@ -1,49 +1,127 @@
 // How a round comes about: nodes come, are let in or refused, hear who is missing, and get their ranks.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/coordinator/node_differences.hpp"
+#include "rendezvous/coordinator/node_numbering.hpp"
 #include "rendezvous/coordinator/rank_mapping.hpp"
 
 namespace ddprun {
+namespace {
+
+// Of those that a stranger is told of.
+constexpr std::size_t kMaxMissingShown = 8;
+
+}  // namespace
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
-    if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused);
-    nodes_[hello.node_rank] = JobNode{.hello = hello, .connection = from};
-    nodes_by_connection_[from] = hello.node_rank;
-    if (static_cast<int>(nodes_.size()) == options_.nnodes)
-        return handle(CoordinatorEvent::all_joined, {now});
+    if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused, now);
+    make_room(hello, now);
+    const int place = hello.node_rank != kUnnumbered ? hello.node_rank : options_.nnodes + unnumbered_++;
+    nodes_[place] = JobNode{.hello = hello, .connection = from};
+    nodes_by_connection_[from] = place;
+    if (is_host(hello)) host_ = place;
+    watch(from, hello, now);
+    if (static_cast<int>(nodes_.size()) == options_.nnodes) {
+        number_all();
+        compare_nodes();
+        const bool refused = options_.strict_env && !differences_.empty();
+        return handle(refused ? CoordinatorEvent::nodes_differ : CoordinatorEvent::all_joined, {now});
+    }
     // The newcomer hears of the others after a while; those who wait already hear of the newcomer.
-    const TimePoint due = next_status(now);
-    status_due_ = status_due_ ? std::min(*status_due_, due) : due;
-    if (hello.node_rank != 0) return;
+    status_deadline_ = std::min(status_deadline_.value_or(TimePoint::max()), next_status(now));
+    if (!is_host(hello)) return;
     for (PeerRefused& told : refusals_untold_) send(from, std::move(told));
     refusals_untold_.clear();
 }
 
-std::optional<Refused> Coordinator::reason_against(const Hello& hello) const {
-    return reason_to_refuse(hello, {options_.version, options_.run_id, options_.nnodes},
-                            company_of(hello, options_.own_agent, nodes_));
+// An agent that comes again has given its other connection up.
+void Coordinator::make_room(const Hello& hello, TimePoint now) {
+    const auto before = std::find_if(nodes_.begin(), nodes_.end(), [&hello](const auto& entry) {
+        return entry.second.hello.node_rank == hello.node_rank && is_same_agent(entry.second.hello, hello);
+    });
+    if (before == nodes_.end()) return;
+    out_.push_back({before->second.connection, GivenUp{"this agent came again"}, true});
+    lose(before->second, now);
 }
 
-void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused) {
-    out_.push_back({from, refused, true});
+void Coordinator::number_all() {
+    if (nodes_.rbegin()->first < options_.nnodes) return;
+    std::vector<NodeClaim> claims;
+    for (const auto& [place, node] : nodes_) {
+        const int number = node.hello.node_rank;
+        claims.push_back({number == kUnnumbered ? std::nullopt : std::optional(number), node.hello.host,
+                          is_host(node.hello)});
+    }
+    const std::vector<int> numbers = number_nodes(claims);
+    JobNodes numbered;
+    auto number = numbers.begin();
+    for (auto& [place, node] : nodes_) {
+        node.hello.node_rank = *number++;
+        nodes_by_connection_[node.connection] = node.hello.node_rank;
+        if (host_ == place) host_ = node.hello.node_rank;
+        numbered.emplace(node.hello.node_rank, std::move(node));
+    }
+    nodes_ = std::move(numbered);
+}
+
+JobNode* Coordinator::host() {
+    const auto host = host_ ? nodes_.find(*host_) : nodes_.end();
+    return host == nodes_.end() || !host->second.connected ? nullptr : &host->second;
+}
+
+// Node 0's own agent is a thread of the process that asks.
+void Coordinator::watch(ConnectionId from, const Hello& hello, TimePoint now) {
+    if (options_.heartbeat.count() == 0 || is_own(hello)) return;
+    send(from, Welcome{static_cast<int>(options_.heartbeat.count())});
+    heartbeats_.add(from, now);
+}
+
+std::optional<Refused> Coordinator::reason_against(const Hello& hello) const {
+    return reason_to_refuse(hello, terms(), company_of(hello, options_.own_agent, nodes_));
+}
+
+void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now) {
+    Refused answer = refused;
+    if (is_stranger(hello, terms()))
+        answer.reason += "; the port that it has reached " + to_text(job_met(now));
+    out_.push_back({from, std::move(answer), true});
     // Once each, or an agent that tries again and again would fill node 0's screen.
     PeerRefused told{hello.host, hello.pid, refused.reason};
     const bool is_news = refusals_told_.size() < kMaxRefusalsTold &&
                          refusals_told_.insert(told.host + '\n' + told.reason).second;
     if (!is_news) return;
-    if (auto host = nodes_.find(0); host == nodes_.end()) {
+    if (const JobNode* own = host()) {
+        send(own->connection, std::move(told));
+    } else {
         refusals_untold_.push_back(std::move(told));
-    } else if (host->second.connected) {
-        send(host->second.connection, std::move(told));
     }
 }
 
+JobMet Coordinator::job_met(TimePoint now) const {
+    JobMet met;
+    met.run_id = options_.run_id;
+    met.host = options_.own_agent ? options_.own_agent->host : std::string("node 0");
+    if (state_ == CoordinatorState::gathering) met.waiting_for = missing_text(waiting(), kMaxMissingShown);
+    if (!options_.start_local_ms) return met;
+    const auto local_ms = [this](TimePoint time) {
+        return *options_.start_local_ms +
+               std::chrono::duration_cast<std::chrono::milliseconds>(time - start_).count();
+    };
+    met.now_ms = local_ms(now);
+    met.start_ms = options_.start_local_ms;
+    if (state_ != CoordinatorState::gathering && state_ != CoordinatorState::over)
+        met.running_since_ms = local_ms(round_start_);
+    return met;
+}
+
 void Coordinator::forget(const JobNode& node, TimePoint now) {
-    nodes_.erase(node.hello.node_rank);
-    status_due_ = next_status(now);
+    std::erase_if(nodes_, [&node](const auto& entry) { return &entry.second == &node; });
+    status_deadline_ = next_status(now);
 }
 
 Coordinator::TimePoint Coordinator::next_status(TimePoint now) const {
@@ -51,21 +129,42 @@ Coordinator::TimePoint Coordinator::next_status(TimePoint now) const {
 }
 
 void Coordinator::give_up() {
-    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout).count();
-    send_all(Refused{to_text(waiting()) + " after " + std::to_string(seconds) +
-                         " s; --rdzv-conf join_timeout=SECONDS sets how long to wait",
-                     kExitUnavailable});
-    for (Outgoing& outgoing : out_) outgoing.close_after = true;
+    const auto timeout = std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout);
+    const Waiting status = waiting();
+    refuse_all({fmt::format("{} after {} s{}; --join-timeout SECONDS sets how long to wait", to_text(status),
+                            timeout.count(), present_text(status)),
+                kExitUnavailable});
+}
+
+void Coordinator::refuse_all(const Refused& refused) {
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected) out_.push_back({node.connection, refused, true});
+    }
+}
+
+// What they are compared by is not needed again.
+void Coordinator::compare_nodes() {
+    differences_ = differences_of(nodes_);
+    for (auto& [rank, node] : nodes_) node.hello.traits = {};
+    const JobNode* own = host();
+    if (!differences_.empty() && !options_.strict_env && own != nullptr)
+        send(own->connection, NodesDiffer{differences_});
 }
 
 void Coordinator::tell_waiting(TimePoint now) {
-    status_due_.reset();
+    status_deadline_.reset();
     last_status_ = now;
     send_all(waiting());
 }
 
 Waiting Coordinator::waiting() const {
-    Waiting status{static_cast<int>(nodes_.size()), options_.nnodes, {}};
+    Waiting status{static_cast<int>(nodes_.size()), options_.nnodes, {}, {}};
+    for (const auto& [place, node] : nodes_) {
+        if (nodes_.size() > kMaxPresentListed) break;
+        status.present.push_back(place < options_.nnodes ? node_text(place, node.hello.host)
+                                                         : node.hello.host);
+    }
+    if (!nodes_.empty() && nodes_.rbegin()->first >= options_.nnodes) return status;
     for (int rank = 0; rank < options_.nnodes && status.missing.size() < kMaxMissingListed; ++rank) {
         if (!nodes_.contains(rank)) status.missing.push_back(rank);
     }
@@ -79,6 +178,7 @@ void Coordinator::start_round(TimePoint now) {
     failures_ = {};
     cause_.reset();
     deaths_told_ = 0;
+    exit_wait_.round_begins();
     std::vector<NodeShare> shares;
     for (const auto& [rank, node] : nodes_) shares.push_back({node.hello.local_world_size, node.hello.role});
     const std::vector<NodeRanks> ranks = map_ranks(shares);
@@ -87,23 +187,27 @@ void Coordinator::start_round(TimePoint now) {
         node.ended = node.all_zero = node.is_gone = false;
         node.ends.clear();
         node.base_rank = own.base_rank;
-        RoundReady ready{.round = round_, .job_id = options_.job_id, .group_rank = node_rank};
-        ready.group_world_size = options_.nnodes;
-        ready.base_rank = own.base_rank;
-        ready.world_size = own.world_size;
-        ready.role_base_rank = own.role_base_rank;
-        ready.role_world_size = own.role_world_size;
-        ready.restart_count = policy_.restarts();
-        ready.max_restarts = policy_.max_restarts();
-        if (!restarts_.empty()) ready.restart_reason = restarts_.back().reason;
-        if (node_rank == 0) ready.reached_at = reached_at();
-        send(node.connection, std::move(ready));
+        heartbeats_.excuse(node.connection, now + kStartTimeout);
+        send(node.connection, RoundReady{.round = round_,
+                                         .job_id = options_.job_id,
+                                         .group_rank = node_rank,
+                                         .group_world_size = options_.nnodes,
+                                         .base_rank = own.base_rank,
+                                         .world_size = own.world_size,
+                                         .role_base_rank = own.role_base_rank,
+                                         .role_world_size = own.role_world_size,
+                                         .restart_count = policy_.restarts(),
+                                         .max_restarts = policy_.max_restarts(),
+                                         .restart_reason = restarts_.empty() ? "" : restarts_.back().reason,
+                                         .coordinator_rank = host_.value_or(0),
+                                         .reached_at = node_rank == host_ ? reached_at(node_rank) : ""});
     }
 }
 
 // As the node with the lowest number says, since one that shares node 0's machine may have taken another way.
-std::string Coordinator::reached_at() const {
-    const auto other = nodes_.upper_bound(0);
+std::string Coordinator::reached_at(int host) const {
+    const auto other =
+        std::find_if(nodes_.begin(), nodes_.end(), [host](const auto& entry) { return entry.first != host; });
     return other == nodes_.end() ? std::string() : other->second.hello.reached_at;
 }
 

@@ -1,5 +1,7 @@
 #include "rendezvous/coordinator/coordinator_table.hpp"
 
+#include <array>
+
 #include "rendezvous/system/transition_table.hpp"
 
 namespace ddprun {
@@ -14,14 +16,23 @@ struct CoordinatorTable {
     static constexpr Transition<CoordinatorState, E, A> kRows[] = {
         {gathering, E::hello,             A::admit,          gathering},
         {gathering, E::all_joined,        A::start_round,    running},
+        {gathering, E::nodes_differ,      A::refuse_all,     over},
         {gathering, E::status_due,        A::tell_waiting,   gathering},
         {gathering, E::join_timed_out,    A::give_up,        over},
         {gathering, E::node_lost,         A::forget,         gathering},
+        {gathering, E::heartbeat,         A::confirm,        gathering},
+        {gathering, E::suspended,         A::excuse,         gathering},
 
         {running,   E::hello,             A::refuse,         running},
         {running,   E::worker_dying,      A::suspect,        running},
         {running,   E::notice_signal,     A::pass_on,        running},
         {running,   E::rank_ends,         A::keep_ends,      running},
+        {running,   E::heartbeat,         A::confirm,        running},
+        {running,   E::suspended,         A::excuse,         running},
+        {running,   E::rank_succeeded,    A::begin_exit_wait, running},
+        {running,   E::exit_wait_due,     A::exit_wait_due,  running},
+        {running,   E::still_running,     A::note_running,   running},
+        {running,   E::overdue,           A::stop_overdue,   stopping},
         {running,   E::workers_succeeded, A::node_succeeded, running},
         {running,   E::worker_failed,     A::stop_all,       stopping},
         {running,   E::agent_signalled,   A::stop_all,       stopping},
@@ -33,6 +44,8 @@ struct CoordinatorTable {
         {stopping,  E::worker_dying,      A::contend,        stopping},
         {stopping,  E::worker_failed,     A::contend,        stopping},
         {stopping,  E::rank_ends,         A::keep_ends,      stopping},
+        {stopping,  E::heartbeat,         A::confirm,        stopping},
+        {stopping,  E::suspended,         A::excuse,         stopping},
         {stopping,  E::workers_gone,      A::node_gone,      stopping},
         {stopping,  E::node_lost,         A::node_gone,      stopping},
         {stopping,  E::all_ended,         A::decide,         stopping},
@@ -40,6 +53,8 @@ struct CoordinatorTable {
         {stopping,  E::restart_refused,   A::finish,         over},
 
         {pausing,   E::hello,             A::refuse,         pausing},
+        {pausing,   E::heartbeat,         A::confirm,        pausing},
+        {pausing,   E::suspended,         A::excuse,         pausing},
         {pausing,   E::agent_signalled,   A::abort,          over},
         {pausing,   E::ended_node_lost,   A::abort,          over},
         {pausing,   E::pause_over,        A::start_round,    running},
@@ -51,23 +66,13 @@ struct CoordinatorTable {
 };
 static_assert(is_unambiguous(CoordinatorTable::kRows));
 
-// Not the coordinator's own messages.
-struct EventOf {
-    using E = CoordinatorEvent;
-    std::optional<E> operator()(const Hello&) const { return E::hello; }
-    std::optional<E> operator()(const WorkerFailed&) const { return E::worker_failed; }
-    std::optional<E> operator()(const WorkerDying&) const { return E::worker_dying; }
-    std::optional<E> operator()(const AgentSignalled&) const { return E::agent_signalled; }
-    std::optional<E> operator()(const NoticeSignal&) const { return E::notice_signal; }
-    std::optional<E> operator()(const RankEnds&) const { return E::rank_ends; }
-    std::optional<E> operator()(const WorkersSucceeded&) const { return E::workers_succeeded; }
-    std::optional<E> operator()(const WorkersGone&) const { return E::workers_gone; }
-    std::optional<E> operator()(const Goodbye&) const { return E::goodbye; }
-    template <typename Other>
-    std::optional<E> operator()(const Other&) const {
-        return std::nullopt;
-    }
-};
+// In the order of ControlMessage's alternatives, as far as agents send them.
+constexpr std::array<std::optional<CoordinatorEvent>, std::variant_size_v<ControlMessage>> kEvents = {
+    CoordinatorEvent::hello,        CoordinatorEvent::workers_succeeded, CoordinatorEvent::worker_failed,
+    CoordinatorEvent::worker_dying, CoordinatorEvent::agent_signalled,   CoordinatorEvent::workers_gone,
+    CoordinatorEvent::rank_ends,    CoordinatorEvent::notice_signal,     CoordinatorEvent::heartbeat,
+    CoordinatorEvent::suspended,    CoordinatorEvent::rank_succeeded,    CoordinatorEvent::still_running,
+    CoordinatorEvent::goodbye};
 
 }  // namespace
 
@@ -77,7 +82,7 @@ CoordinatorStep next_step(CoordinatorState state, CoordinatorEvent event) {
 }
 
 std::optional<CoordinatorEvent> event_of(const ControlMessage& message) {
-    return std::visit(EventOf{}, message);
+    return kEvents.at(message.index());
 }
 
 std::optional<int> round_of(const ControlMessage& message) {

@@ -24,13 +24,20 @@ enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausi
 enum class CoordinatorEvent : std::uint8_t {
     hello,  // somebody says who it is
     all_joined,
-    status_due,  // those who wait may be told who is missing
+    nodes_differ,  // all have joined, but they may not differ
+    status_due,    // those who wait may be told who is missing
     join_timed_out,
     worker_failed,
     worker_dying,
     agent_signalled,
     notice_signal,  // an agent was sent a signal that the workers shall get
     rank_ends,
+    heartbeat,          // an agent's answer
+    suspended,          // an agent will be silent for a while
+    rank_succeeded,     // the first of one node
+    exit_wait_due,      // others have had their time after that, or the nodes theirs to say who they are
+    still_running,      // one node says it
+    overdue,            // ranks run that should have ended
     workers_succeeded,  // all of one node
     workers_gone,       // of one node
     goodbye,
@@ -50,11 +57,18 @@ enum class CoordinatorAction : std::uint8_t {
     start_round,   // ranks for everybody
     tell_waiting,  // who is there and who is not
     give_up,       // refuse all that have come
+    refuse_all,    // likewise, since they differ
     stop_all,      // this is the first failure
     contend,       // or perhaps this
     suspect,       // keep in mind who ended first, and tell the others
     pass_on,       // to all agents
     keep_ends,
+    confirm,  // an answer that came late
+    excuse,   // one that will be silent
+    begin_exit_wait,
+    exit_wait_due,
+    note_running,
+    stop_overdue,  // this is the first failure, too
     node_succeeded,
     node_gone,
     decide,  // whether a restart follows

@@ -1,21 +1,19 @@
 #include "rendezvous/coordinator/culprit.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <set>
-#include <string>
-#include <string_view>
+#include <sstream>
 
 namespace ddprun {
 namespace {
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
-
-std::optional<Accusation> accusation_in_file(std::string_view text) {
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size());
-        if (auto found = find_accusation(text.substr(0, end))) return found;
-        text.remove_prefix(std::min(end + 1, text.size()));
+std::optional<Accusation> accusation_in_file(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (auto found = find_accusation(line)) return found;
     }
     return std::nullopt;
 }
@@ -36,7 +34,7 @@ Failure own_failure(const RankEnd& end, const Failure& witness, const Accusation
     failure.signal = end.signal;
     failure.core_dumped = end.core_dumped;
     failure.unix_time_ms = witness.unix_time_ms;
-    failure.message = "rank " + std::to_string(witness.rank) + " says: " + accusation.sentence;
+    failure.message = fmt::format("rank {} says: {}", witness.rank, accusation.sentence);
     return failure;
 }
 
@@ -57,7 +55,7 @@ std::optional<Accusation> accusation_of(const Failure& failure) {
     if (!failure.error_message.empty()) return accusation_in_file(failure.error_message);
     std::size_t words = 0;
     for (auto line = failure.last_lines.rbegin(); line != failure.last_lines.rend(); ++line) {
-        if (is_blank(*line)) continue;
+        if (line->find_first_not_of(" \t\r") == std::string::npos) continue;
         if (auto found = find_accusation(*line)) return found;
         if (++words == kLastWords) break;
     }
@@ -67,12 +65,12 @@ std::optional<Accusation> accusation_of(const Failure& failure) {
 Failure culprit_of(const Failure& first, const std::vector<const Failure*>& known, const EndOfRank& end_of) {
     const Failure* witness = &first;
     std::set<int> blamed;
-    while (true) {
+    for (;;) {
         const auto accusation = accusation_of(*witness);
         if (!accusation || accusation->rank == witness->rank) return *witness;
         blamed.insert(witness->rank);
         const int rank = accusation->rank;
-        if (blamed.count(rank) != 0) return first;
+        if (blamed.contains(rank)) return first;
         const auto own = std::find_if(known.begin(), known.end(),
                                       [rank](const Failure* failure) { return failure->rank == rank; });
         if (own != known.end()) {

@@ -14,7 +14,7 @@ namespace ddprun {
 // How many of a worker's last lines count as its last words.
 inline constexpr std::size_t kLastWords = 3;
 
-// Whom the worker blames that failed so: by its error file if it wrote one, else by its last words. Nobody
+// The rank that the failed worker blames: by its error file if it wrote one, else by its last words. Nobody
 // where it did not end by itself: then its words do not tell why.
 std::optional<Accusation> accusation_of(const Failure& failure);
 

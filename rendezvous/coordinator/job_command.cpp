@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/job/digest.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -29,17 +31,15 @@ std::size_t before_character(const std::string& text, std::size_t at) {
 }  // namespace
 
 JobCommand describe_command(const std::vector<std::string>& words) {
-    constexpr std::uint64_t kOffset = 14695981039346656037ULL, kPrime = 1099511628211ULL;
-    JobCommand command{.text = {}, .digest = kOffset};
+    JobCommand command;
+    Digest digest;
     for (const std::string& word : words) {
         // With its final zero, so that no two lists of words look alike.
-        for (std::size_t i = 0; i <= word.size(); ++i) {
-            command.digest ^= static_cast<unsigned char>(word.c_str()[i]);
-            command.digest *= kPrime;
-        }
+        digest.add({word.c_str(), word.size() + 1});
         if (command.text.size() <= kMaxJobCommandText)
             command.text += (command.text.empty() ? "" : " ") + shell_word(word);
     }
+    command.digest = digest.value();
     if (command.text.size() > kMaxJobCommandText)
         command.text.resize(before_character(command.text, kMaxJobCommandText));
     return command;

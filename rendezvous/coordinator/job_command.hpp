@@ -18,8 +18,6 @@ inline constexpr std::size_t kMaxJobCommandText = 4096;
 struct JobCommand {
     std::string text;          // as it could be typed into a shell, cut at kMaxJobCommandText
     std::uint64_t digest = 0;  // of all words, whole (FNV-1a)
-
-    bool operator==(const JobCommand&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(JobCommand, (), (text, digest))
 

@@ -42,10 +42,11 @@ std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank) {
         for (const RankEnd& end : node.ends) {
             if (end.rank == rank) return end;
         }
-        RankEnd lost{.rank = rank, .local_rank = rank - node.base_rank, .node_rank = node_rank};
-        lost.host = node.hello.host;
-        lost.manner = RankEnd::Manner::lost;
-        return lost;
+        return RankEnd{.rank = rank,
+                       .local_rank = rank - node.base_rank,
+                       .node_rank = node_rank,
+                       .host = node.hello.host,
+                       .manner = RankEnd::Manner::lost};
     }
     return std::nullopt;
 }

@@ -16,7 +16,8 @@ struct JobNode {
     Hello hello;
     std::uint64_t connection = 0;
     bool connected = true;
-    bool ended = false;  // succeeded, while the round runs; gone, while it stops
+    bool silent = false;  // not connected any more because nothing was heard of it
+    bool ended = false;   // succeeded, while the round runs; gone, while it stops
     bool all_zero = false;
     bool is_gone = false;       // it said that nothing of this round's workers is left there
     int base_rank = 0;          // of this round, like the next

@@ -26,6 +26,7 @@ class RendezvousServer::Impl {
         : acceptors_(listen_tcp(context_.get_executor(), options.listen, options.port)),
           own_endpoint_(own_endpoint_of(acceptors_.front())),
           store_(context_.get_executor()),
+          heartbeats_{options.coordinator.heartbeat},
           coordinator_(options.coordinator, Coordinator::TimePoint::clock::now()),
           deadline_(context_),
           on_over_(std::move(on_over)) {
@@ -68,20 +69,20 @@ class RendezvousServer::Impl {
         }
     }
 
-    // Reads the first bytes of a connection and hands it to whom they are meant for. A silent connection may
+    // Reads the first bytes of a connection and hands it to the service that they are meant for. A silent connection may
     // stay: PyTorch's clients before 2.1 open one that never speaks.
     asio::awaitable<void> identify(tcp::socket socket) {
         using namespace asio::experimental::awaitable_operators;
-        asio::steady_timer limit(context_, asio::steady_timer::time_point::max());
+        asio::steady_timer deadline(context_, asio::steady_timer::time_point::max());
         std::string first;
         while (first.size() < kControlMagic.size() && kControlMagic.starts_with(first)) {
             std::array<char, 1024> bytes{};
             boost::system::error_code error;
             auto read = co_await (socket.async_read_some(asio::buffer(bytes),
                                                          asio::redirect_error(asio::use_awaitable, error)) ||
-                                  limit.async_wait(asio::use_awaitable));
+                                  deadline.async_wait(asio::use_awaitable));
             if (error || read.index() == 1) co_return;
-            if (first.empty()) limit.expires_after(kIdentifyTimeout);
+            if (first.empty()) deadline.expires_after(kIdentifyTimeout);
             first.append(bytes.data(), std::get<0>(read));
         }
         if (first.starts_with(kControlMagic)) {
@@ -93,15 +94,15 @@ class RendezvousServer::Impl {
 
     asio::awaitable<void> serve_agent(tcp::socket socket, std::string first_bytes) {
         const ConnectionId id = ++last_id_;
-        limit_silence(socket, kControlSilenceLimit);
+        limit_silence(socket, heartbeats_.connection_silence());
         auto session = std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes);
         sessions_[id] = session;
-        asio::steady_timer limit(context_, kIdentifyTimeout);
-        limit.async_wait([session](boost::system::error_code cancelled) {
+        asio::steady_timer deadline(context_, kIdentifyTimeout);
+        deadline.async_wait([session](boost::system::error_code cancelled) {
             if (!cancelled) session->close();
         });
         co_await session->run(std::move(first_bytes), [&, id](const ControlMessage& message) {
-            limit.cancel();
+            deadline.cancel();
             deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
         });
         sessions_.erase(id);
@@ -121,14 +122,11 @@ class RendezvousServer::Impl {
     }
 
     void arm_deadline() {
-        auto due = coordinator_.next_deadline();
-        if (due == armed_for_) return;
-        armed_for_ = due;
-        if (!due) {
-            deadline_.cancel();
-            return;
-        }
-        deadline_.expires_at(*due);
+        const auto deadline = coordinator_.next_deadline();
+        if (std::exchange(armed_for_, deadline) == deadline) return;
+        deadline_.cancel();
+        if (!deadline) return;
+        deadline_.expires_at(*deadline);
         deadline_.async_wait([this](boost::system::error_code cancelled) {
             if (cancelled) return;
             armed_for_.reset();
@@ -140,6 +138,7 @@ class RendezvousServer::Impl {
     std::vector<tcp::acceptor> acceptors_;
     Endpoint own_endpoint_;
     StoreService store_;
+    HeartbeatTerms heartbeats_;
     Coordinator coordinator_;
     asio::steady_timer deadline_;
     std::optional<Coordinator::TimePoint> armed_for_;

@@ -1,9 +1,12 @@
 #include "rendezvous/coordinator/restart_policy.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
@@ -18,21 +21,16 @@ bool contains(const std::vector<CodeRange>& ranges, int code) {
 
 std::optional<int> parse_code(std::string_view text) { return whole_number<int>(text, 1, 255); }
 
-std::string code_text(const Failure& failure) { return "exit code " + std::to_string(failure.exit_code); }
-
 }  // namespace
 
 std::optional<std::vector<CodeRange>> parse_code_ranges(const std::string& text) {
     std::vector<CodeRange> ranges;
-    for (std::size_t at = 0; at <= text.size();) {
-        const std::size_t comma = std::min(text.find(',', at), text.size());
-        const std::string_view item = std::string_view(text).substr(at, comma - at);
+    for (const std::string_view item : split_at(text, ',')) {
         const std::size_t dash = item.find('-');
-        auto low = parse_code(item.substr(0, dash));
-        auto high = dash == item.npos ? low : parse_code(item.substr(dash + 1));
+        const auto low = parse_code(item.substr(0, dash));
+        const auto high = dash == item.npos ? low : parse_code(item.substr(dash + 1));
         if (!low || !high || *high < *low) return std::nullopt;
         ranges.push_back({*low, *high});
-        at = comma + 1;
     }
     return ranges;
 }
@@ -54,44 +52,34 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
 RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double jitter) {
     const Failure& failure = result.failure;
     const bool signalled = failure.kind == Failure::Kind::signalled;
+    const auto refused = [](const std::string& why) { return Decision{.message = "no restart: " + why}; };
     if (options_.max_restarts == 0 || signalled || result.cancelled) return {};
-    if (failure.kind == Failure::Kind::node_lost || !result.complete)
-        return {.message = "no restart: a node is missing"};
+    if (failure.kind == Failure::Kind::node_lost || !result.complete) return refused("a node is missing");
     // The exit code alone could be the worker's own; one that never ran has no pid.
-    if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound)) {
-        return {.message = "no restart: the program cannot be started"};
-    }
-    if (failure.pid == 0 && failure.exit_code == kExitUsage)
-        return {.message = "no restart: the command line is wrong"};
-    if (contains(options_.no_restart_on, failure.exit_code)) {
-        return {.message = "no restart: " + code_text(failure) + " is among --no-restart-on"};
-    }
-    if (options_.restart_on && !contains(*options_.restart_on, failure.exit_code)) {
-        return {.message = "no restart: " + code_text(failure) + " is not among --restart-on"};
-    }
-    if (restarts_ >= options_.max_restarts) {
-        return {.message = "no restart: all " + std::to_string(options_.max_restarts) +
-                           " of --max-restarts are used up"};
-    }
+    if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound))
+        return refused("the program cannot be started");
+    if (failure.pid == 0 && failure.exit_code == kExitUsage) return refused("the command line is wrong");
+    if (contains(options_.no_restart_on, failure.exit_code))
+        return refused(fmt::format("exit code {} is among --no-restart-on", failure.exit_code));
+    if (options_.restart_on && !contains(*options_.restart_on, failure.exit_code))
+        return refused(fmt::format("exit code {} is not among --restart-on", failure.exit_code));
+    if (restarts_ >= options_.max_restarts)
+        return refused(fmt::format("all {} of --max-restarts are used up", options_.max_restarts));
     const bool progress =
         options_.has_progress_file ? result.progressed : result.uptime >= options_.min_uptime;
     if (progress) without_progress_ = 0;
     if (without_progress_ >= kMaxRestartsWithoutProgress) {
-        return {.message = "no restart: " + std::to_string(kMaxRestartsWithoutProgress) +
-                           " restarts in a row without progress (" +
-                           (options_.has_progress_file ? "--progress-file did not change"
-                                                       : "none lasted --min-uptime") +
-                           ")"};
+        return refused(fmt::format(
+            "{} restarts in a row without progress ({})", kMaxRestartsWithoutProgress,
+            options_.has_progress_file ? "--progress-file did not change" : "none lasted --min-uptime"));
     }
-    Decision decision{.restart = true};
-    const double doubled =
-        static_cast<double>(options_.backoff_min.count()) * std::exp2(std::min(without_progress_, 40));
-    const double longest =
-        std::min(doubled, static_cast<double>(std::max(options_.backoff_max, options_.backoff_min).count()));
-    decision.delay = std::chrono::milliseconds(std::llround(longest * (0.5 + jitter / 2)));
+    using Pause = std::chrono::duration<double, std::milli>;
+    const Pause doubled = Pause(options_.backoff_min) * std::exp2(std::min(without_progress_, 40));
+    const Pause longest = std::min(doubled, Pause(std::max(options_.backoff_max, options_.backoff_min)));
     ++without_progress_;
     ++restarts_;
-    return decision;
+    const auto delay = std::llround(longest.count() * (0.5 + jitter / 2));
+    return {.restart = true, .delay = std::chrono::milliseconds(delay)};
 }
 
 }  // namespace ddprun

@@ -17,7 +17,6 @@ struct WorkerStatus {
     int local_rank = 0;
     pid_t pid = 0;
     std::optional<int> exit_code;  // what a shell would show; nothing while it runs
-    bool operator==(const WorkerStatus&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(WorkerStatus, (), (rank, local_rank, pid, exit_code))
 
@@ -29,7 +28,6 @@ struct AgentStatus {
     int max_restarts = 0;
     int world_size = 0;
     std::vector<WorkerStatus> workers;
-    bool operator==(const AgentStatus&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(AgentStatus, (),
                       (state, job_id, round, restart_count, max_restarts, world_size, workers))

@@ -1,6 +1,6 @@
 // Description: the members of a struct and the names of an enumeration, as BOOST_DESCRIBE_STRUCT and
 // BOOST_DESCRIBE_ENUM beside it list them, each once. What goes over a wire or into a file is made from them
-// (json_codec.hpp, binary_codec.hpp). Pure.
+// (json_codec.hpp, binary_codec.hpp), and so is operator==. Pure.
 #pragma once
 
 #include <boost/describe.hpp>
@@ -15,6 +15,8 @@
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
+
+using boost::describe::operators::operator==;
 
 template <class T>
 concept Described = std::is_class_v<T> && boost::describe::has_describe_members<T>::value;

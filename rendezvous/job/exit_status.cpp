@@ -1,5 +1,6 @@
 #include "rendezvous/job/exit_status.hpp"
 
+#include <fmt/core.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -62,11 +63,11 @@ int shell_code(const ExitStatus& status) {
 }
 
 std::string to_string(const ExitStatus& status) {
-    if (auto* exited = std::get_if<Exited>(&status)) return "exit code " + std::to_string(exited->code);
+    if (auto* exited = std::get_if<Exited>(&status)) return fmt::format("exit code {}", exited->code);
     const auto& signaled = std::get<Signaled>(status);
     std::string details = signal_name(signaled.signal).value_or("");
     if (signaled.core_dumped) details += details.empty() ? "core dumped" : ", core dumped";
-    return "signal " + std::to_string(signaled.signal) + (details.empty() ? "" : " (" + details + ")");
+    return fmt::format("signal {}{}", signaled.signal, details.empty() ? "" : fmt::format(" ({})", details));
 }
 
 std::optional<std::string> signal_name(int signal) {
@@ -75,12 +76,10 @@ std::optional<std::string> signal_name(int signal) {
     }
     if (!is_real_time(signal)) return std::nullopt;
     if (signal == SIGRTMIN) return "SIGRTMIN";
-    return "SIGRTMIN+" + std::to_string(signal - SIGRTMIN);
+    return fmt::format("SIGRTMIN+{}", signal - SIGRTMIN);
 }
 
-std::string signal_text(int signal) {
-    return signal_name(signal).value_or("signal " + std::to_string(signal));
-}
+std::string signal_text(int signal) { return signal_name(signal).value_or(fmt::format("signal {}", signal)); }
 
 std::optional<int> parse_signal(std::string_view text) {
     if (auto number = whole_number<int>(text)) return signal_name(*number) ? number : std::nullopt;

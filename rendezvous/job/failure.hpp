@@ -15,8 +15,13 @@ inline constexpr std::size_t kMaxLastLines = 20;
 inline constexpr std::size_t kMaxLastLineText = 400;
 
 struct Failure {
-    enum class Kind { worker_failed, node_lost, signalled };
-    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled)
+    enum class Kind {
+        worker_failed,
+        node_lost,
+        signalled,  // an agent was, or acted as if
+        overdue,    // a worker ran longer than others whom it should have followed
+    };
+    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled, overdue)
 
     Kind kind = Kind::worker_failed;
     int node_rank = 0;
@@ -25,11 +30,13 @@ struct Failure {
     int local_rank = -1;   // likewise
     std::int64_t pid = 0;  // of the worker; 0 if it was never started
     int exit_code = 0;     // worker_failed: what a shell would report, 128+n for a signal; node_lost:
-                           // kExitUnavailable
+                           // kExitUnavailable; overdue: kExitOverdue
     int signal = 0;        // the signal that ended the worker, or that the agent was sent; 0 if none
     bool core_dumped = false;
-    std::int64_t unix_time_ms = 0;        // when its own node saw it; for people to read, never compared
-    std::string message;                  // one sentence more, for example why a program could not be started
+    std::int64_t unix_time_ms = 0;  // when its own node saw it; for people to read, never compared
+    // One sentence more, for example why a program could not be started. signalled: why, where nobody has sent the
+    // signal; overdue: since when.
+    std::string message;
     std::string error_message;            // what the worker wrote into its error file …
     std::string traceback;                // … and where it was then
     std::string hint;                     // what is known beyond that, for example of the kernel's OOM killer
@@ -39,8 +46,6 @@ struct Failure {
     int witness = -1;
     std::string accusation;  // "does not answer"; empty without a witness
     std::string testimony;   // the witness's own words; likewise
-
-    bool operator==(const Failure&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Failure, (),
                       (kind, node_rank, host, rank, local_rank, pid, exit_code, signal, core_dumped,

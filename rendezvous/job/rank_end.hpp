@@ -29,8 +29,6 @@ struct RankEnd {
     bool outlasted_grace = false;  // stopped by the SIGKILL at the end of the grace
     Manner manner = Manner::succeeded;
     std::int64_t wall_ms = 0;
-
-    bool operator==(const RankEnd&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(RankEnd, (),
                       (rank, local_rank, node_rank, host, pid, manner, exit_code, signal, core_dumped,

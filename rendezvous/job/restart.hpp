@@ -14,8 +14,6 @@ struct Restart {
     int round = 0;  // the one that failed
     std::string reason;
     std::int64_t unix_time_ms = 0;  // of that failure, see Failure
-
-    bool operator==(const Restart&) const = default;
 };
 BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
 constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }

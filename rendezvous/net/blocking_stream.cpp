@@ -2,38 +2,21 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 namespace ddprun {
 
-BlockingStream::BlockingStream(BlockingStream&& other) noexcept { *this = std::move(other); }
-
-BlockingStream& BlockingStream::operator=(BlockingStream&& other) noexcept {
-    if (this == &other) return *this;
-    close();
-    fd_ = std::exchange(other.fd_, -1);
-    ahead_ = other.ahead_;
-    ahead_begin_ = std::exchange(other.ahead_begin_, 0);
-    ahead_end_ = std::exchange(other.ahead_end_, 0);
-    return *this;
-}
-
-BlockingStream::~BlockingStream() { close(); }
-
 void BlockingStream::close() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
+    fd_.reset();
     ahead_begin_ = ahead_end_ = 0;
 }
 
 BlockingStream::Outcome BlockingStream::send(std::string_view bytes, Deadline deadline) {
     while (!bytes.empty()) {
-        ssize_t count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t count = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (count >= 0) {
             bytes.remove_prefix(static_cast<std::size_t>(count));
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -48,22 +31,17 @@ BlockingStream::Outcome BlockingStream::send(std::string_view bytes, Deadline de
 BlockingStream::Outcome BlockingStream::receive(char* bytes, std::size_t size, Deadline deadline) {
     while (size > 0) {
         std::size_t count = std::min(size, ahead_end_ - ahead_begin_);
+        Outcome outcome = Outcome::done;
         if (count > 0) {
             std::memcpy(bytes, ahead_.data() + ahead_begin_, count);
             ahead_begin_ += count;
+        } else if (size >= ahead_.size()) {
+            outcome = fill(bytes, size, count, deadline);
         } else {
-            bool direct = size >= ahead_.size();
-            char* room = direct ? bytes : ahead_.data();
-            std::size_t received = 0;
-            Outcome outcome = fill(room, direct ? size : ahead_.size(), received, deadline);
-            if (outcome != Outcome::done) return outcome;
-            if (!direct) {
-                ahead_begin_ = 0;
-                ahead_end_ = received;
-                continue;
-            }
-            count = received;
+            ahead_begin_ = ahead_end_ = 0;
+            outcome = fill(ahead_.data(), ahead_.size(), ahead_end_, deadline);
         }
+        if (outcome != Outcome::done) return outcome;
         bytes += count;
         size -= count;
     }
@@ -74,7 +52,7 @@ BlockingStream::Outcome BlockingStream::fill(char* bytes, std::size_t size, std:
                                              Deadline deadline) {
     for (;;) {
         if (Outcome outcome = await(POLLIN, deadline); outcome != Outcome::done) return outcome;
-        ssize_t received = ::recv(fd_, bytes, size, MSG_DONTWAIT);
+        ssize_t received = ::recv(fd_.get(), bytes, size, MSG_DONTWAIT);
         if (received > 0) {
             count = static_cast<std::size_t>(received);
             return Outcome::done;
@@ -85,15 +63,12 @@ BlockingStream::Outcome BlockingStream::fill(char* bytes, std::size_t size, std:
 }
 
 BlockingStream::Outcome BlockingStream::await(short events, Deadline deadline) const {
-    using std::chrono::milliseconds;
     for (;;) {
-        auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
-        constexpr milliseconds kLongest = std::chrono::hours(1);
-        pollfd event{fd_, events, 0};
-        int ready = ::poll(&event, 1, static_cast<int>(std::clamp(left, milliseconds(0), kLongest).count()));
+        pollfd event{fd_.get(), events, 0};
+        int ready = ::poll(&event, 1, poll_timeout(deadline));
         if (ready > 0) return Outcome::done;
         if (ready < 0 && errno != EINTR) return Outcome::lost;
-        if (ready == 0 && left <= kLongest) return Outcome::timed_out;
+        if (ready == 0 && has_passed(deadline)) return Outcome::timed_out;
     }
 }
 

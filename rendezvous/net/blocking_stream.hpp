@@ -5,25 +5,23 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <string_view>
+
+#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
 class BlockingStream {
   public:
-    using Deadline = std::chrono::steady_clock::time_point;
     enum class Outcome { done, timed_out, lost };
 
     BlockingStream() = default;
     // Takes the descriptor over.
     explicit BlockingStream(int fd) : fd_(fd) {}
-    BlockingStream(BlockingStream&& other) noexcept;
-    BlockingStream& operator=(BlockingStream&& other) noexcept;
-    ~BlockingStream();
 
-    bool is_open() const { return fd_ >= 0; }
+    bool is_open() const { return static_cast<bool>(fd_); }
     void close();
 
     // Sends everything. After anything but `done` the stream is of no more use.
@@ -36,7 +34,7 @@ class BlockingStream {
     Outcome await(short events, Deadline deadline) const;
     Outcome fill(char* bytes, std::size_t size, std::size_t& count, Deadline deadline);
 
-    int fd_ = -1;
+    OwnedDescriptor fd_;
     // Received ahead: most replies come whole, but are taken in pieces.
     std::array<char, 4096> ahead_{};
     std::size_t ahead_begin_ = 0;

@@ -1,5 +1,7 @@
 #include "rendezvous/net/endpoint.hpp"
 
+#include <fmt/core.h>
+
 #include <boost/asio/ip/address.hpp>
 
 #include "rendezvous/system/whole_number.hpp"
@@ -22,13 +24,11 @@ bool is_ipv4(std::string_view text) {
     return !error;
 }
 
-bool is_name_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_';
-}
+constexpr std::string_view kNameCharacters =
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._";
 
-bool only_digits_and_dots(std::string_view text) {
-    return text.find_first_not_of("0123456789.") == std::string_view::npos;
+bool has_only(std::string_view characters, std::string_view text) {
+    return text.find_first_not_of(characters) == std::string_view::npos;
 }
 
 }  // namespace
@@ -37,12 +37,9 @@ bool is_valid_host(std::string_view host) {
     if (host.empty() || host.size() > kMaxHostLength) return false;
     if (host.find(':') != std::string_view::npos) return is_ipv6(host);
     // All digits and dots is meant as an address; 10.0.0 or 300.1.1.1 would otherwise be looked up as names.
-    if (only_digits_and_dots(host)) return is_ipv4(host);
+    if (has_only("0123456789.", host)) return is_ipv4(host);
     if (host.front() == '-' || host.front() == '.') return false;
-    for (char c : host) {
-        if (!is_name_character(c)) return false;
-    }
-    return host.find("..") == std::string_view::npos;
+    return has_only(kNameCharacters, host) && host.find("..") == std::string_view::npos;
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
@@ -69,8 +66,9 @@ std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t defa
 }
 
 std::string to_string(const Endpoint& endpoint) {
-    bool brackets = endpoint.host.find(':') != std::string::npos;
-    return (brackets ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+    const bool brackets = endpoint.host.find(':') != std::string::npos;
+    return brackets ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
+                    : fmt::format("{}:{}", endpoint.host, endpoint.port);
 }
 
 }  // namespace ddprun

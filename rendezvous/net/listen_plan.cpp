@@ -1,5 +1,7 @@
 #include "rendezvous/net/listen_plan.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace ddprun {
@@ -9,8 +11,7 @@ constexpr std::size_t kMaxAddressesNamed = 8;
 
 bool is_own(const std::string& address, const std::vector<LocalAddress>& own) {
     // Every one of 127.0.0.0/8 leads here, though only 127.0.0.1 is listed.
-    const bool is_v4 = address.find(':') == std::string::npos;
-    if (is_v4 && is_loopback_address(address)) return true;
+    if (address.find(':') == std::string::npos && is_loopback_address(address)) return true;
     // Those of one link are not listed; whether it is ours shows when it is bound.
     if (address.starts_with("fe80:")) return true;
     return std::any_of(own.begin(), own.end(),
@@ -23,22 +24,28 @@ std::string own_addresses_text(const std::vector<LocalAddress>& own) {
     for (const LocalAddress& local : own) {
         if (local.is_loopback) continue;
         if (++named > kMaxAddressesNamed) return text + ", …";
-        text += (named == 1 ? "" : ", ") + local.address + " (" + local.interface + ")";
+        text += fmt::format("{}{} ({})", named == 1 ? "" : ", ", local.address, local.interface);
     }
     return text.empty() ? "loopback addresses only" : text;
 }
 
 std::string refusal(const ListenRequest& request, const std::vector<std::string>& resolved) {
-    std::string text = "--master-addr " + request.master_addr;
-    if (resolved.front() != request.master_addr) text += " (" + resolved.front() + ")";
-    text += ": no address of this machine, which has " + own_addresses_text(request.own) +
-            "; node 0 hosts the rendezvous";
-    if (request.nnodes > 1) text += ": on another node give its --node-rank, on node 0";
-    return text + (request.nnodes > 1 ? "" : ": give") +
-           " an address of its own, or --listen any if that one leads here all the same";
+    const bool is_shown = resolved.front() == request.master_addr;
+    return fmt::format(
+        "--master-addr {}{}: no address of this machine, which has {}; node 0 hosts the rendezvous: {} an "
+        "address "
+        "of its own, or --listen any if that one leads here all the same",
+        request.master_addr, is_shown ? "" : fmt::format(" ({})", resolved.front()),
+        own_addresses_text(request.own),
+        request.nnodes > 1 ? "on another node give its --node-rank, on node 0" : "give");
 }
 
 }  // namespace
+
+bool has_own_address(const std::vector<std::string>& addresses, const std::vector<LocalAddress>& own) {
+    return std::any_of(addresses.begin(), addresses.end(),
+                       [&own](const std::string& address) { return is_own(address, own); });
+}
 
 std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request) {
     if (request.any) return ListenPlan{true, {}};

@@ -1,8 +1,7 @@
 // Where node 0 listens for its job: decided before anything is started. Pure.
 //
 //   one node           on loopback, and on those addresses of this machine that --master-addr stands for,
-//   since
-//                      its workers are told that address
+//                      since its workers are told that address
 //   several nodes      on all addresses: a name may stand for different ones on different nodes
 //   --listen any       on all addresses, whatever --master-addr is (where that is translated on the way here)
 #pragma once
@@ -28,6 +27,9 @@ struct ListenRequest {
     std::variant<std::vector<std::string>, std::string> resolved;
     std::vector<LocalAddress> own;  // of this machine
 };
+
+// Whether one of these addresses leads to this machine, whose own ones are given.
+bool has_own_address(const std::vector<std::string>& addresses, const std::vector<LocalAddress>& own);
 
 // The plan, or one line that says why --master-addr cannot be node 0's. A name that is not known here is no
 // obstacle for several nodes: the others may know it.

@@ -2,9 +2,9 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
 #include <string>
 
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
@@ -50,14 +50,12 @@ std::optional<Network> parse_network(std::string_view text) {
 
 std::optional<std::vector<Network>> parse_networks(std::string_view text) {
     std::vector<Network> networks;
-    while (true) {
-        const std::size_t comma = std::min(text.find(','), text.size());
-        const auto network = parse_network(text.substr(0, comma));
+    for (const std::string_view part : split_at(text, ',')) {
+        const auto network = parse_network(part);
         if (!network) return std::nullopt;
         networks.push_back(*network);
-        if (comma == text.size()) return networks;
-        text.remove_prefix(comma + 1);
     }
+    return networks;
 }
 
 }  // namespace ddprun

@@ -1,5 +1,7 @@
 #include "rendezvous/net/port_owner.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -39,7 +41,7 @@ bool holds_socket(const std::filesystem::path& process, const std::vector<std::u
         std::error_code link_error;
         std::string target = std::filesystem::read_symlink(entry->path(), link_error).string();
         for (std::uint64_t inode : inodes) {
-            if (target == "socket:[" + std::to_string(inode) + "]") return true;
+            if (target == fmt::format("socket:[{}]", inode)) return true;
         }
     }
     return false;
@@ -75,10 +77,8 @@ std::optional<PortOwner> find_port_owner(std::uint16_t port) {
     std::error_code error;
     for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
          entry.increment(error)) {
-        std::string name = entry->path().filename().string();
-        const auto pid = whole_number<pid_t>(name, 1);
-        if (!pid) continue;
-        if (holds_socket(entry->path(), inodes)) return PortOwner{*pid, command_line(entry->path())};
+        const auto pid = whole_number<pid_t>(entry->path().filename().string(), 1);
+        if (pid && holds_socket(entry->path(), inodes)) return PortOwner{*pid, command_line(entry->path())};
     }
     return std::nullopt;
 }

@@ -1,11 +1,11 @@
 #include "rendezvous/net/socket.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "rendezvous/net/port_owner.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
@@ -27,7 +28,6 @@ namespace {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
-using Clock = std::chrono::steady_clock;
 
 // With every descriptor in use, accept fails at once and forever; no event says when one is free again.
 constexpr std::chrono::milliseconds kDescriptorShortageWait{50};
@@ -35,48 +35,48 @@ constexpr std::chrono::milliseconds kDescriptorShortageWait{50};
 // How often a free port on loopback may turn out to be taken on another address.
 constexpr int kFreePortAttempts = 20;
 
+// The longest pause before what was lost is sent again; the option (of Linux 6.15 and newer) is not in every
+// system's headers.
+constexpr int kTcpRtoMaxMs = 44;
+constexpr int kLongestRetransmitMs = 1000;
+
 // Questions to a silent peer before its connection is given up.
 constexpr int kProbes = 3;
 
 [[noreturn]] void fail_listen(int error_number, const std::string& host, std::uint16_t port) {
     std::string where = to_string(Endpoint{host, port});
     if (error_number != EADDRINUSE) fail_errno(error_number, "cannot listen on " + where);
-    std::string holder;
-    if (auto owner = find_port_owner(port)) {
-        holder = ", held by pid " + std::to_string(owner->pid) + " (" + owner->command + ")";
-    }
-    fail(Errc::address_in_use, "cannot listen on " + where + holder +
-                                   "; choose another port with --master-port, or leave it out on one node" +
-                                   (holder.find("ddprun") == std::string::npos
-                                        ? ""
-                                        : "; on another node of that job give its --node-rank"));
+    const auto owner = find_port_owner(port);
+    const bool is_ddprun = owner && owner->command.find("ddprun") != std::string::npos;
+    fail(Errc::address_in_use,
+         fmt::format(
+             "cannot listen on {}{}; choose another port with --master-port, or leave it out on one node{}",
+             where, owner ? fmt::format(", held by pid {} ({})", owner->pid, owner->command) : "",
+             is_ddprun ? "; on another node of that job give its --node-rank" : ""));
 }
 
 // A bound and listening descriptor, or -errno.
-int open_listener(const sockaddr* address, socklen_t length) {
-    OwnedDescriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-    if (fd.get() < 0) return -errno;
-    int on = 1, off = 0;
+int open_listener(const tcp::endpoint& where) {
+    const int family = where.protocol().family();
+    OwnedDescriptor fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    if (!fd) return -errno;
+    const int on = 1, off = 0;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->sa_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (::bind(fd.get(), address, length) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) return -errno;
+    if (family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    const auto size = static_cast<socklen_t>(where.size());
+    if (::bind(fd.get(), where.data(), size) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) return -errno;
     return fd.release();
 }
 
-struct AddressListDeleter {
-    void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-
 // 0 and the connected descriptor, or the errno.
-int connect_one(const addrinfo& address, Clock::time_point deadline, OwnedDescriptor& fd) {
-    if (fd.get() < 0) return errno;
+int connect_one(const addrinfo& address, Deadline deadline, const OwnedDescriptor& fd) {
+    if (!fd) return errno;
     if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
     for (;;) {
-        auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-        if (left <= 0) return ETIMEDOUT;
+        if (has_passed(deadline)) return ETIMEDOUT;
         pollfd event{fd.get(), POLLOUT, 0};
-        int ready = ::poll(&event, 1, static_cast<int>(left));
+        const int ready = ::poll(&event, 1, poll_timeout(deadline));
         if (ready < 0 && errno != EINTR) return errno;
         if (ready <= 0) continue;
         int error = 0;
@@ -135,34 +135,27 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
         set_no_delay(fd);
         co_return Attempt{std::move(socket), {}};
     }
-    std::string cause = "cannot connect to " + to_string(endpoint) + ": " + error.message();
+    std::string cause = fmt::format("cannot connect to {}: {}", to_string(endpoint), error.message());
     // A machine's own name is often 127.0.1.1 in its /etc/hosts.
     if (leads_here)
-        cause +=
-            " (" + addresses.back().address().to_string() + " is a loopback address, this machine itself)";
+        cause += fmt::format(" ({} is a loopback address, this machine itself)",
+                             addresses.back().address().to_string());
     co_return Attempt{std::nullopt, cause};
 }
 
 }  // namespace
 
 tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scope, std::uint16_t port) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    v4.sin_addr.s_addr = htonl(scope == ListenScope::loopback ? INADDR_LOOPBACK : INADDR_ANY);
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    v6.sin6_addr = in6addr_any;
-
     if (scope == ListenScope::any) {
-        int fd = open_listener(reinterpret_cast<sockaddr*>(&v6), sizeof v6);
+        const int fd = open_listener({tcp::v6(), port});
         if (fd >= 0) return tcp::acceptor(executor, tcp::v6(), fd);
         if (fd == -EADDRINUSE || fd == -EACCES) fail_listen(-fd, "::", port);
         // Any other error means that IPv6 is off here.
     }
-    int fd = open_listener(reinterpret_cast<sockaddr*>(&v4), sizeof v4);
-    if (fd < 0) fail_listen(-fd, scope == ListenScope::loopback ? "127.0.0.1" : "0.0.0.0", port);
+    const auto address =
+        scope == ListenScope::loopback ? asio::ip::address_v4::loopback() : asio::ip::address_v4::any();
+    const int fd = open_listener({address, port});
+    if (fd < 0) fail_listen(-fd, address.to_string(), port);
     return tcp::acceptor(executor, tcp::v4(), fd);
 }
 
@@ -180,7 +173,7 @@ std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, con
         int error_number = 0;
         for (const std::string& text : addresses) {
             const tcp::endpoint where(asio::ip::make_address(text), chosen);
-            const int fd = open_listener(where.data(), static_cast<socklen_t>(where.size()));
+            const int fd = open_listener(where);
             // A machine whose loopback interface is down has no 127.0.0.1.
             if (fd == -EADDRNOTAVAIL && addresses.size() > 1 && &text == &addresses.front()) continue;
             const bool other_port = fd == -EADDRINUSE && port == 0 && attempt < kFreePortAttempts;
@@ -197,17 +190,24 @@ std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, con
     }
 }
 
-void limit_silence(tcp::socket& socket, std::chrono::milliseconds limit) {
-    const int fd = socket.native_handle();
+void keep_alive(int fd, int idle_s, int interval_s, int probes) {
     const int on = 1;
-    const int user_timeout = static_cast<int>(limit.count());
-    // The first question after half of the time, the others in the rest of it.
-    const int idle = std::max(1, static_cast<int>(limit.count() / 2000));
-    const int interval = std::max(1, idle / kProbes);
     ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+void limit_silence(tcp::socket& socket, std::chrono::milliseconds timeout) {
+    const int fd = socket.native_handle();
+    // What was lost is sent again soon, also after a while without a network: the pauses do not double.
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, kTcpRtoMaxMs, &kLongestRetransmitMs, sizeof kLongestRetransmitMs);
+    const int user_timeout = static_cast<int>(timeout.count());
+    // The first question after half of the time, the others in the rest of it.
+    const int idle_s = std::max(1, user_timeout / 2000);
+    keep_alive(fd, idle_s, std::max(1, idle_s / kProbes), kProbes);
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout, sizeof user_timeout);
 }
 
@@ -236,18 +236,18 @@ asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
     }
 }
 
+// Without Asio, whose resolver would start a thread in a program that is not ours.
 int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
-    const auto deadline = Clock::now() + timeout;
+    const Deadline deadline = Deadline::clock::now() + timeout;
     addrinfo hints{};
-    hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
     const std::string port = std::to_string(endpoint.port);
     if (int error = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found); error != 0) {
         const char* text = error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error);
-        fail(Errc::unreachable, "cannot resolve " + endpoint.host + ": " + text);
+        fail(Errc::unreachable, fmt::format("cannot resolve {}: {}", endpoint.host, text));
     }
-    std::unique_ptr<addrinfo, AddressListDeleter> list(found);
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
 
     int last_error = EHOSTUNREACH;
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
@@ -256,20 +256,20 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
         last_error = connect_one(*address, deadline, fd);
         if (last_error != 0) continue;
         set_no_delay(fd.get());
-        int flags = ::fcntl(fd.get(), F_GETFL);
-        ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+        ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
         return fd.release();
     }
-    Errc code = last_error == ETIMEDOUT ? Errc::timed_out : Errc::unreachable;
-    fail(code, "cannot connect to " + to_string(endpoint) + ": " + std::strerror(last_error));
+    const Errc code = last_error == ETIMEDOUT ? Errc::timed_out : Errc::unreachable;
+    fail(code, fmt::format("cannot connect to {}: {}", to_string(endpoint), std::strerror(last_error)));
 }
 
 asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::milliseconds timeout) {
     using namespace asio::experimental::awaitable_operators;
     auto executor = co_await asio::this_coro::executor;
-    asio::steady_timer limit(executor, timeout);
-    auto first = co_await (connect_to_any(endpoint) || limit.async_wait(asio::use_awaitable));
-    if (first.index() == 1) fail(Errc::timed_out, "cannot connect to " + to_string(endpoint) + ": timed out");
+    asio::steady_timer deadline(executor, timeout);
+    auto first = co_await (connect_to_any(endpoint) || deadline.async_wait(asio::use_awaitable));
+    if (first.index() == 1)
+        fail(Errc::timed_out, fmt::format("cannot connect to {}: timed out", to_string(endpoint)));
     Attempt attempt = std::move(std::get<0>(first));
     if (!attempt.socket) fail(Errc::unreachable, attempt.cause);
     co_return std::move(*attempt.socket);

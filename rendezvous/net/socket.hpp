@@ -29,9 +29,13 @@ boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& ex
 std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
                                                        const ListenPlan& plan, std::uint16_t port);
 
-// Ends a connection whose other side was not heard of for `limit`: cut off, frozen or gone without a word.
-// Data under way and an idle connection count alike. Best effort: what the system does not know is left out.
-void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds limit);
+// Asks the other side of an idle connection, after so many seconds and then at each interval, whether it is there;
+// so many questions without an answer end the connection. Best effort.
+void keep_alive(int fd, int idle_s, int interval_s, int probes);
+
+// Ends a connection whose other side was not heard of for `timeout`: cut off, frozen or gone. Data under way and an
+// idle connection count alike. Best effort: what the system does not know is left out.
+void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
 
 // Waits for the next connection and takes it: close-on-exec, non-blocking, no delay. Throws what accept4 says
 // when the listener itself is broken; a peer that is gone already is passed over. When descriptors have run

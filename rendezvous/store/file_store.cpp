@@ -1,6 +1,7 @@
 #include "rendezvous/store/file_store.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
@@ -16,12 +17,11 @@
 
 #include "rendezvous/store/number_text.hpp"
 #include "rendezvous/store/wire.hpp"
+#include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kMagic = 0x53464444;  // "DDFS" in the file
 constexpr std::size_t kHeaderLength = 17;
@@ -39,20 +39,19 @@ std::uint32_t checksum(std::string_view bytes) {
 // The lock on the whole file, for a scope. The kernel drops it when its holder dies.
 class FileStore::Lock {
   public:
-    Lock(const FileStore& store, int operation) : fd_(store.fd_) {
+    Lock(const FileStore& store, int operation) : fd_(store.file_.get()) {
         // flock has no form with a time limit and a lock's release raises no event: try again with growing
         // pauses.
         constexpr Milliseconds kLongestPause{20};
-        const auto deadline = Clock::now() + kLockTimeout;
+        const Deadline deadline = Deadline::clock::now() + kLockTimeout;
         for (Milliseconds pause{1}; ::flock(fd_, operation | LOCK_NB) != 0;
              pause = std::min(pause * 2, kLongestPause)) {
             if (errno != EWOULDBLOCK && errno != EINTR) store.fail_file("lock");
-            if (Clock::now() >= deadline) {
-                fail(Errc::timed_out, "the lock on " + store.path_ +
-                                          " is held by another process for more than " +
-                                          std::to_string(kLockTimeout.count()) + " ms");
+            if (has_passed(deadline)) {
+                fail(Errc::timed_out,
+                     fmt::format("the lock on {} is held by another process for more than {} ms", store.path_,
+                                 kLockTimeout.count()));
             }
-            // No event says that a lock was released.
             std::this_thread::sleep_for(pause);
         }
     }
@@ -64,18 +63,13 @@ class FileStore::Lock {
     int fd_;
 };
 
-FileStore::FileStore(std::string path) : path_(std::move(path)) {
-    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd_ < 0) fail_file("open");
-}
-
-FileStore::~FileStore() {
-    if (inotify_fd_ >= 0) ::close(inotify_fd_);
-    ::close(fd_);
+FileStore::FileStore(std::string path)
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (!file_) fail_file("open");
 }
 
 void FileStore::fail_file(std::string_view doing) const {
-    fail_errno(errno, "cannot " + std::string(doing) + " the store's file " + path_);
+    fail_errno(errno, fmt::format("cannot {} the store's file {}", doing, path_));
 }
 
 void FileStore::set(std::string_view key, std::string_view value) {
@@ -96,12 +90,11 @@ std::int64_t FileStore::add(std::string_view key, std::int64_t delta) {
     if (auto found = values_.find(key); found != values_.end()) {
         auto number = parse_number(found->second);
         if (!number)
-            fail(Errc::malformed,
-                 "add to \"" + std::string(key) + "\" in " + path_ + ": its value is no number");
+            fail(Errc::malformed, fmt::format("add to \"{}\" in {}: its value is no number", key, path_));
         held = *number;
     }
     std::int64_t sum = wrapping_sum(held, delta);
-    append(Kind::set, key, NumberText(sum).view());
+    append(Kind::set, key, std::to_string(sum));
     return sum;
 }
 
@@ -109,64 +102,60 @@ std::string FileStore::compare_set(std::string_view key, std::string_view expect
                                    std::string_view desired) {
     Lock lock(*this, LOCK_EX);
     replay();
-    auto found = values_.find(key);
-    bool equal = found == values_.end() ? expected.empty() : found->second == expected;
-    if (!equal) return found == values_.end() ? std::string(expected) : found->second;
+    const auto found = values_.find(key);
+    const std::string held = found == values_.end() ? "" : found->second;
+    if (held != expected) return found == values_.end() ? std::string(expected) : held;
     append(Kind::set, key, desired);
     return std::string(desired);
 }
 
 void FileStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
-    const auto deadline = Clock::now() + timeout;
-    for (;;) {
-        if (check_keys(keys)) return;
-        auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-        if (left <= Milliseconds(0)) break;
-        // From the first time on, an event that comes between a check and the next wait ends that wait at
-        // once.
-        if (inotify_fd_ < 0) {
+    const Deadline deadline = Deadline::clock::now() + timeout;
+    while (!check_keys(keys)) {
+        if (has_passed(deadline)) fail_missing(keys, timeout);
+        // From the first time on, an event that comes between a check and the next wait ends that wait at once.
+        if (!changes_) {
             watch_file();
             if (check_keys(keys)) return;
         }
-        await_change(std::min(left, kRecheckPeriod));
+        await_change(std::min(time_until(deadline), kRecheckPeriod));
     }
+}
+
+void FileStore::fail_missing(const std::vector<std::string>& keys, Milliseconds timeout) const {
     std::string names;
     for (const std::string& key : keys) {
-        if (values_.find(key) == values_.end()) names += (names.empty() ? "\"" : ", \"") + key + "\"";
+        if (!values_.contains(key)) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", key);
     }
-    fail(Errc::timed_out,
-         "no value for " + names + " in " + path_ + " within " + std::to_string(timeout.count()) + " ms");
+    fail(Errc::timed_out, fmt::format("no value for {} in {} within {} ms", names, path_, timeout.count()));
 }
 
 bool FileStore::check_keys(const std::vector<std::string>& keys) {
     Lock lock(*this, LOCK_SH);
     replay();
-    return has_all(keys);
+    return std::all_of(keys.begin(), keys.end(),
+                       [this](const std::string& key) { return values_.contains(key); });
 }
 
 bool FileStore::erase(std::string_view key) {
     Lock lock(*this, LOCK_EX);
     replay();
-    if (values_.find(key) == values_.end()) return false;
+    if (!values_.contains(key)) return false;
     append(Kind::erase, key, {});
     return true;
 }
 
-bool FileStore::has_all(const std::vector<std::string>& keys) const {
-    return std::all_of(keys.begin(), keys.end(),
-                       [this](const std::string& key) { return values_.find(key) != values_.end(); });
-}
-
 void FileStore::replay() {
     struct stat status {};
-    if (::fstat(fd_, &status) != 0) fail_file("read");
+    if (::fstat(file_.get(), &status) != 0) fail_file("read");
     auto size = static_cast<std::uint64_t>(status.st_size);
     std::string bytes;
     std::uint64_t read_to = offset_;
     while (read_to < size) {
         std::size_t held = bytes.size();
         bytes.resize(held + static_cast<std::size_t>(std::min<std::uint64_t>(size - read_to, kReadChunk)));
-        ssize_t count = ::pread(fd_, bytes.data() + held, bytes.size() - held, static_cast<off_t>(read_to));
+        ssize_t count =
+            ::pread(file_.get(), bytes.data() + held, bytes.size() - held, static_cast<off_t>(read_to));
         if (count < 0 && errno != EINTR) fail_file("read");
         bytes.resize(held + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
         if (count == 0) break;
@@ -206,8 +195,9 @@ bool FileStore::replay_record(std::string_view& bytes) {
 // Under the exclusive lock, after replay(): whatever lies beyond offset_ is a dead writer's torn record.
 void FileStore::append(Kind kind, std::string_view key, std::string_view value) {
     if (key.size() > kMaxKeyLength || value.size() > kMaxValueLength) {
-        fail(Errc::limit_exceeded, "a key of " + std::to_string(key.size()) + " bytes with a value of " +
-                                       std::to_string(value.size()) + " bytes is too long for " + path_);
+        fail(Errc::limit_exceeded,
+             fmt::format("a key of {} bytes with a value of {} bytes is too long for {}", key.size(),
+                         value.size(), path_));
     }
     std::string body;
     body.push_back(static_cast<char>(kind));
@@ -219,17 +209,17 @@ void FileStore::append(Kind kind, std::string_view key, std::string_view value) 
     put_u32(record, checksum(body));
     record.append(body);
 
-    if (::ftruncate(fd_, static_cast<off_t>(offset_)) != 0) fail_file("repair");
+    if (::ftruncate(file_.get(), static_cast<off_t>(offset_)) != 0) fail_file("repair");
     std::size_t written = 0;
     while (written < record.size()) {
-        ssize_t count = ::pwrite(fd_, record.data() + written, record.size() - written,
+        ssize_t count = ::pwrite(file_.get(), record.data() + written, record.size() - written,
                                  static_cast<off_t>(offset_ + written));
         if (count >= 0) {
             written += static_cast<std::size_t>(count);
         } else if (errno != EINTR) {
             int cause = errno;
             // Best effort: what is left of the record would be recognised as torn anyhow.
-            if (::ftruncate(fd_, static_cast<off_t>(offset_)) != 0) written = 0;
+            if (::ftruncate(file_.get(), static_cast<off_t>(offset_)) != 0) written = 0;
             errno = cause;
             fail_file("write");
         }
@@ -239,16 +229,16 @@ void FileStore::append(Kind kind, std::string_view key, std::string_view value) 
 }
 
 void FileStore::watch_file() {
-    inotify_fd_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    changes_.reset(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     // Without a watch (the user's inotify limit) the periodic look has to do.
-    if (inotify_fd_ >= 0) ::inotify_add_watch(inotify_fd_, path_.c_str(), IN_MODIFY);
+    if (changes_) ::inotify_add_watch(changes_.get(), path_.c_str(), IN_MODIFY);
 }
 
 void FileStore::await_change(Milliseconds longest) {
-    pollfd event{inotify_fd_, POLLIN, 0};
+    pollfd event{changes_.get(), POLLIN, 0};
     if (::poll(&event, 1, static_cast<int>(longest.count())) <= 0) return;
     std::array<char, 4096> events;
-    while (::read(inotify_fd_, events.data(), events.size()) > 0) {
+    while (::read(changes_.get(), events.data(), events.size()) > 0) {
     }
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "rendezvous/store/store.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
@@ -35,7 +36,6 @@ class FileStore final : public Store {
 
     // Opens the file, or makes it (with mode 0600).
     explicit FileStore(std::string path);
-    ~FileStore() override;
 
     void set(std::string_view key, std::string_view value) override;
     std::string get(std::string_view key, Milliseconds timeout) override;
@@ -54,14 +54,14 @@ class FileStore final : public Store {
     // Takes one record off the front of `bytes`; false if it is incomplete or torn.
     bool replay_record(std::string_view& bytes);
     void append(Kind kind, std::string_view key, std::string_view value);
-    bool has_all(const std::vector<std::string>& keys) const;
+    [[noreturn]] void fail_missing(const std::vector<std::string>& keys, Milliseconds timeout) const;
     void watch_file();
     void await_change(Milliseconds longest);
     [[noreturn]] void fail_file(std::string_view doing) const;
 
     std::string path_;
-    int fd_ = -1;
-    int inotify_fd_ = -1;
+    OwnedDescriptor file_;
+    OwnedDescriptor changes_;   // inotify, from the first wait on
     std::uint64_t offset_ = 0;  // after the last whole record replayed
     std::map<std::string, std::string, std::less<>> values_;
 };

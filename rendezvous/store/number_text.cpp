@@ -15,11 +15,6 @@ std::optional<std::int64_t> parse_number(std::string_view text) {
     return value;
 }
 
-NumberText::NumberText(std::int64_t value) {
-    auto result = std::to_chars(text_, text_ + sizeof text_, value);
-    size_ = static_cast<std::size_t>(result.ptr - text_);
-}
-
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }

@@ -11,17 +11,6 @@ namespace ddprun {
 // Nothing if there is no number or it does not fit.
 std::optional<std::int64_t> parse_number(std::string_view text);
 
-// A number's decimal text, without an allocation.
-class NumberText {
-  public:
-    explicit NumberText(std::int64_t value);
-    std::string_view view() const { return {text_, size_}; }
-
-  private:
-    char text_[24];
-    std::size_t size_;
-};
-
 // The sum, wrapping around as the machine's integers do: a peer must not be able to trip undefined behaviour.
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b);
 

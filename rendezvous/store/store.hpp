@@ -25,7 +25,7 @@ class Store {
     Store& operator=(const Store&) = delete;
     virtual ~Store() = default;
 
-    // Stores the value under the key and wakes whoever waits for it.
+    // Stores the value under the key and wakes those that wait for it.
     virtual void set(std::string_view key, std::string_view value) = 0;
 
     // The value of the key; waits until it exists, `timeout` at most.

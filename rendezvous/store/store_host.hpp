@@ -5,8 +5,10 @@
 // constructor is back. The destructor ends every connection and joins the thread.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
 #include <cstdint>
-#include <memory>
+#include <optional>
+#include <thread>
 
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/store_service.hpp"
@@ -21,7 +23,7 @@ class StoreHost {
     StoreHost(const StoreHost&) = delete;
     StoreHost& operator=(const StoreHost&) = delete;
 
-    std::uint16_t port() const;
+    std::uint16_t port() const { return port_; }
 
     // Asks the serving thread, and waits for its answer.
     StoreService::Counters counters() const;
@@ -29,8 +31,13 @@ class StoreHost {
     void clear();
 
   private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    boost::asio::awaitable<void> accept();
+
+    mutable boost::asio::io_context context_{1};
+    std::optional<StoreService> service_;
+    boost::asio::ip::tcp::acceptor acceptor_;
+    std::uint16_t port_;
+    std::thread thread_;
 };
 
 }  // namespace ddprun

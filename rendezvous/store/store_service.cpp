@@ -1,8 +1,6 @@
 #include "rendezvous/store/store_service.hpp"
 
-#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -14,6 +12,8 @@
 #include <utility>
 
 #include "rendezvous/net/ready_set.hpp"
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {
@@ -33,16 +33,6 @@ constexpr int kKeepAliveIdleSeconds = 60;
 constexpr int kKeepAliveIntervalSeconds = 10;
 constexpr int kKeepAliveProbes = 6;
 
-void find_dead_peers(int fd) {
-    int on = 1;
-    // Best effort: without it a dead peer costs an idle connection, nothing more.
-    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kKeepAliveIdleSeconds, sizeof kKeepAliveIdleSeconds);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kKeepAliveIntervalSeconds,
-                 sizeof kKeepAliveIntervalSeconds);
-    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kKeepAliveProbes, sizeof kKeepAliveProbes);
-}
-
 bool would_block(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
 
 }  // namespace
@@ -52,20 +42,14 @@ struct StoreService::Connection : std::enable_shared_from_this<Connection> {
         : id(number),
           fd(descriptor),
           over(executor, asio::steady_timer::time_point::max()),
-          identify_by(executor),
-          drain_by(executor) {}
+          identify_deadline(executor),
+          drain_deadline(executor) {}
 
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
-    ~Connection() {
-        if (is_open()) ::close(fd);
-    }
-
-    bool is_open() const { return fd >= 0; }
+    bool is_open() const { return static_cast<bool>(fd); }
     std::size_t pending() const { return outbox.size() - sent; }
 
     ConnectionId id;
-    int fd;
+    OwnedDescriptor fd;
     RequestDecoder decoder;
     std::string outbox;
     std::size_t sent = 0;            // of the outbox
@@ -74,10 +58,10 @@ struct StoreService::Connection : std::enable_shared_from_this<Connection> {
     bool dirty = false;              // something was put into the outbox in this batch
     bool unfinished = false;         // complete requests are waiting in the decoder
     bool draining = false;           // the socket is full; waiting until it takes more
-    bool identifying = false;        // identify_by is running
+    bool identifying = false;        // identify_deadline is running
     asio::steady_timer over;         // never expires; cancelled as a signal to serve()
-    asio::steady_timer identify_by;
-    asio::steady_timer drain_by;
+    asio::steady_timer identify_deadline;
+    asio::steady_timer drain_deadline;
 };
 
 // Everything the connections share. Kept alive by each serve() under way. A batch is: read what is ready,
@@ -95,7 +79,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
             return nullptr;
         }
         int fd = socket.release();
-        find_dead_peers(fd);
+        keep_alive(fd, kKeepAliveIdleSeconds, kKeepAliveIntervalSeconds, kKeepAliveProbes);
         auto connection = std::make_shared<Connection>(++last_id_, fd, executor_);
         ready_.add(fd, connection->id, connection->events);
         connections_.emplace(connection->id, connection.get());
@@ -165,7 +149,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         if (!connection.is_open()) return;
         if (connection.draining) {
             connection.draining = false;
-            connection.drain_by.cancel();
+            connection.drain_deadline.cancel();
             mark_dirty(connection);
             // Requests may be waiting since the replies piled up.
             serve_later(connection);
@@ -178,7 +162,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 
     void receive(Connection& connection) {
         std::span<char> room = connection.decoder.prepare();
-        ssize_t count = ::recv(connection.fd, room.data(), room.size(), MSG_DONTWAIT);
+        ssize_t count = ::recv(connection.fd.get(), room.data(), room.size(), MSG_DONTWAIT);
         if (count > 0) {
             connection.decoder.commit(static_cast<std::size_t>(count));
             serve_turn(connection);
@@ -189,8 +173,8 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 
     // Serves the requests that are complete, a turn's worth.
     void serve_turn(Connection& connection) {
-        std::string_view refusal;
-        for (int served = 0; refusal.empty(); ++served) {
+        Refusal refusal;
+        for (int served = 0; !refusal; ++served) {
             if (served == kRequestsPerTurn || connection.pending() > kReplyHighWater) {
                 serve_later(connection);
                 break;
@@ -204,10 +188,10 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
                 refusal = state_.apply(connection.id, request_, *this);
             }
         }
-        if (!refusal.empty()) {
+        if (refusal) {
             // What it was owed before goes out first.
             send(connection);
-            refuse(connection, refusal);
+            refuse(connection, *refusal);
         }
         account(connection);
         watch_identification(connection);
@@ -241,7 +225,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         dirty_.push_back(&connection);
     }
 
-    // Sends what the batch produced, for whomever; what a socket does not take goes out when it can.
+    // Sends the replies of the batch on all connections; what a socket does not take goes out when it can.
     void finish_batch() {
         for (Connection* connection : dirty_) {
             connection->dirty = false;
@@ -255,7 +239,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 
     void send(Connection& connection) {
         while (connection.pending() > 0 && connection.is_open()) {
-            ssize_t count = ::send(connection.fd, connection.outbox.data() + connection.sent,
+            ssize_t count = ::send(connection.fd.get(), connection.outbox.data() + connection.sent,
                                    connection.pending(), MSG_NOSIGNAL | MSG_DONTWAIT);
             if (count >= 0) {
                 connection.sent += static_cast<std::size_t>(count);
@@ -277,8 +261,8 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
             connection.sent = 0;
         }
         connection.draining = true;
-        connection.drain_by.expires_after(limits_.stalled_output);
-        connection.drain_by.async_wait(
+        connection.drain_deadline.expires_after(limits_.stalled_output);
+        connection.drain_deadline.async_wait(
             [hub = shared_from_this(), self = connection.shared_from_this()](error_code error) {
                 if (!error && self->draining) hub->refuse(*self, "replies not taken in time");
             });
@@ -290,7 +274,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         if (connection.draining) wanted = EPOLLOUT;
         if (wanted == connection.events) return;
         connection.events = wanted;
-        ready_.change(connection.fd, connection.id, wanted);
+        ready_.change(connection.fd.get(), connection.id, wanted);
     }
 
     void account(Connection& connection) {
@@ -306,11 +290,11 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         if (half_way == connection.identifying) return;
         connection.identifying = half_way;
         if (!half_way) {
-            connection.identify_by.cancel();
+            connection.identify_deadline.cancel();
             return;
         }
-        connection.identify_by.expires_after(limits_.first_request);
-        connection.identify_by.async_wait(
+        connection.identify_deadline.expires_after(limits_.first_request);
+        connection.identify_deadline.async_wait(
             [hub = shared_from_this(), self = connection.shared_from_this()](error_code error) {
                 if (!error && self->identifying) hub->refuse(*self, "first request not complete in time");
             });
@@ -325,12 +309,12 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 
     void close(Connection& connection) {
         if (!connection.is_open()) return;
-        ready_.remove(connection.fd);
-        ::close(std::exchange(connection.fd, -1));
+        ready_.remove(connection.fd.get());
+        connection.fd.reset();
         connection.identifying = false;
         connection.draining = false;
-        connection.identify_by.cancel();
-        connection.drain_by.cancel();
+        connection.identify_deadline.cancel();
+        connection.drain_deadline.cancel();
         connection.over.cancel();
         if (ready_.empty()) ready_.cancel();
     }

@@ -1,5 +1,6 @@
 #include "rendezvous/store/store_state.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "rendezvous/store/number_text.hpp"
@@ -8,7 +9,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kAllIsWell;
 constexpr std::string_view kStoreFull = "the store is full";
 constexpr std::string_view kReplyTooLong = "the reply would be too long";
 constexpr std::string_view kNotANumber = "add to a value that is no number";
@@ -24,33 +24,29 @@ std::size_t entry_bytes(std::string_view key, std::string_view value) {
 
 }  // namespace
 
-std::string_view StoreState::apply(ConnectionId connection, const Request& request, Outboxes& out) {
+Refusal StoreState::apply(ConnectionId connection, const Request& request, Outboxes& out) {
     auto reply = [&]() -> std::string& { return out.outbox(connection); };
     switch (request.opcode) {
-        case Opcode::validate: return kAllIsWell;
-        case Opcode::ping: put_u32(reply(), static_cast<std::uint32_t>(request.number)); return kAllIsWell;
+        case Opcode::validate: return std::nullopt;
+        case Opcode::ping: put_u32(reply(), static_cast<std::uint32_t>(request.number)); return std::nullopt;
         case Opcode::set: return store(request.key, request.value, out);
         case Opcode::compare_set: return compare_set(request, reply(), out);
-        case Opcode::get: {
-            auto found = keys_.find(request.key);
-            put_string(reply(), found == keys_.end() ? std::string_view() : std::string_view(found->second));
-            return kAllIsWell;
-        }
+        case Opcode::get: put_string(reply(), value_or_empty(request.key)); return std::nullopt;
         case Opcode::add: {
             std::int64_t sum = 0;
-            std::string_view refusal = add(request.key, request.number, sum, out);
-            if (refusal.empty()) put_i64(reply(), sum);
+            const Refusal refusal = add(request.key, request.number, sum, out);
+            if (!refusal) put_i64(reply(), sum);
             return refusal;
         }
         case Opcode::check: {
-            bool all = true;
-            for (std::string_view key : request.keys) all = all && exists(key);
+            const bool all = std::all_of(request.keys.begin(), request.keys.end(),
+                                         [this](std::string_view key) { return exists(key); });
             reply().push_back(all ? kReadyReply : kNotReadyReply);
-            return kAllIsWell;
+            return std::nullopt;
         }
         case Opcode::wait: return wait(connection, request, out);
-        case Opcode::num_keys: put_i64(reply(), static_cast<std::int64_t>(keys_.size())); return kAllIsWell;
-        case Opcode::delete_key: put_i64(reply(), erase(request.key, out) ? 1 : 0); return kAllIsWell;
+        case Opcode::num_keys: put_i64(reply(), static_cast<std::int64_t>(keys_.size())); return std::nullopt;
+        case Opcode::delete_key: put_i64(reply(), erase(request.key, out) ? 1 : 0); return std::nullopt;
         case Opcode::append: return append(request, out);
         case Opcode::multi_get: return multi_get(request, reply());
         case Opcode::multi_set: return multi_set(request, out);
@@ -58,20 +54,20 @@ std::string_view StoreState::apply(ConnectionId connection, const Request& reque
             waits_.forget(connection);
             barriers_.forget(connection);
             reply().push_back(kWaitCancelledReply);
-            return kAllIsWell;
+            return std::nullopt;
         case Opcode::queue_push: return queue_push(request, out);
-        case Opcode::queue_pop: queue_pop(request.key, reply()); return kAllIsWell;
+        case Opcode::queue_pop: queue_pop(request.key, reply()); return std::nullopt;
         case Opcode::queue_len: {
             auto found = queues_.find(request.key);
             put_u64(reply(), found == queues_.end() ? 0 : found->second.size());
-            return kAllIsWell;
+            return std::nullopt;
         }
         case Opcode::list_keys: return list_keys(reply());
         case Opcode::barrier: return barrier(connection, request, out);
         case Opcode::watch_key: return watch(connection, request.key, reply());
     }
     check(false, "an opcode the store does not know");
-    return kAllIsWell;
+    return std::nullopt;
 }
 
 void StoreState::remove(ConnectionId connection) {
@@ -97,7 +93,7 @@ void StoreState::clear() {
     queues_.clear();
 }
 
-std::string_view StoreState::store(std::string_view key, std::string_view value, Outboxes& out) {
+Refusal StoreState::store(std::string_view key, std::string_view value, Outboxes& out) {
     auto found = keys_.find(key);
     bool created = found == keys_.end();
     std::string old_value;
@@ -112,51 +108,43 @@ std::string_view StoreState::store(std::string_view key, std::string_view value,
         bytes_ += value.size();
         bytes_ -= held.size();
         if (!watches_.empty()) old_value = held;
-        bool shrinks = held.capacity() > value.size() + kKeptSlack;
-        if (shrinks) {
-            held = std::string(value);
-        } else {
-            held.assign(value);
-        }
+        if (held.capacity() > value.size() + kKeptSlack) held = std::string();
+        held.assign(value);
     }
     if (!waits_.empty()) {
         waits_.wake_all(key, woken_);
         answer_waiters(out);
     }
     if (!watches_.empty()) tell_watchers(created ? kCreatedEvent : kUpdatedEvent, key, old_value, value, out);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
-std::string_view StoreState::compare_set(const Request& request, std::string& reply, Outboxes& out) {
-    auto found = keys_.find(request.key);
-    bool equal = found == keys_.end() ? request.value.empty() : found->second == request.value;
-    if (!equal) {
-        put_string(reply, found == keys_.end() ? request.value : std::string_view(found->second));
-        return kAllIsWell;
+Refusal StoreState::compare_set(const Request& request, std::string& reply, Outboxes& out) {
+    const std::string_view held = value_or_empty(request.key);
+    if (held != request.value) {
+        put_string(reply, keys_.contains(request.key) ? held : request.value);
+        return std::nullopt;
     }
-    std::string_view refusal = store(request.key, request.desired, out);
-    if (refusal.empty()) put_string(reply, request.desired);
+    const Refusal refusal = store(request.key, request.desired, out);
+    if (!refusal) put_string(reply, request.desired);
     return refusal;
 }
 
-std::string_view StoreState::add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out) {
-    auto found = keys_.find(key);
-    std::int64_t held = 0;
-    if (found != keys_.end()) {
-        std::optional<std::int64_t> number = parse_number(found->second);
-        if (!number) return kNotANumber;
-        held = *number;
-    }
-    sum = wrapping_sum(held, delta);
-    return store(key, NumberText(sum).view(), out);
+Refusal StoreState::add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out) {
+    const auto found = keys_.find(key);
+    const auto held = found == keys_.end() ? std::optional<std::int64_t>(0) : parse_number(found->second);
+    if (!held) return kNotANumber;
+    sum = wrapping_sum(*held, delta);
+    return store(key, std::to_string(sum), out);
 }
 
-std::string_view StoreState::append(const Request& request, Outboxes& out) {
+Refusal StoreState::append(const Request& request, Outboxes& out) {
     auto found = keys_.find(request.key);
     if (found == keys_.end()) return store(request.key, request.value, out);
     std::string& held = found->second;
     if (!fits(request.value.size())) return kStoreFull;
-    if (held.size() + request.value.size() > kMaxValueLength) return "append makes the value too long";
+    if (held.size() + request.value.size() > kMaxValueLength)
+        return Refusal("append makes the value too long");
     std::string old_value;
     if (!watches_.empty()) old_value = held;
     held.append(request.value);
@@ -164,37 +152,31 @@ std::string_view StoreState::append(const Request& request, Outboxes& out) {
     waits_.wake_all(request.key, woken_);
     answer_waiters(out);
     if (!watches_.empty()) tell_watchers(kUpdatedEvent, request.key, old_value, held, out);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
-std::string_view StoreState::multi_get(const Request& request, std::string& reply) const {
+Refusal StoreState::multi_get(const Request& request, std::string& reply) const {
     std::size_t total = reply.size();
-    for (std::string_view key : request.keys) {
-        auto found = keys_.find(key);
-        total += sizeof(std::uint64_t) + (found == keys_.end() ? 0 : found->second.size());
-    }
+    for (std::string_view key : request.keys) total += sizeof(std::uint64_t) + value_or_empty(key).size();
     if (total > kMaxReplyLength) return kReplyTooLong;
     reply.reserve(total);
-    for (std::string_view key : request.keys) {
-        auto found = keys_.find(key);
-        put_string(reply, found == keys_.end() ? std::string_view() : std::string_view(found->second));
-    }
-    return kAllIsWell;
+    for (std::string_view key : request.keys) put_string(reply, value_or_empty(key));
+    return std::nullopt;
 }
 
-std::string_view StoreState::multi_set(const Request& request, Outboxes& out) {
+Refusal StoreState::multi_set(const Request& request, Outboxes& out) {
     std::size_t more = 0;
     for (std::size_t i = 0; i < request.keys.size(); ++i)
         more += entry_bytes(request.keys[i], request.values[i]);
     if (!fits(more)) return kStoreFull;
     for (std::size_t i = 0; i < request.keys.size(); ++i) {
-        std::string_view refusal = store(request.keys[i], request.values[i], out);
-        check(refusal.empty(), "a set that was counted to fit did not");
+        const Refusal refusal = store(request.keys[i], request.values[i], out);
+        check(!refusal, "a set that was counted to fit did not");
     }
-    return kAllIsWell;
+    return std::nullopt;
 }
 
-std::string_view StoreState::wait(ConnectionId connection, const Request& request, Outboxes& out) {
+Refusal StoreState::wait(ConnectionId connection, const Request& request, Outboxes& out) {
     missing_.clear();
     std::size_t more = 0;
     for (std::string_view key : request.keys) {
@@ -204,29 +186,29 @@ std::string_view StoreState::wait(ConnectionId connection, const Request& reques
     }
     if (missing_.empty()) {
         out.outbox(connection).push_back(kReadyReply);
-        return kAllIsWell;
+        return std::nullopt;
     }
     if (!fits(more)) return kStoreFull;
     waits_.add(connection, missing_);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
-std::string_view StoreState::barrier(ConnectionId connection, const Request& request, Outboxes& out) {
+Refusal StoreState::barrier(ConnectionId connection, const Request& request, Outboxes& out) {
     if (!fits(entry_bytes(request.key, {}) + WaitTable::slot_bytes(request.key))) return kStoreFull;
     std::int64_t count = 0;
-    std::string_view refusal = add(request.key, 1, count, out);
-    if (!refusal.empty()) return refusal;
+    const Refusal refusal = add(request.key, 1, count, out);
+    if (refusal) return refusal;
     if (count < request.number) {
         barriers_.add(connection, {request.key});
-        return kAllIsWell;
+        return std::nullopt;
     }
     out.outbox(connection).push_back(kReadyReply);
     barriers_.wake_all(request.key, woken_);
     answer_waiters(out);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
-std::string_view StoreState::queue_push(const Request& request, Outboxes& out) {
+Refusal StoreState::queue_push(const Request& request, Outboxes& out) {
     std::size_t more = entry_bytes(request.key, request.value);
     if (!fits(more)) return kStoreFull;
     auto found = queues_.find(request.key);
@@ -235,7 +217,7 @@ std::string_view StoreState::queue_push(const Request& request, Outboxes& out) {
     bytes_ += more;
     waits_.wake_one(request.key, woken_);
     answer_waiters(out);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
 void StoreState::queue_pop(std::string_view key, std::string& reply) {
@@ -252,16 +234,16 @@ void StoreState::queue_pop(std::string_view key, std::string& reply) {
     if (items.empty()) queues_.erase(found);
 }
 
-std::string_view StoreState::list_keys(std::string& reply) const {
+Refusal StoreState::list_keys(std::string& reply) const {
     std::size_t total = reply.size() + sizeof(std::uint64_t);
     for (const auto& entry : keys_) total += sizeof(std::uint64_t) + entry.first.size();
     if (total > kMaxReplyLength) return kReplyTooLong;
     put_u64(reply, keys_.size());
     for (const auto& entry : keys_) put_string(reply, entry.first);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
-std::string_view StoreState::watch(ConnectionId connection, std::string_view key, std::string& reply) {
+Refusal StoreState::watch(ConnectionId connection, std::string_view key, std::string& reply) {
     std::size_t more = 2 * entry_bytes(key, {});
     if (!fits(more)) return kStoreFull;
     auto [watchers, is_new_key] = watches_.try_emplace(std::string(key));
@@ -270,7 +252,7 @@ std::string_view StoreState::watch(ConnectionId connection, std::string_view key
         bytes_ += more;
     }
     reply.push_back(kWatchingReply);
-    return kAllIsWell;
+    return std::nullopt;
 }
 
 bool StoreState::erase(std::string_view key, Outboxes& out) {
@@ -283,7 +265,12 @@ bool StoreState::erase(std::string_view key, Outboxes& out) {
 }
 
 bool StoreState::exists(std::string_view key) const {
-    return keys_.find(key) != keys_.end() || (!queues_.empty() && queues_.find(key) != queues_.end());
+    return keys_.contains(key) || (!queues_.empty() && queues_.contains(key));
+}
+
+std::string_view StoreState::value_or_empty(std::string_view key) const {
+    const auto found = keys_.find(key);
+    return found == keys_.end() ? std::string_view() : found->second;
 }
 
 void StoreState::answer_waiters(Outboxes& out) {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -37,13 +38,15 @@ class Outboxes {
     virtual std::string& outbox(ConnectionId connection) = 0;
 };
 
+// Why a connection must be closed; nothing if all is well.
+using Refusal = std::optional<std::string_view>;
+
 class StoreState {
   public:
     explicit StoreState(std::size_t max_bytes = kMaxStoreBytes) : max_bytes_(max_bytes) {}
 
-    // Carries the request out. Empty if all is well; else the reason why the connection must be closed, in
-    // which case nothing was stored for it.
-    [[nodiscard]] std::string_view apply(ConnectionId connection, const Request& request, Outboxes& out);
+    // Carries the request out. If it is refused, nothing was stored for it.
+    [[nodiscard]] Refusal apply(ConnectionId connection, const Request& request, Outboxes& out);
 
     // The connection is gone: its waits and watches are dropped.
     void remove(ConnectionId connection);
@@ -56,23 +59,22 @@ class StoreState {
     std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
 
   private:
-    using Values = StringMap<std::string>;
-
-    std::string_view compare_set(const Request& request, std::string& reply, Outboxes& out);
-    std::string_view add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out);
-    std::string_view append(const Request& request, Outboxes& out);
-    std::string_view multi_get(const Request& request, std::string& reply) const;
-    std::string_view multi_set(const Request& request, Outboxes& out);
-    std::string_view wait(ConnectionId connection, const Request& request, Outboxes& out);
-    std::string_view barrier(ConnectionId connection, const Request& request, Outboxes& out);
-    std::string_view queue_push(const Request& request, Outboxes& out);
+    Refusal compare_set(const Request& request, std::string& reply, Outboxes& out);
+    Refusal add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out);
+    Refusal append(const Request& request, Outboxes& out);
+    Refusal multi_get(const Request& request, std::string& reply) const;
+    Refusal multi_set(const Request& request, Outboxes& out);
+    Refusal wait(ConnectionId connection, const Request& request, Outboxes& out);
+    Refusal barrier(ConnectionId connection, const Request& request, Outboxes& out);
+    Refusal queue_push(const Request& request, Outboxes& out);
     void queue_pop(std::string_view key, std::string& reply);
-    std::string_view list_keys(std::string& reply) const;
-    std::string_view watch(ConnectionId connection, std::string_view key, std::string& reply);
+    Refusal list_keys(std::string& reply) const;
+    Refusal watch(ConnectionId connection, std::string_view key, std::string& reply);
     bool erase(std::string_view key, Outboxes& out);
 
-    std::string_view store(std::string_view key, std::string_view value, Outboxes& out);
+    Refusal store(std::string_view key, std::string_view value, Outboxes& out);
     bool exists(std::string_view key) const;
+    std::string_view value_or_empty(std::string_view key) const;
     bool fits(std::size_t more) const { return more <= max_bytes_ && bytes() <= max_bytes_ - more; }
     void answer_waiters(Outboxes& out);
     void tell_watchers(char kind, std::string_view key, std::string_view old_value,
@@ -80,7 +82,7 @@ class StoreState {
 
     std::size_t max_bytes_;
     std::size_t bytes_ = 0;
-    Values keys_;
+    StringMap<std::string> keys_;
     StringMap<std::list<std::string>> queues_;
     WaitTable waits_;
     WaitTable barriers_;

@@ -1,5 +1,7 @@
 #include "rendezvous/store/tcp_store.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <random>
@@ -12,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Deadline::clock;
 using Milliseconds = Store::Milliseconds;
 
 constexpr Milliseconds kFirstPause{10};
@@ -31,22 +33,14 @@ std::string probe_key() {
     return key;
 }
 
-std::string in_quotes(std::string_view key) {
-    std::string text;
-    return text.append("\"").append(key).append("\"");
-}
-
 std::string in_quotes(const std::vector<std::string>& keys) {
     constexpr std::size_t kShown = 8;
     std::string text;
-    for (std::size_t i = 0; i < std::min(keys.size(), kShown); ++i) {
-        text.append(i == 0 ? "" : ", ").append(in_quotes(keys[i]));
-    }
-    if (keys.size() > kShown) text += " and " + std::to_string(keys.size() - kShown) + " more";
+    for (std::size_t i = 0; i < std::min(keys.size(), kShown); ++i)
+        text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", keys[i]);
+    if (keys.size() > kShown) text += fmt::format(" and {} more", keys.size() - kShown);
     return text;
 }
-
-std::string text(Milliseconds duration) { return std::to_string(duration.count()) + " ms"; }
 
 }  // namespace
 
@@ -87,10 +81,9 @@ void TcpStore::connect(const std::function<void(const std::string& cause)>& whil
             if (learned || code == Errc::timed_out) cause = error.what();
         }
         stream_.close();
-        auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
-        if (left <= Milliseconds(0)) {
-            fail(code,
-                 "no store at " + to_string(endpoint_) + " within " + text(connect_timeout_) + ": " + cause);
+        if (has_passed(deadline)) {
+            fail(code, fmt::format("no store at {} within {} ms: {}", to_string(endpoint_),
+                                   connect_timeout_.count(), cause));
         }
         if (const auto now = Clock::now(); while_waiting && now >= next_notice) {
             while_waiting(cause);
@@ -99,14 +92,13 @@ void TcpStore::connect(const std::function<void(const std::string& cause)>& whil
         // No event tells that a store begins to listen. Half to one and a half of the pause, so that a
         // thousand clients do not come back all at once.
         std::uniform_int_distribution<Milliseconds::rep> jitter(pause.count() / 2, pause.count() * 3 / 2);
-        std::this_thread::sleep_for(std::min(Milliseconds(jitter(random)), left));
+        std::this_thread::sleep_for(std::min(Milliseconds(jitter(random)), time_until(deadline)));
         pause = std::min(pause * 2, kLongestPause);
     }
 }
 
 TcpStore::Outcome TcpStore::try_dialect(Dialect dialect, Deadline deadline) {
-    auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
-    stream_ = BlockingStream(connect_tcp(endpoint_, std::max(left, Milliseconds(1))));
+    stream_ = BlockingStream(connect_tcp(endpoint_, std::max(time_until(deadline), Milliseconds(1))));
     const std::string key = probe_key();
     Request request;
     request_.clear();
@@ -129,159 +121,142 @@ TcpStore::Outcome TcpStore::try_dialect(Dialect dialect, Deadline deadline) {
     if (outcome != Outcome::done) return outcome;
     std::int64_t erased = load_i64(reply.data() + 8);
     if (load_i64(reply.data()) != 0 || erased < 0 || erased > 1) {
-        fail(Errc::protocol_violation, "what answers at " + to_string(endpoint_) + " is no store");
+        fail(Errc::protocol_violation, fmt::format("what answers at {} is no store", to_string(endpoint_)));
     }
     return outcome;
 }
 
-void TcpStore::ensure_connected() {
-    if (lost_)
-        fail(Errc::connection_lost, "the connection to the store at " + to_string(endpoint_) + " is lost");
-    if (!stream_.is_open()) connect();
-}
-
-std::string TcpStore::wire_key(std::string_view key) const {
-    if (key.size() + 1 > kMaxKeyLength) {
-        fail(Errc::limit_exceeded,
-             "a key of " + std::to_string(key.size()) + " bytes is too long for the store");
-    }
+std::string TcpStore::wire_key(std::string_view key) {
+    if (key.size() + 1 > kMaxKeyLength)
+        fail(Errc::limit_exceeded, fmt::format("a key of {} bytes is too long for the store", key.size()));
     std::string whole;
     whole.reserve(1 + key.size());
     return whole.append("/").append(key);
 }
 
-void TcpStore::give_up(Errc code, std::string_view doing, std::string_view why) {
+void TcpStore::give_up(Errc code, std::string_view why) {
     // What may still arrive would be taken for the answer to the next request.
     stream_.close();
     lost_ = true;
-    fail(code,
-         "the store at " + to_string(endpoint_) + " " + std::string(why) + " during " + std::string(doing));
+    fail(code, fmt::format("the store at {} {} during {}", to_string(endpoint_), why, doing_));
 }
 
-void TcpStore::must_be_done(Outcome outcome, std::string_view doing) {
-    if (outcome == Outcome::lost) give_up(Errc::connection_lost, doing, "closed the connection");
-    if (outcome == Outcome::timed_out) {
-        give_up(Errc::timed_out, doing, "has not answered within " + text(kReplyTimeout));
-    }
+void TcpStore::must_be_done(Outcome outcome) {
+    if (outcome == Outcome::lost) give_up(Errc::connection_lost, "closed the connection");
+    if (outcome == Outcome::timed_out)
+        give_up(Errc::timed_out, fmt::format("has not answered within {} ms", kReplyTimeout.count()));
 }
 
-void TcpStore::send(const Request& request, std::string_view doing) {
-    ensure_connected();
+void TcpStore::send(Request request, std::string doing) {
+    const std::string key = wire_key(request.key);
+    std::vector<std::string> keys;
+    for (std::string_view each : request.keys) keys.push_back(wire_key(each));
+    request.key = key;
+    request.keys.assign(keys.begin(), keys.end());
+    if (lost_)
+        fail(Errc::connection_lost,
+             fmt::format("the connection to the store at {} is lost", to_string(endpoint_)));
+    if (!stream_.is_open()) connect();
+    doing_ = std::move(doing);
     request_.clear();
     encode_request(request_, *dialect_, request);
-    must_be_done(stream_.send(request_, Clock::now() + kReplyTimeout), doing);
+    must_be_done(stream_.send(request_, Clock::now() + kReplyTimeout));
     constexpr std::size_t kKept = std::size_t{1} << 20;
     if (request_.capacity() > kKept) std::string().swap(request_);
 }
 
-void TcpStore::receive(char* bytes, std::size_t size, std::string_view doing) {
-    must_be_done(stream_.receive(bytes, size, Clock::now() + kReplyTimeout), doing);
+void TcpStore::receive(char* bytes, std::size_t size) {
+    must_be_done(stream_.receive(bytes, size, Clock::now() + kReplyTimeout));
 }
 
-std::int64_t TcpStore::receive_number(std::string_view doing) {
+std::int64_t TcpStore::receive_number() {
     std::array<char, 8> bytes{};
-    receive(bytes.data(), bytes.size(), doing);
+    receive(bytes.data(), bytes.size());
     return load_i64(bytes.data());
 }
 
-char TcpStore::receive_byte(std::string_view doing) {
+char TcpStore::receive_byte() {
     char byte = 0;
-    receive(&byte, 1, doing);
+    receive(&byte, 1);
     return byte;
 }
 
-std::string TcpStore::receive_string(std::string_view doing) {
-    auto size = static_cast<std::uint64_t>(receive_number(doing));
-    if (size > kMaxValueLength)
-        give_up(Errc::protocol_violation, doing, "announced a value that is too long");
+std::string TcpStore::receive_string() {
+    const auto size = static_cast<std::uint64_t>(receive_number());
+    if (size > kMaxValueLength) give_up(Errc::protocol_violation, "announced a value that is too long");
     std::string value(static_cast<std::size_t>(size), '\0');
-    receive(value.data(), value.size(), doing);
+    receive(value.data(), value.size());
     return value;
 }
 
 void TcpStore::set(std::string_view key, std::string_view value) {
     if (value.size() > kMaxValueLength) {
-        fail(Errc::limit_exceeded, "the value for " + in_quotes(key) + " is too long for the store: " +
-                                       std::to_string(value.size()) + " bytes");
+        fail(Errc::limit_exceeded,
+             fmt::format("the value for \"{}\" is too long for the store: {} bytes", key, value.size()));
     }
-    const std::string full_key = wire_key(key);
-    send({.opcode = Opcode::set, .key = full_key, .value = value}, "set of " + in_quotes(key));
+    send({.opcode = Opcode::set, .key = key, .value = value}, fmt::format("set of \"{}\"", key));
 }
 
 std::string TcpStore::get(std::string_view key, Milliseconds timeout) {
     wait({std::string(key)}, timeout);
-    const std::string full_key = wire_key(key);
-    const std::string doing = "get of " + in_quotes(key);
-    send({.opcode = Opcode::get, .key = full_key}, doing);
-    return receive_string(doing);
+    send({.opcode = Opcode::get, .key = key}, fmt::format("get of \"{}\"", key));
+    return receive_string();
 }
 
 std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
-    const std::string full_key = wire_key(key);
-    const std::string doing = "add to " + in_quotes(key) + " (whose value may be no number)";
-    send({.opcode = Opcode::add, .key = full_key, .number = delta}, doing);
-    return receive_number(doing);
+    send({.opcode = Opcode::add, .key = key, .number = delta},
+         fmt::format("add to \"{}\" (whose value may be no number)", key));
+    return receive_number();
 }
 
 std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
-    if (std::max(expected.size(), desired.size()) > kMaxValueLength) {
-        fail(Errc::limit_exceeded, "a value for " + in_quotes(key) + " is too long for the store");
-    }
-    const std::string full_key = wire_key(key);
-    const std::string doing = "compare_set of " + in_quotes(key);
-    send({.opcode = Opcode::compare_set, .key = full_key, .value = expected, .desired = desired}, doing);
-    return receive_string(doing);
+    if (std::max(expected.size(), desired.size()) > kMaxValueLength)
+        fail(Errc::limit_exceeded, fmt::format("a value for \"{}\" is too long for the store", key));
+    send({.opcode = Opcode::compare_set, .key = key, .value = expected, .desired = desired},
+         fmt::format("compare_set of \"{}\"", key));
+    return receive_string();
 }
 
 bool TcpStore::erase(std::string_view key) {
-    const std::string full_key = wire_key(key);
-    const std::string doing = "erase of " + in_quotes(key);
-    send({.opcode = Opcode::delete_key, .key = full_key}, doing);
-    return receive_number(doing) != 0;
+    send({.opcode = Opcode::delete_key, .key = key}, fmt::format("erase of \"{}\"", key));
+    return receive_number() != 0;
 }
 
 bool TcpStore::check_keys(const std::vector<std::string>& keys) {
-    const std::string doing = "check of " + in_quotes(keys);
-    std::vector<std::string> full_keys;
-    for (const std::string& key : keys) full_keys.push_back(wire_key(key));
-    send({.opcode = Opcode::check, .keys = {full_keys.begin(), full_keys.end()}}, doing);
-    return receive_byte(doing) == kReadyReply;
+    send({.opcode = Opcode::check, .keys = {keys.begin(), keys.end()}}, "check of " + in_quotes(keys));
+    return receive_byte() == kReadyReply;
 }
 
 void TcpStore::wait(const std::vector<std::string>& keys, Milliseconds timeout) {
     const Deadline deadline = Clock::now() + timeout;
-    const std::string doing = "wait for " + in_quotes(keys);
-    std::vector<std::string> full_keys;
-    for (const std::string& key : keys) full_keys.push_back(wire_key(key));
-    send({.opcode = Opcode::wait, .keys = {full_keys.begin(), full_keys.end()}}, doing);
+    send({.opcode = Opcode::wait, .keys = {keys.begin(), keys.end()}}, "wait for " + in_quotes(keys));
     char reply = kNotReadyReply;
-    Outcome outcome = stream_.receive(&reply, 1, deadline);
+    const Outcome outcome = stream_.receive(&reply, 1, deadline);
     bool ready = outcome == Outcome::done;
-    if (outcome == Outcome::lost) must_be_done(outcome, doing);
+    if (outcome == Outcome::lost) must_be_done(outcome);
+    if (ready && reply != kReadyReply) give_up(Errc::protocol_violation, "answered with an unknown byte");
     if (outcome == Outcome::timed_out) {
         if (*dialect_ == Dialect::modern) {
-            ready = cancel_wait(doing);
+            ready = cancel_wait();
         } else {
             // The old server still owes an answer, so the connection cannot be used any more.
             stream_.close();
             ready = check_keys(keys);
         }
-    } else if (reply != kReadyReply) {
-        give_up(Errc::protocol_violation, doing, "answered with an unknown byte");
     }
     if (!ready) {
-        fail(Errc::timed_out, "the store at " + to_string(endpoint_) + " got no value for " +
-                                  in_quotes(keys) + " within " + text(timeout));
+        fail(Errc::timed_out, fmt::format("the store at {} got no value for {} within {} ms",
+                                          to_string(endpoint_), in_quotes(keys), timeout.count()));
     }
 }
 
 // True if the server had answered the wait just before it read this.
-bool TcpStore::cancel_wait(std::string_view doing) {
-    send({.opcode = Opcode::cancel_wait}, doing);
-    char reply = receive_byte(doing);
-    bool ready = reply == kReadyReply;
-    if (ready) reply = receive_byte(doing);
-    if (reply != kWaitCancelledReply) give_up(Errc::protocol_violation, doing, "answered a cancel wrongly");
+bool TcpStore::cancel_wait() {
+    send({.opcode = Opcode::cancel_wait}, std::move(doing_));
+    char reply = receive_byte();
+    const bool ready = reply == kReadyReply;
+    if (ready) reply = receive_byte();
+    if (reply != kWaitCancelledReply) give_up(Errc::protocol_violation, "answered a cancel wrongly");
     return ready;
 }
 

@@ -55,27 +55,27 @@ class TcpStore final : public Store {
 
   private:
     using Outcome = BlockingStream::Outcome;
-    using Deadline = BlockingStream::Deadline;
 
     void connect(const std::function<void(const std::string& cause)>& while_waiting = {});
     Outcome try_dialect(Dialect dialect, Deadline deadline);
-    void ensure_connected();
 
-    std::string wire_key(std::string_view key) const;
-    void send(const Request& request, std::string_view doing);
-    void receive(char* bytes, std::size_t size, std::string_view doing);
-    std::int64_t receive_number(std::string_view doing);
-    std::string receive_string(std::string_view doing);
-    char receive_byte(std::string_view doing);
-    bool cancel_wait(std::string_view doing);
-    void must_be_done(Outcome outcome, std::string_view doing);
-    [[noreturn]] void give_up(Errc code, std::string_view doing, std::string_view why);
+    static std::string wire_key(std::string_view key);
+    // The keys of the request are the caller's; `doing` is what an error calls it.
+    void send(Request request, std::string doing);
+    void receive(char* bytes, std::size_t size);
+    std::int64_t receive_number();
+    std::string receive_string();
+    char receive_byte();
+    bool cancel_wait();
+    void must_be_done(Outcome outcome);
+    [[noreturn]] void give_up(Errc code, std::string_view why);
 
     Endpoint endpoint_;
     Milliseconds connect_timeout_;
     BlockingStream stream_;
     std::optional<Dialect> dialect_;
     bool lost_ = false;
+    std::string doing_;    // the request that is under way
     std::string request_;  // scratch, kept for its capacity
 };
 

@@ -118,7 +118,7 @@ std::uint32_t load_u32(const char* bytes);
 std::uint64_t load_u64(const char* bytes);
 std::int64_t load_i64(const char* bytes);
 
-// Turns one connection's byte stream into requests. Owned and driven by whoever reads the socket: read into
+// Turns one connection's byte stream into requests. The owner reads the socket: it reads into
 // prepare(), commit() what came, then take requests until next() has no more. Work and memory are
 // proportional to the bytes received, however they are cut.
 class RequestDecoder {

@@ -1,5 +1,7 @@
 #include "rendezvous/system/error.hpp"
 
+#include <fmt/core.h>
+
 namespace ddprun {
 namespace {
 
@@ -19,7 +21,7 @@ class Category final : public boost::system::error_category {
             case Errc::address_in_use: return "address in use";
             case Errc::malformed: return "malformed";
         }
-        return "unknown error " + std::to_string(value);
+        return fmt::format("unknown error {}", value);
     }
 };
 

@@ -1,6 +1,7 @@
 #include "rendezvous/system/shm_mapping.hpp"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,23 +27,9 @@ bool is_memfd(const std::string& path) {
 }  // namespace
 
 ShmMapping::ShmMapping(OwnedDescriptor descriptor, std::size_t size)
-    : descriptor_(std::move(descriptor)), size_(size) {}
+    : descriptor_(std::move(descriptor)), memory_(nullptr, Unmap{size}) {}
 
-ShmMapping::ShmMapping(ShmMapping&& other) noexcept
-    : descriptor_(std::move(other.descriptor_)),
-      size_(other.size_),
-      base_(std::exchange(other.base_, nullptr)) {}
-
-ShmMapping& ShmMapping::operator=(ShmMapping&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    std::swap(size_, other.size_);
-    std::swap(base_, other.base_);
-    return *this;
-}
-
-ShmMapping::~ShmMapping() {
-    if (base_ != nullptr) ::munmap(base_, size_);
-}
+void ShmMapping::Unmap::operator()(std::byte* base) const noexcept { ::munmap(base, size); }
 
 std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size) {
     if (size > static_cast<std::size_t>(std::numeric_limits<off_t>::max())) return std::nullopt;
@@ -57,7 +44,7 @@ std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size)
 
 std::optional<ShmMapping> ShmMapping::open(const ShmOffer& offer, std::size_t size) {
     if (offer.pid <= 0) return std::nullopt;
-    const std::string path = "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);
+    const std::string path = fmt::format("/proc/{}/fd/{}", offer.pid, offer.descriptor);
     if (!is_memfd(path)) return std::nullopt;
     OwnedDescriptor descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!descriptor) return std::nullopt;
@@ -75,9 +62,10 @@ ShmOffer ShmMapping::offer() const noexcept {
 }
 
 bool ShmMapping::map() {
-    void* base = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
+    const std::size_t size = memory_.get_deleter().size;
+    void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
     if (base == MAP_FAILED) return false;
-    base_ = static_cast<std::byte*>(base);
+    memory_.reset(static_cast<std::byte*>(base));
     return true;
 }
 

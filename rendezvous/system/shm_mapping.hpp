@@ -6,12 +6,13 @@
 //
 // The others open it as /proc/PID/fd/N. That needs no listening socket which strangers could find, and the
 // kernel lets in only who may inspect the process: the same user. Another process of that number, in another
-// PID namespace, is told apart by the kind of file, its seals and its size; who needs to be sure puts
-// something into it.
+// PID namespace, is told apart by the kind of file, its seals and its size; a caller that needs to be
+// sure puts something into it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -32,23 +33,23 @@ class ShmMapping {
     // Maps the one offered; nothing if it cannot be had or has another size.
     static std::optional<ShmMapping> open(const ShmOffer& offer, std::size_t size);
 
-    ShmMapping(ShmMapping&& other) noexcept;
-    ShmMapping& operator=(ShmMapping&& other) noexcept;
-    ~ShmMapping();
-
     ShmOffer offer() const noexcept;
     // The mapping stays.
     void close_offer() { descriptor_.reset(); }
 
-    std::byte* base() const noexcept { return base_; }
+    std::byte* base() const noexcept { return memory_.get(); }
 
   private:
+    struct Unmap {
+        std::size_t size;
+        void operator()(std::byte* base) const noexcept;
+    };
+
     ShmMapping(OwnedDescriptor descriptor, std::size_t size);
     bool map();
 
     OwnedDescriptor descriptor_;
-    std::size_t size_;
-    std::byte* base_ = nullptr;
+    std::unique_ptr<std::byte, Unmap> memory_;
 };
 
 }  // namespace ddprun

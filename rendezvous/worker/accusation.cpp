@@ -1,6 +1,7 @@
 #include "rendezvous/worker/accusation.hpp"
 
-#include <array>
+#include <fmt/core.h>
+
 #include <charconv>
 #include <utility>
 
@@ -14,9 +15,9 @@ constexpr std::string_view kFinalize = "finalize";
 constexpr std::string_view kOperationLetters = "abcdefghijklmnopqrstuvwxyz_";
 constexpr std::string_view kDigits = "0123456789";
 
-constexpr std::array<Charge, 6> kCharges = {
-    Charge::does_not_answer, Charge::called_nothing, Charge::is_elsewhere, Charge::died, Charge::left,
-    Charge::aborted};
+// In the order of Charge.
+constexpr std::string_view kPhrases[] = {"does not answer", "has called nothing yet", "is at", "died", "left",
+                                         "aborted"};
 
 // Where the call begins that `text` ends with; npos without one.
 std::size_t start_of_call(std::string_view text) {
@@ -54,12 +55,12 @@ std::optional<std::pair<int, Charge>> take_accused(std::string_view& text) {
     const auto [end, error] = std::from_chars(begin, text.data() + text.size(), rank);
     if (error != std::errc() || rank < 0) return std::nullopt;
     const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
-    for (const Charge charge : kCharges) {
-        const std::string_view phrase = phrase_of(charge);
+    for (int charge = 0; const std::string_view phrase : kPhrases) {
+        const auto found = static_cast<Charge>(charge++);
         if (!rest.starts_with(' ') || !rest.substr(1).starts_with(phrase)) continue;
         text = rest.substr(1 + phrase.size());
         if (text.empty() || std::string_view(" ,:;").find(text.front()) != std::string_view::npos)
-            return std::pair(rank, charge);
+            return std::pair(rank, found);
     }
     return std::nullopt;
 }
@@ -81,37 +82,15 @@ std::optional<std::pair<int, Charge>> find_accused(std::string_view text, bool b
 
 }  // namespace
 
-std::string_view phrase_of(Charge charge) {
-    switch (charge) {
-        case Charge::does_not_answer: return "does not answer";
-        case Charge::called_nothing: return "has called nothing yet";
-        case Charge::is_elsewhere: return "is at";
-        case Charge::died: return "died";
-        case Charge::left: return "left";
-        case Charge::aborted: return "aborted";
-    }
-    return {};
-}
+std::string_view phrase_of(Charge charge) { return kPhrases[static_cast<std::size_t>(charge)]; }
 
 std::string_view report_of(Charge charge) {
     return charge == Charge::is_elsewhere ? "has not come" : phrase_of(charge);
 }
 
-std::string accuse(int rank, Charge charge) {
-    return std::string(kRank) + std::to_string(rank) + ' ' + std::string(phrase_of(charge));
-}
+std::string accuse(int rank, Charge charge) { return fmt::format("{}{} {}", kRank, rank, phrase_of(charge)); }
 
-bool is_about_end(Charge charge) {
-    switch (charge) {
-        case Charge::does_not_answer:
-        case Charge::called_nothing:
-        case Charge::is_elsewhere: return false;
-        case Charge::died:
-        case Charge::left:
-        case Charge::aborted: return true;
-    }
-    return false;
-}
+bool is_about_end(Charge charge) { return charge >= Charge::died; }
 
 std::optional<Accusation> find_accusation(std::string_view line) {
     for (auto colon = line.find(": "); colon != std::string_view::npos; colon = line.find(": ", colon + 1)) {

@@ -10,6 +10,7 @@
 
 namespace ddprun {
 
+// From `died` on it ended the rank, or was its end's first sign.
 enum class Charge { does_not_answer, called_nothing, is_elsewhere, died, left, aborted };
 
 // `does not answer`, `died`: how a sentence about a rank goes on. What follows that in the sentence is free.
@@ -39,7 +40,7 @@ struct Accusation {
     bool operator==(const Accusation&) const = default;
 };
 
-// Whom a line of text blames: it holds a call, `: `, perhaps how long it waited, and an accusation, as in
+// The rank that a line of text blames: it holds a call, `: `, perhaps how long it waited, and an accusation, as in
 // `all_reduce(sum, 4 f32) as call 7: after 5 s (operation_timeout) rank 1 is at barrier() as call 6, rank 2
 // does not answer`. Of several ranks the one that does not answer, else the first. Nobody where that may be a
 // victim itself: one that is at a send or recv, or elsewhere while it was to send or receive, or a list that

@@ -1,23 +1,26 @@
 #include "rendezvous/worker/life_table.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <charconv>
 
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/futex.hpp"
+#include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr char kName[] = "ddprun-life";
-constexpr std::uint64_t kLifeMagic = 0x3145'4649'4c50'4444;  // "DDPLIFE1"
+constexpr std::uint64_t kLifeMagic = 0x3245'4649'4c50'4444;  // "DDPLIFE2"
 constexpr std::size_t kLine = 128;
 
 struct alignas(kLine) Slot {
     // The number of the thread that holds it, 0 if nobody does; FUTEX_OWNER_DIED from the kernel,
     // FUTEX_WAITERS from the agent.
     std::atomic<std::uint32_t> word;
-    std::atomic<std::uint32_t> bell;
+    std::atomic<std::uint32_t> wakeups;
     std::atomic<std::uint64_t> life;
 };
 
@@ -28,6 +31,7 @@ bool is_dead(std::uint32_t value) { return (value & FUTEX_OWNER_DIED) != 0; }
 // The memory begins as zeros.
 struct LifeTable::Layout {
     std::uint64_t magic;
+    std::atomic<std::uint32_t> claims;
     std::atomic<std::uint32_t> lost_count;
     std::array<std::atomic<std::uint64_t>, kMaxLostLives> lost;
     std::array<Slot, kMaxLifeSlots> slots;
@@ -38,24 +42,18 @@ struct LifeTable::Layout {
     }
 };
 
-std::string to_string(const LifeSeat& seat) {
-    return std::to_string(seat.offer.pid) + ':' + std::to_string(seat.offer.descriptor) + ':' +
-           std::to_string(seat.slot);
+std::string to_string(const LifeSlot& slot) {
+    return fmt::format("{}:{}:{}", slot.offer.pid, slot.offer.descriptor, slot.slot);
 }
 
-std::optional<LifeSeat> parse_life_seat(std::string_view text) {
-    std::array<int, 3> numbers{};
-    const char* at = text.data();
-    const char* const end = at + text.size();
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-        if (i > 0 && (at == end || *at++ != ':')) return std::nullopt;
-        const auto [stop, error] = std::from_chars(at, end, numbers[i]);
-        if (error != std::errc() || numbers[i] < 0) return std::nullopt;
-        at = stop;
-    }
-    if (at != end) return std::nullopt;
-    if (numbers[2] >= kMaxLifeSlots) return std::nullopt;
-    return LifeSeat{{numbers[0], numbers[1]}, numbers[2]};
+std::optional<LifeSlot> parse_life_slot(std::string_view text) {
+    const auto parts = split_at(text, ':');
+    if (parts.size() != 3) return std::nullopt;
+    const auto pid = whole_number<int>(parts[0], 0);
+    const auto descriptor = whole_number<int>(parts[1], 0);
+    const auto slot = whole_number<int>(parts[2], 0, kMaxLifeSlots - 1);
+    if (!pid || !descriptor || !slot) return std::nullopt;
+    return LifeSlot{{*pid, *descriptor}, *slot};
 }
 
 std::optional<LifeTable> LifeTable::create() {
@@ -66,8 +64,8 @@ std::optional<LifeTable> LifeTable::create() {
     return table;
 }
 
-std::optional<LifeTable> LifeTable::open(const LifeSeat& seat) {
-    auto mapping = ShmMapping::open(seat.offer, sizeof(Layout));
+std::optional<LifeTable> LifeTable::open(const LifeSlot& slot) {
+    auto mapping = ShmMapping::open(slot.offer, sizeof(Layout));
     if (!mapping) return std::nullopt;
     LifeTable table(std::move(*mapping));
     if (table.layout().magic != kLifeMagic) return std::nullopt;
@@ -82,7 +80,17 @@ bool LifeTable::claim(int slot, std::uint64_t life) {
     } while (!own.word.compare_exchange_weak(
         value, static_cast<std::uint32_t>(::gettid()) | (value & FUTEX_WAITERS)));
     own.life.store(life);
+    wake_claim_watcher();
     return true;
+}
+
+std::uint32_t LifeTable::claims() const { return layout().claims.load(); }
+
+void LifeTable::wait_for_claim(std::uint32_t seen) const { futex_wait(layout().claims, seen); }
+
+void LifeTable::wake_claim_watcher() {
+    layout().claims.fetch_add(1);
+    futex_wake_all(layout().claims);
 }
 
 void LifeTable::release(int slot) {
@@ -104,16 +112,16 @@ std::optional<std::uint64_t> LifeTable::take_death(int slot) {
     return life;
 }
 
-// Whoever rouses takes the bit away after `stop` was set: either this thread sees `stop`, or the kernel
+// wake_watcher() takes the bit away after `stop` was set: either this thread sees `stop`, or the kernel sees
 // another value than this thread saw, and it does not fall asleep.
-void LifeTable::sleep_on_word(int slot, const std::atomic<bool>& stop) {
+void LifeTable::wait_for_death(int slot, const std::atomic<bool>& stop) {
     Slot& other = layout().slot(slot);
     const std::uint32_t value = other.word.fetch_or(FUTEX_WAITERS) | FUTEX_WAITERS;
     if (is_dead(value) || stop.load()) return;
     futex_wait(other.word, value);
 }
 
-void LifeTable::rouse(int slot) {
+void LifeTable::wake_watcher(int slot) {
     Slot& other = layout().slot(slot);
     other.word.fetch_and(~static_cast<std::uint32_t>(FUTEX_WAITERS));
     futex_wake_all(other.word);
@@ -125,7 +133,7 @@ bool LifeTable::announce(std::uint64_t life) {
     if (count >= kMaxLostLives) return false;
     table.lost[count].store(life);
     table.lost_count.store(count + 1);
-    for (int slot = 0; slot < kMaxLifeSlots; ++slot) ring(slot);
+    for (int slot = 0; slot < kMaxLifeSlots; ++slot) wake(slot);
     return true;
 }
 
@@ -138,16 +146,16 @@ std::uint64_t LifeTable::lost(std::uint32_t index) const {
     return layout().lost[index].load();
 }
 
-std::uint32_t LifeTable::rung(int slot) const { return layout().slot(slot).bell.load(); }
+std::uint32_t LifeTable::wakeups(int slot) const { return layout().slot(slot).wakeups.load(); }
 
-void LifeTable::sleep_on_bell(int slot, std::uint32_t rung) const {
-    futex_wait(layout().slot(slot).bell, rung);
+void LifeTable::wait_for_wakeup(int slot, std::uint32_t wakeups) const {
+    futex_wait(layout().slot(slot).wakeups, wakeups);
 }
 
-void LifeTable::ring(int slot) {
+void LifeTable::wake(int slot) {
     Slot& other = layout().slot(slot);
-    other.bell.fetch_add(1);
-    futex_wake_all(other.bell);
+    other.wakeups.fetch_add(1);
+    futex_wake_all(other.wakeups);
 }
 
 }  // namespace ddprun

@@ -3,10 +3,10 @@
 //
 // When a process is killed, the kernel first frees its memory, 60 ms a GiB, and only then closes its
 // connections and tells its parent. But before that it marks the robust futexes of the process's threads and
-// wakes whoever sleeps on them. So a worker that others rely on holds the word of its slot here, and
-//   worker → agent   the agent sleeps on the words, one thread each;
-//   agent → workers  the agent adds a life that was lost, on its node or another, to a list, and rings
-//                    the bell of each slot, on which a thread of the worker sleeps.
+// wakes the threads that sleep on them. So a worker that others rely on holds the word of its slot here, and
+//   worker → agent   the agent sleeps on the words that somebody holds, one thread each;
+//   agent → workers  the agent adds a life that was lost, on its node or another, to a list, and wakes
+//                    a thread of each worker, which sleeps on a counter of its slot.
 // A life is the time for which one process holds a slot. A random number, never 0, names it on all nodes; the
 // ranks of a communicator tell each other theirs when they join.
 //
@@ -14,8 +14,9 @@
 // is not possible (another user, another PID namespace) a worker goes without, and its peers hear of its
 // death when its connections close. Nothing a worker writes into the table can harm the agent.
 //
-// The functions on a slot may be called from any thread and process; create(), announce() and take_death()
-// by the agent, open(), claim() and release() by workers. docs.kernel.org/locking/robust-futex-ABI.html.
+// The functions on a slot may be called from any thread and process; create(), announce(), take_death() and
+// those on claims by the agent, open(), claim() and release() by workers.
+// docs.kernel.org/locking/robust-futex-ABI.html.
 #pragma once
 
 #include <array>
@@ -36,23 +37,23 @@ inline constexpr int kMaxLifeSlots = 256;  // workers of one node; more go witho
 inline constexpr std::size_t kMaxLostLives = 1024;
 
 // Which slot of which table a worker has.
-struct LifeSeat {
+struct LifeSlot {
     ShmOffer offer;
     int slot = 0;
 };
 
 // As DDPRUN_LIFE carries it: `PID:DESCRIPTOR:SLOT`.
-std::string to_string(const LifeSeat& seat);
-std::optional<LifeSeat> parse_life_seat(std::string_view text);
+std::string to_string(const LifeSlot& slot);
+std::optional<LifeSlot> parse_life_slot(std::string_view text);
 
 class LifeTable {
   public:
     // Nothing where the system refuses.
     static std::optional<LifeTable> create();
-    static std::optional<LifeTable> open(const LifeSeat& seat);
+    static std::optional<LifeTable> open(const LifeSlot& slot);
 
     // For the workers' environment; the table keeps its descriptor.
-    LifeSeat seat(int slot) const noexcept { return {mapping_.offer(), slot}; }
+    LifeSlot slot(int number) const noexcept { return {mapping_.offer(), number}; }
 
     // For a thread that has told the kernel that the word of `slot` is a robust futex of its own; see word().
     // False if another living process holds it.
@@ -61,24 +62,32 @@ class LifeTable {
     void release(int slot);
     std::atomic<std::uint32_t>& word(int slot) const;
 
+    // How many claims there were; wake_claim_watcher() adds to it. Sleeps until it is not `seen` any more, or
+    // for no reason.
+    std::uint32_t claims() const;
+    void wait_for_claim(std::uint32_t seen) const;
+    void wake_claim_watcher();
+    // Somebody holds the slot, or has died with it.
+    bool is_claimed(int slot) const { return word(slot).load() != 0; }
+
     // A death of who held the slot, reported once: its life, or 0 where it ended before it had named it.
     std::optional<std::uint64_t> take_death(int slot);
-    // Sleeps until the holder has died, rouse() was called, or for no reason. Does not sleep if `stop`, which
-    // is to be set before rouse(), or if there is a death to take.
-    void sleep_on_word(int slot, const std::atomic<bool>& stop);
-    void rouse(int slot);
+    // Sleeps until the holder has died, wake_watcher() was called, or for no reason. Does not sleep if `stop`,
+    // which is to be set before wake_watcher(), or if there is a death to take.
+    void wait_for_death(int slot, const std::atomic<bool>& stop);
+    void wake_watcher(int slot);
 
-    // Adds a lost life to the list and rings all bells. From one thread at a time. False when the list is
+    // Adds a lost life to the list and wakes all workers. From one thread at a time. False when the list is
     // full.
     bool announce(std::uint64_t life);
     std::uint32_t lost_count() const;
     // index < lost_count().
     std::uint64_t lost(std::uint32_t index) const;
-    // What the bell of the slot was rung last; ring() changes it. Sleeps until it is not `rung` any more, or
-    // for no reason.
-    std::uint32_t rung(int slot) const;
-    void sleep_on_bell(int slot, std::uint32_t rung) const;
-    void ring(int slot);
+    // How often the worker of the slot was woken by wake(). Sleeps until that is not `wakeups` any more, or for
+    // no reason.
+    std::uint32_t wakeups(int slot) const;
+    void wait_for_wakeup(int slot, std::uint32_t wakeups) const;
+    void wake(int slot);
 
   private:
     struct Layout;

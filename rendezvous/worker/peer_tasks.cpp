@@ -1,5 +1,7 @@
 #include "rendezvous/worker/peer_tasks.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -11,66 +13,34 @@ namespace {
 // The names under which one process launcher tells its tasks about each other.
 struct TaskNames {
     std::string_view launcher;
-    std::string_view sign;  // must be there, too
     std::string_view size;
     std::string_view rank;
     std::string_view local_size;
     std::string_view nodes;
     std::string_view node_rank;
     std::string_view one_per_node;
+    std::string_view sign = {};  // must be there, too
 };
 
+// clang-format off
 constexpr TaskNames kLaunchers[] = {
-    {.launcher = "a Flux job",
-     .size = "FLUX_JOB_SIZE",
-     .rank = "FLUX_TASK_RANK",
-     .nodes = "FLUX_JOB_NNODES",
-     .node_rank = "FLUX_TASK_RANK",
-     .one_per_node = "flux run --tasks-per-node=1"},
-    {.launcher = "an Open MPI job",
-     .size = "OMPI_COMM_WORLD_SIZE",
-     .rank = "OMPI_COMM_WORLD_RANK",
-     .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
-     .node_rank = "OMPI_COMM_WORLD_RANK",
-     .one_per_node = "mpirun --map-by ppr:1:node"},
-    {.launcher = "an MVAPICH job",
-     .size = "MV2_COMM_WORLD_SIZE",
-     .rank = "MV2_COMM_WORLD_RANK",
-     .local_size = "MV2_COMM_WORLD_LOCAL_SIZE",
-     .node_rank = "MV2_COMM_WORLD_RANK",
-     .one_per_node = "mpiexec -ppn 1"},
-    {.launcher = "a jsrun job",
-     .size = "JSM_NAMESPACE_SIZE",
-     .rank = "JSM_NAMESPACE_RANK",
-     .local_size = "JSM_NAMESPACE_LOCAL_SIZE",
-     .node_rank = "JSM_NAMESPACE_RANK",
-     .one_per_node = "jsrun --rs_per_host=1 --tasks_per_rs=1"},
-    {.launcher = "a horovodrun job",
-     .size = "HOROVOD_SIZE",
-     .rank = "HOROVOD_RANK",
-     .local_size = "HOROVOD_LOCAL_SIZE",
-     .node_rank = "HOROVOD_RANK",
-     .one_per_node = "horovodrun -H HOST:1,…"},
-    {.launcher = "a PALS job",
-     .sign = "PALS_RANKID",
-     .size = "PMI_SIZE",
-     .rank = "PALS_RANKID",
-     .local_size = "PMI_LOCAL_SIZE",
-     .node_rank = "PALS_NODEID",
-     .one_per_node = "mpiexec --ppn 1"},
-    {.launcher = "an MPI job",
-     .size = "PMI_SIZE",
-     .rank = "PMI_RANK",
-     .local_size = "MPI_LOCALNRANKS",
-     .node_rank = "PMI_RANK",
-     .one_per_node = "mpiexec -ppn 1"},
-    {.launcher = "a Slurm step",
-     .size = "SLURM_STEP_NUM_TASKS",
-     .rank = "SLURM_PROCID",
-     .nodes = "SLURM_STEP_NUM_NODES",
-     .node_rank = "SLURM_NODEID",
-     .one_per_node = "srun --ntasks-per-node=1"},
+    {"a Flux job", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", {}, "FLUX_JOB_NNODES", "FLUX_TASK_RANK",
+     "flux run --tasks-per-node=1"},
+    {"an Open MPI job", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", {},
+     "OMPI_COMM_WORLD_RANK", "mpirun --map-by ppr:1:node"},
+    {"an MVAPICH job", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE", {},
+     "MV2_COMM_WORLD_RANK", "mpiexec -ppn 1"},
+    {"a jsrun job", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_SIZE", {},
+     "JSM_NAMESPACE_RANK", "jsrun --rs_per_host=1 --tasks_per_rs=1"},
+    {"a horovodrun job", "HOROVOD_SIZE", "HOROVOD_RANK", "HOROVOD_LOCAL_SIZE", {}, "HOROVOD_RANK",
+     "horovodrun -H HOST:1,…"},
+    {"a PALS job", "PMI_SIZE", "PALS_RANKID", "PMI_LOCAL_SIZE", {}, "PALS_NODEID", "mpiexec --ppn 1",
+     "PALS_RANKID"},
+    {"an MPI job", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", {}, "PMI_RANK", "mpiexec -ppn 1"},
+    {"a Slurm step", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", {}, "SLURM_STEP_NUM_NODES", "SLURM_NODEID",
+     "srun --ntasks-per-node=1"},
 };
+// clang-format on
 
 // A whole number of at least `lowest`.
 std::optional<int> number(const Environment& environment, std::string_view name, int lowest) {
@@ -98,34 +68,34 @@ std::optional<PeerTasks> find_peer_tasks(const Environment& environment) {
         if (!size && !nodes) continue;
         const int tasks = size ? *size : *nodes;
         if (tasks < 2) return std::nullopt;
-        PeerTasks peers;
-        peers.launcher = names.launcher;
-        peers.evidence = std::string(size ? names.size : names.nodes) + "=" + std::to_string(tasks);
-        peers.tasks = tasks;
-        peers.task = number(environment, names.rank, 0);
-        if (peers.task && *peers.task >= tasks) peers.task.reset();
-        peers.nodes = nodes_of(environment, names, tasks);
-        peers.node_rank = names.node_rank;
-        peers.one_per_node = names.one_per_node;
-        return peers;
+        auto task = number(environment, names.rank, 0);
+        if (task && *task >= tasks) task.reset();
+        return PeerTasks{.launcher = std::string(names.launcher),
+                         .evidence = fmt::format("{}={}", size ? names.size : names.nodes, tasks),
+                         .tasks = tasks,
+                         .task = task,
+                         .nodes = nodes_of(environment, names, tasks),
+                         .node_rank = std::string(names.node_rank),
+                         .one_per_node = std::string(names.one_per_node)};
     }
     return std::nullopt;
 }
 
 std::string advice(const PeerTasks& peers) {
-    const std::string tasks = std::to_string(peers.tasks);
     const int nodes = peers.nodes.value_or(peers.tasks);
-    std::string line =
-        "this is " +
-        (peers.task ? "task " + std::to_string(*peers.task) + " of " + tasks : "one of " + tasks + " tasks") +
-        " of " + peers.launcher + " (" + peers.evidence + "), and each would run a job of its own: ";
+    std::string line = fmt::format("this is {} of {} ({}), and each would run a job of its own: ",
+                                   peers.task ? fmt::format("task {} of {}", *peers.task, peers.tasks)
+                                              : fmt::format("one of {} tasks", peers.tasks),
+                                   peers.launcher, peers.evidence);
     if (nodes == 1) {
-        line += "start one ddprun with --nproc-per-node=" + tasks + " in place of " + tasks + " tasks";
+        line += fmt::format("start one ddprun with --nproc-per-node={0} in place of {0} tasks", peers.tasks);
     } else {
-        if (nodes < peers.tasks) line += "start one task on each node (" + peers.one_per_node + ") and ";
-        line += "give --nnodes=" + std::to_string(nodes) + " --node-rank=$" + peers.node_rank +
-                " --master-addr=HOST (within bash -c '…', so that each task fills in its own $" +
-                peers.node_rank + ")";
+        if (nodes < peers.tasks)
+            line += fmt::format("start one task on each node ({}) and ", peers.one_per_node);
+        line += fmt::format(
+            "give --nnodes={0} --node-rank=${1} --master-addr=HOST (within bash -c '…', so that "
+            "each task fills in its own ${1})",
+            nodes, peers.node_rank);
     }
     return line + ", or --standalone for a job of its own in each task";
 }

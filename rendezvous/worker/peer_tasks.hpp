@@ -1,20 +1,10 @@
 // Whether a process launcher (srun, mpirun, flux run, …) has started this process as one of several, as its
 // environment tells. Pure.
 //
-//   launcher                         tasks                  this one              on this node / nodes
-//   Flux                             FLUX_JOB_SIZE          FLUX_TASK_RANK        FLUX_JOB_NNODES
-//   Open MPI                         OMPI_COMM_WORLD_SIZE   OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_LOCAL_SIZE
-//   MVAPICH                          MV2_COMM_WORLD_SIZE    MV2_COMM_WORLD_RANK   MV2_COMM_WORLD_LOCAL_SIZE
-//   jsrun                            JSM_NAMESPACE_SIZE     JSM_NAMESPACE_RANK    JSM_NAMESPACE_LOCAL_SIZE
-//   horovodrun                       HOROVOD_SIZE           HOROVOD_RANK          HOROVOD_LOCAL_SIZE
-//   PALS                             PMI_SIZE               PALS_RANKID           PMI_LOCAL_SIZE
-//   MPICH, Intel MPI                 PMI_SIZE               PMI_RANK              MPI_LOCALNRANKS
-//   a Slurm step                     SLURM_STEP_NUM_TASKS   SLURM_PROCID          SLURM_STEP_NUM_NODES
-//
-// The first of them that is there is believed, as mpirun starts its helpers on other nodes by srun, and what
+// The launchers and their variables are a table of peer_tasks.cpp. The first of them that is there is believed, as mpirun starts its helpers on other nodes by srun, and what
 // these start inherits the helpers' step. Of Slurm only the step counts: what sbatch and salloc set
 // (SLURM_NNODES, SLURM_NTASKS, SLURM_PROCID=0) is there in a batch script, too, where nobody has started
-// several. What is no whole number of at least 1 is passed over.
+// several. A value that is no whole number of at least 1 is passed over.
 #pragma once
 
 #include <optional>
@@ -39,8 +29,8 @@ struct PeerTasks {
 // come down from its agent, whose peers are in the job already.
 std::optional<PeerTasks> find_peer_tasks(const Environment& environment);
 
-// One line for who has started ddprun so without a word about nodes: that each task would be a job of its
-// own, and what to write instead.
+// One line for a user who has started ddprun so without naming the nodes: each task would be a job of its own, and
+// what to write instead.
 std::string advice(const PeerTasks& peers);
 
 }  // namespace ddprun

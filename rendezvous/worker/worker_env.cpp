@@ -1,5 +1,6 @@
 #include "rendezvous/worker/worker_env.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "rendezvous/net/endpoint.hpp"
@@ -25,16 +26,16 @@ constexpr PlaceNames kSlurmNames{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"
 
 [[noreturn]] void fail_variable(std::string_view name, const std::string& value,
                                 const std::string& expected) {
-    fail(Errc::malformed, std::string(name) + "='" + value + "' in the environment is not " + expected);
+    fail(Errc::malformed, fmt::format("{}='{}' in the environment is not {}", name, value, expected));
 }
 
 [[noreturn]] void fail_missing(std::string_view name, const std::string& why) {
-    fail(Errc::malformed, std::string(name) + " is not set in the environment, " + why);
+    fail(Errc::malformed, fmt::format("{} is not set in the environment, {}", name, why));
 }
 
 int read_number(std::string_view name, const std::string& text, int lowest) {
     const auto number = whole_number<int>(text, lowest);
-    if (!number) fail_variable(name, text, "a whole number of at least " + std::to_string(lowest));
+    if (!number) fail_variable(name, text, fmt::format("a whole number of at least {}", lowest));
     return *number;
 }
 
@@ -53,32 +54,31 @@ const PlaceNames* find_launcher(const Environment& environment) {
 
 void read_ranks(const Environment& environment, const PlaceNames& names, WorkerPlace& place) {
     const std::string* world_size = find_variable(environment, names.world_size);
-    if (world_size == nullptr) fail_missing(names.world_size, "but " + std::string(names.rank) + " is");
+    if (world_size == nullptr) fail_missing(names.world_size, fmt::format("but {} is", names.rank));
     place.world_size = read_number(names.world_size, *world_size, 1);
     const std::string& rank = *find_variable(environment, names.rank);
     place.rank = read_number(names.rank, rank, 0);
-    if (place.rank >= place.world_size) {
-        fail_variable(names.rank, rank, "below " + std::string(names.world_size) + "=" + *world_size);
-    }
+    if (place.rank >= place.world_size)
+        fail_variable(names.rank, rank, fmt::format("below {}={}", names.world_size, *world_size));
     place.local_world_size = read_optional_number(environment, names.local_world_size, 1, 1);
     place.local_rank = read_optional_number(environment, names.local_rank, 0, 0);
 }
 
 void read_master(const Environment& environment, WorkerPlace& place) {
-    const bool needed = place.world_size > 1;
-    const std::string why =
-        "and " + std::to_string(place.world_size) + " ranks cannot find each other without it";
-    const std::string* address = find_variable(environment, "MASTER_ADDR");
-    if (address == nullptr && needed) fail_missing("MASTER_ADDR", why);
-    if (address != nullptr) {
+    const auto find = [&](std::string_view name) {
+        const std::string* value = find_variable(environment, name);
+        if (value == nullptr && place.world_size > 1)
+            fail_missing(name,
+                         fmt::format("and {} ranks cannot find each other without it", place.world_size));
+        return value;
+    };
+    if (const std::string* address = find("MASTER_ADDR")) {
         if (!is_valid_host(*address)) fail_variable("MASTER_ADDR", *address, "a host name or an address");
         place.master_addr = *address;
     }
-    const std::string* port_text = find_variable(environment, "MASTER_PORT");
-    if (port_text == nullptr && needed) fail_missing("MASTER_PORT", why);
-    if (port_text != nullptr) {
-        auto port = parse_port(*port_text);
-        if (!port || *port == 0) fail_variable("MASTER_PORT", *port_text, "a port from 1 to 65535");
+    if (const std::string* text = find("MASTER_PORT")) {
+        const auto port = parse_port(*text);
+        if (!port || *port == 0) fail_variable("MASTER_PORT", *text, "a port from 1 to 65535");
         place.master_port = *port;
     }
 }
@@ -136,14 +136,15 @@ WorkerPlace read_worker_place(const Environment& environment) {
     if (names != nullptr) {
         read_ranks(environment, *names, place);
     } else if (const std::string* size = find_variable(environment, "WORLD_SIZE")) {
-        if (read_number("WORLD_SIZE", *size, 1) > 1) fail_missing("RANK", "but WORLD_SIZE=" + *size + " is");
+        if (read_number("WORLD_SIZE", *size, 1) > 1)
+            fail_missing("RANK", fmt::format("but WORLD_SIZE={} is", *size));
     }
     read_master(environment, place);
     // Under mpirun and srun these variables could only be left over from somebody else's job.
     if (names == &kTorchNames) {
         const std::string* hosted = find_variable(environment, "TORCHELASTIC_USE_AGENT_STORE");
         place.agent_hosts_store = hosted != nullptr && *hosted == "True";
-        place.generation = read_optional_number(environment, "TORCHELASTIC_RESTART_COUNT", 0, 0);
+        place.restart_count = read_optional_number(environment, "TORCHELASTIC_RESTART_COUNT", 0, 0);
         if (const std::string* run_id = find_variable(environment, "TORCHELASTIC_RUN_ID"))
             place.run_id = *run_id;
     }

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -61,10 +60,9 @@ struct WorkerPlace {
     int local_world_size = 1;
     std::string master_addr;
     std::uint16_t master_port = 0;
-    bool agent_hosts_store =
-        false;  // the launcher serves the store; else rank 0 must host it at master_addr:master_port
-    std::string run_id = "none";  // TORCHELASTIC_RUN_ID
-    int generation = 0;           // restart count: keeps a stale worker out of a newer round
+    bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
+    std::string run_id = "none";     // TORCHELASTIC_RUN_ID
+    int restart_count = 0;           // keeps a stale worker out of a newer round
 };
 
 // Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (mpirun),

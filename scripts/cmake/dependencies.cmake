@@ -13,16 +13,16 @@ endfunction()
 find_package(Threads REQUIRED)
 
 # Each configuration finds Boost by its youngest header. Rendezvous and collectives use headers only, of Asio, CRC,
-# Intrusive, JSON and System.
+# Intrusive, JSON and System; of fmt, too, headers only.
 if(DDPRUN_COLLECTIVES_ONLY)
   ddprun_require_header(boost/system/result.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
 else()
   ddprun_require_header(boost/process/v2.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
   ddprun_require_header(CLI/CLI.hpp libcli11-dev DDPRUN_CLI11_INCLUDE)
   ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
-  ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)
 endif()
 ddprun_require_header(boost/json.hpp libboost1.81-dev DDPRUN_BOOST_JSON_INCLUDE)
+ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)
 if(DDPRUN_BUILD_TESTS)
   ddprun_require_header(catch2/catch.hpp catch2 DDPRUN_CATCH2_INCLUDE)
   # Debian's own Python first: PyTorch's client is installed for that one.

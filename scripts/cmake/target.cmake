@@ -13,7 +13,8 @@ if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)
 endif()
 target_include_directories(ddprun_options INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>)
+target_include_directories(ddprun_options SYSTEM INTERFACE $<BUILD_INTERFACE:${DDPRUN_BOOST_INCLUDE}>
+                                                            $<BUILD_INTERFACE:${DDPRUN_FMT_INCLUDE}>)
 # Asio's aligned_alloc makes g++ 12 warn, wrongly, of mismatched allocation functions in coroutines.
 target_compile_definitions(ddprun_options INTERFACE DDPRUN_VERSION="${PROJECT_VERSION}"
                                                     BOOST_ASIO_DISABLE_STD_ALIGNED_ALLOC)
@@ -44,13 +45,13 @@ if(DDPRUN_SANITIZE)
   list(APPEND DDPRUN_LEFT_OUT
       sampler_vs_pytorch sampler_program pytorch_store peer_launchers_torchrun peer_launchers_mpirun  # others' programs
       other_processes                                                      # is traced
+      gpu_check train_digits_gpu_on_standin                                # nccl_test calls the same
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
       fork_test fork_program)                                              # a sanitizer's threads do not survive fork()
 endif()
 if(DDPRUN_SANITIZE MATCHES "thread")
   list(APPEND DDPRUN_LEFT_OUT
       train_digits_unit_test ddpbench device_steps_test               # arithmetic of one thread
-      gpu_check train_digits_gpu_on_standin                           # nccl_test has the same threads
       addresses namespaces report survivors)                          # addresses, texts, processes
 endif()
 

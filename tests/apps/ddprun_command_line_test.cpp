@@ -45,7 +45,7 @@ Words summary(const CommandLine& line) {
                     "id " + line.run_id,
                     "role " + line.role,
                     "times " + std::to_string(line.join_timeout.count()) + " " +
-                        std::to_string(line.shutdown_timeout.count()),
+                        std::to_string(line.grace_period.count()),
                     "restarts " + std::to_string(line.restarts.max_restarts),
                     "progress " + line.progress_file,
                     "signals " + std::to_string(line.terminating_signals.size()) + " " +
@@ -105,7 +105,7 @@ TEST_CASE("command line: words reach their values") {
     CHECK(line.join_timeout == 7s);
     CHECK(line.role == "trainer");
     CHECK(line.restarts.max_restarts == 4);
-    CHECK(line.shutdown_timeout == 5s);
+    CHECK(line.grace_period == 5s);
     CHECK(line.networks == "10.0.0.0/8");
     CHECK(line.module);
     CHECK(line.program == Words{"pkg.train", "--nnodes", "-h"});
@@ -142,6 +142,9 @@ TEST_CASE("command line: an empty value is as good as none, and takes nothing fr
                              "--grace",
                              "--signals-to-handle",
                              "--forward",
+                             "--time-limit",
+                             "--warn-before",
+                             "--exit-wait",
                              "--max-restarts",
                              "--restart-on",
                              "--no-restart-on",
@@ -186,7 +189,7 @@ TEST_CASE("command line: an empty value leaves the variable's, and an empty vari
     CHECK(line.nproc_per_node == "1");
     CHECK_FALSE(line.master_addr);
     CHECK_FALSE(line.module);
-    CHECK(line.shutdown_timeout == 30s);
+    CHECK(line.grace_period == 30s);
 }
 
 TEST_CASE("command line: a value that was left out is missed") {
@@ -248,6 +251,56 @@ TEST_CASE("launch: one of several tasks needs a word about nodes") {
     CHECK(launched({"p"}, facts_with({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_NNODES", "2"}})).nnodes == 1);
 }
 
+TEST_CASE("command line: times that are none") {
+    const std::string limit = "must be a duration longer than 0, like 90s or 2h";
+    const std::string warn = "must be S or S:SIGNAL like 120s:USR1, S longer than 0";
+    const std::string wait = "must be S or S:kill, like 30s:kill";
+    const struct {
+        std::string word, message;
+    } rows[] = {
+        {"--time-limit=0s", "--time-limit 0s: " + limit},
+        {"--time-limit=-5", "--time-limit -5: " + limit},
+        {"--time-limit=2d", "--time-limit 2d: " + limit},
+        {"--warn-before=0", "--warn-before 0: " + warn},
+        {"--warn-before=:USR1", "--warn-before :USR1: " + warn},
+        {"--warn-before=soon", "--warn-before soon: " + warn},
+        {"--warn-before=60:", "--warn-before 60:: no such signal"},
+        {"--warn-before=60:USR9", "--warn-before 60:USR9: no such signal"},
+        {"--warn-before=60:KILL", "--warn-before 60:KILL: this signal cannot be caught"},
+        {"--warn-before=60:STOP", "--warn-before 60:STOP: this signal cannot be caught"},
+        {"--exit-wait=-1", "--exit-wait -1: " + wait},
+        {"--exit-wait=:kill", "--exit-wait :kill: " + wait},
+        {"--exit-wait=30:", "--exit-wait 30:: " + wait},
+        {"--exit-wait=30:kill:", "--exit-wait 30:kill:: " + wait},
+    };
+    for (const auto& row : rows) CHECK(parse_refusal({row.word, "p"}) == row.message);
+    CHECK(parsed({"--exit-wait=0", "p"}).exit_wait->wait == 0s);
+    CHECK(parsed({"--warn-before=2m:sigusr2", "p"}).times.warn_before == 2min);
+}
+
+TEST_CASE("launch: a warning needs a limit, that of the options or of the scheduler") {
+    const auto with_end = [](const Words& words, const std::string& end) {
+        return launched(words, facts_with({{"SLURM_JOB_END_TIME", end}}));
+    };
+    const std::string refused =
+        "--warn-before 60: no limit is known; give --time-limit, or run where Slurm sets "
+        "SLURM_JOB_END_TIME";
+    CHECK(refusal_of([] { launched({"--warn-before=60", "p"}, facts_with({})); }) == refused);
+    CHECK(refusal_of([&] { with_end({"--warn-before=60", "p"}, ""); }) == refused);
+    for (const char* bad : {"x", "0", "-1", "17e8", "100000000001"}) {
+        CHECK(refusal_of([&] {
+                  with_end({"--warn-before=60", "--time-limit=90", "p"}, bad);
+              }) == std::string("--warn-before 60: SLURM_JOB_END_TIME is '") + bad +
+                        "', no time in seconds since 1970");
+        CHECK_FALSE(with_end({"p"}, bad).times.scheduler_end_unix_ms);
+    }
+    CHECK(with_end({"--warn-before=60", "p"}, "1700000000").times.scheduler_end_unix_ms == 1'700'000'000'000);
+    CHECK_FALSE(with_end({"--warn-before=60", "--time-limit=90", "p"}, "").times.scheduler_end_unix_ms);
+    NodeFacts facts = facts_with({});
+    facts.start += 5s;
+    CHECK(launched({"p"}, facts).start == facts.start);
+}
+
 TEST_CASE("launch: Python programs get the fault handler, unless the user has decided") {
     const auto addition = [](const Words& words, const Environment& environment) -> std::string {
         const LaunchOptions options = launched(words, facts_with(environment));
@@ -262,6 +315,26 @@ TEST_CASE("launch: Python programs get the fault handler, unless the user has de
     CHECK(addition({"--no-python", "train.py"}, {}) == "-");
     CHECK(addition({"train.py"}, {{"PYTHONFAULTHANDLER", "0"}}) == "-");
     CHECK(addition({"train.py"}, {{"PYTHONFAULTHANDLER", ""}}) == "-");
+}
+
+TEST_CASE("--join-timeout is stronger than --rdzv-conf, unless its place is the weaker one") {
+    const Environment own = {{"DDPRUN_JOIN_TIMEOUT", "5"}}, conf = {{"PET_RDZV_CONF", "join_timeout=7"}};
+    CHECK(parse_command_line({"--join-timeout=5", "--rdzv-conf=join_timeout=7", "p"}, {}).join_timeout == 5s);
+    CHECK(parse_command_line({"--rdzv-conf=timeout=7", "--join-timeout=5", "p"}, {}).join_timeout == 5s);
+    CHECK(parse_command_line({"--join-timeout=5", "p"}, conf).join_timeout == 5s);
+    CHECK(parse_command_line({"p"}, conf).join_timeout == 7s);
+    CHECK(parse_command_line({"--rdzv-conf=join_timeout=7", "p"}, own).join_timeout == 7s);
+    CHECK(parse_command_line({"--rdzv-conf=rank=0", "p"}, own).join_timeout == 5s);
+    CHECK(parse_command_line({"p"}, {}).join_timeout == 900s);
+}
+
+TEST_CASE("keys of --rdzv-conf that nobody knows are passed over with a word") {
+    const RdzvConf conf = parse_rdzv_conf("join_timout=5,store_type=file,of_mine=x,timeout=3");
+    CHECK(conf.join_timeout == 3s);
+    CHECK(conf.complaints ==
+          std::vector<std::string>{
+              "--rdzv-conf join_timout: passed over, no such key; did you mean join_timeout?",
+              "--rdzv-conf of_mine: passed over, no such key"});
 }
 
 TEST_CASE("launch: the interpreter is named for Python programs") {

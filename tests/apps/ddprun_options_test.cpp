@@ -62,6 +62,9 @@ std::string text(const std::vector<CodeRange>& ranges) {
         all += std::to_string(range.low) + "-" + std::to_string(range.high) + " ";
     return all;
 }
+std::string text(const ExitWaitOptions& wait) {
+    return std::to_string(wait.wait.count()) + " " + wait.text + (wait.kill ? " kills" : "");
+}
 std::string text(const LinePrefix& prefix) {
     return prefix.with({"h", "default", "stdout", 5, 1}).render("NOW");
 }
@@ -121,10 +124,12 @@ const std::vector<Row> kRows = {
     {"listen", "any", at(&CommandLine::listen_any), "yes"},
     {"net", "10.0.0.0/8", at(&CommandLine::networks), "10.0.0.0/8"},
     {"standalone", "", at(&CommandLine::standalone), "yes"},
-    {"rdzv-backend", "static", at(&CommandLine::nnodes), "1"},
+    {"rdzv-backend", "c10d", at(&CommandLine::is_c10d), "yes"},
     {"rdzv-endpoint", "h:7", at(&CommandLine::master_port), "7"},
     {"rdzv-id", "job", at(&CommandLine::run_id), "job"},
     {"allow-different", "", at(&CommandLine::allow_different), "yes"},
+    {"join-timeout", "7", at(&CommandLine::join_timeout), "7000"},
+    {"strict-env", "", at(&CommandLine::strict_env), "yes"},
     {"rdzv-conf", "join_timeout=7,rank=0", at(&CommandLine::join_timeout), "7000"},
     {"module", "", at(&CommandLine::module), "yes"},
     {"no-python", "", at(&CommandLine::no_python), "yes"},
@@ -132,12 +137,16 @@ const std::vector<Row> kRows = {
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
-    {"shutdown-timeout", "5", at(&CommandLine::shutdown_timeout), "5000"},
+    {"heartbeat", "7", at(&CommandLine::heartbeat), "7000"},
+    {"shutdown-timeout", "5", at(&CommandLine::grace_period), "5000"},
     {"signals-to-handle", "TERM,USR1", at(&CommandLine::terminating_signals), "15 10 "},
     {"forward", "USR1=USR2", at(&CommandLine::forwarded_signals), "10=12 "},
     {"requeue-on", "USR1", at(&CommandLine::forwarded_signals), "10=10 "},
     {"signal-scope", "group", at(&CommandLine::signal_scope), "group"},
     {"detach", "", at(&CommandLine::detach), "yes"},
+    {"time-limit", "2h", at(&CommandLine::times, &TimeLimitOptions::limit), "7200000"},
+    {"warn-before", "90:TERM", at(&CommandLine::times, &TimeLimitOptions::warn_signal), "15"},
+    {"exit-wait", "1.5s:kill", at(&CommandLine::exit_wait), "1500 1.5s:kill kills"},
     {"max-restarts", "4", at(&CommandLine::restarts, &RestartOptions::max_restarts), "4"},
     {"restart-on", "1,64-78", at(&CommandLine::restarts, &RestartOptions::restart_on), "1-1 64-78 "},
     {"no-restart-on", "2", at(&CommandLine::restarts, &RestartOptions::no_restart_on), "2-2 "},
@@ -151,6 +160,7 @@ const std::vector<Row> kRows = {
     {"log-max", "4K", at(&CommandLine::output, &OutputPlan::log_max), "4096"},
     {"duplicate-stdout-filters", "a,b", at(&CommandLine::output, &OutputPlan::out_filters), "a;b;"},
     {"duplicate-stderr-filters", "a,,b", at(&CommandLine::output, &OutputPlan::err_filters), "a,b;"},
+    {"log-file", "/l", at(&CommandLine::log_file), "/l"},
     {"result-file", "/r", at(&CommandLine::result_file), "/r"},
     {"prefix", "<{rank}>", at(&CommandLine::output, &OutputPlan::prefix), "<5>"},
     {"show", "2-3", at(&CommandLine::output, &OutputPlan::ranks_shown), "2-3"},
@@ -163,30 +173,11 @@ const std::vector<Row> kRows = {
 };
 
 // Those that torchrun has, by PET_<NAME>.
-const std::set<std::string> kTorchruns = {"nnodes",
-                                          "node-rank",
-                                          "nproc-per-node",
-                                          "master-addr",
-                                          "master-port",
-                                          "standalone",
-                                          "rdzv-backend",
-                                          "rdzv-endpoint",
-                                          "rdzv-id",
-                                          "rdzv-conf",
-                                          "module",
-                                          "no-python",
-                                          "role",
-                                          "shutdown-timeout",
-                                          "signals-to-handle",
-                                          "max-restarts",
-                                          "monitor-interval",
-                                          "redirects",
-                                          "tee",
-                                          "log-dir",
-                                          "duplicate-stdout-filters",
-                                          "duplicate-stderr-filters",
-                                          "local-ranks-filter",
-                                          "log-line-prefix-template"};
+const std::vector<std::string> kTorchruns = comma_separated(
+    "nnodes,node-rank,nproc-per-node,master-addr,master-port,standalone,rdzv-backend,rdzv-endpoint,rdzv-id,"
+    "rdzv-conf,module,no-python,role,shutdown-timeout,signals-to-handle,max-restarts,monitor-interval,"
+    "redirects,tee,log-dir,duplicate-stdout-filters,duplicate-stderr-filters,local-ranks-filter,log-line-"
+    "prefix-template");
 
 // A value that each of these refuses; a flag refuses "maybe".
 const std::map<std::string, std::string> kRefused = {{"nnodes", "2:4"},
@@ -196,14 +187,19 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "2:4"},
                                                      {"master-port", "65536"},
                                                      {"listen", "none"},
                                                      {"net", "eth0"},
-                                                     {"rdzv-backend", "c10d"},
+                                                     {"rdzv-backend", "etcd"},
                                                      {"rdzv-endpoint", "h:x"},
                                                      {"rdzv-conf", "timeout"},
+                                                     {"join-timeout", "0"},
                                                      {"gpu-bind", "some"},
                                                      {"shutdown-timeout", "-1"},
+                                                     {"heartbeat", "0"},
                                                      {"forward", "KILL=TERM"},
                                                      {"requeue-on", "NOSUCH"},
                                                      {"signal-scope", "all"},
+                                                     {"time-limit", "0"},
+                                                     {"warn-before", "60:STOP"},
+                                                     {"exit-wait", "30:stop"},
                                                      {"max-restarts", "many"},
                                                      {"restart-on", "256"},
                                                      {"no-restart-on", "5-2"},
@@ -227,7 +223,7 @@ std::string upper_name(const Row& row) {
 std::string own_variable(const Row& row) { return "DDPRUN_" + upper_name(row); }
 
 std::vector<std::string> torchruns_variables(const Row& row) {
-    if (!kTorchruns.contains(row.name)) return {};
+    if (std::find(kTorchruns.begin(), kTorchruns.end(), row.name) == kTorchruns.end()) return {};
     std::vector<std::string> variables = {"PET_" + upper_name(row)};
     if (row.name == "shutdown-timeout") variables.push_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
     if (row.name == "log-line-prefix-template") variables.push_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
@@ -303,7 +299,7 @@ TEST_CASE("options: the command line is stronger than DDPRUN_, that than torchru
     const ConfigText config("shutdown-timeout = 1\n");
     Words words = {config.flag(), "p"};
     Environment environment;
-    const auto seconds = [&] { return parse_command_line(words, environment).shutdown_timeout; };
+    const auto seconds = [&] { return parse_command_line(words, environment).grace_period; };
     CHECK(seconds() == 1s);
     environment["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = "2";
     CHECK(seconds() == 2s);
@@ -331,7 +327,7 @@ TEST_CASE("options: the configuration file") {
         "role = ''\nwrap = [\"0:gdb --args\", \"1:valgrind -q\"]\nrestart-on = \"1,64-78\"\n");
     const CommandLine line = parse_command_line({config.flag(), "p"}, {});
     CHECK(line.restarts.max_restarts == 3);
-    CHECK(line.shutdown_timeout == 9s);
+    CHECK(line.grace_period == 9s);
     CHECK(line.allow_different);
     CHECK(line.verbosity == Verbosity::usual);
     CHECK(text(line.output.prefix) == "h:5: ");

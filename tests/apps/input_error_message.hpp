@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/train_digits/input_error.hpp"
+#include "apps/train_digits/files.hpp"
 
 namespace ddprun {
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The collectives library can be configured where, of all that ddprun builds with, only Boost is there, and Boost
-# without Process; the launcher then cannot.
-#   library_alone_test.sh SOURCE_DIR CMAKE CXX BOOST_INCLUDE
+# The collectives library can be configured where, of all that ddprun builds with, only Boost and fmt are there, and
+# Boost without Process; the launcher then cannot.
+#   library_alone_test.sh SOURCE_DIR CMAKE CXX BOOST_INCLUDE FMT_INCLUDE
 set -euo pipefail
 
-source="$1" cmake="$2" cxx="$3" boost="$4"
+source="$1" cmake="$2" cxx="$3" boost="$4" fmt="$5"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
@@ -12,9 +12,10 @@ mkdir -p "$work/include/boost"
 for entry in "$boost"/boost/*; do
     [[ "$(basename "$entry")" == process* ]] || ln -s "$entry" "$work/include/boost"
 done
+ln -s "$fmt/fmt" "$work/include"
 configure() {
     "$cmake" -S "$source" -B "$work/$1" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_INCLUDE_PATH="$work/include" \
-        -DCMAKE_IGNORE_PATH="$boost;/usr/include;/usr/local/include" "${@:2}" >"$work/log" 2>&1
+        -DCMAKE_IGNORE_PATH="$boost;$fmt;/usr/include;/usr/local/include" "${@:2}" >"$work/log" 2>&1
 }
 
 ! configure all || { echo "ddprun was configured without Boost.Process: this test hides nothing"; exit 1; }
@@ -25,8 +26,8 @@ if grep -wE 'ddprun|ddpctl|ddpbench|train_digits|ddprun_launcher|[a-z_]+_test' "
     echo "the library alone brings these targets with it"
     exit 1
 fi
-echo "configured with Boost alone"
+echo "configured with Boost and fmt alone"
 
 # The headers that the compiler finds by itself are not hidden from it.
-used="$(grep -rhoE '#include <(CLI|spdlog|fmt|catch2|boost/process)[^>]*>' "$source/rendezvous" "$source/collectives" | sort -u)" || true
+used="$(grep -rhoE '#include <(CLI|spdlog|catch2|boost/process)[^>]*>' "$source/rendezvous" "$source/collectives" | sort -u)" || true
 [[ -z "$used" ]] || { echo "included, but not asked for: $used"; exit 1; }

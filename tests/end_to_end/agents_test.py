@@ -1,7 +1,9 @@
 """Several agents on loopback: joining, ranks, one truth about failures, signals, lost agents, refusals."""
 
+import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import tempfile
@@ -51,7 +53,7 @@ class Joining(AgentsTest):
 
     def test_two_jobs_do_not_become_one(self):
         first = self.agent(0, *worker("exit", "0"), flags=())
-        first.wait_for_line(r"^ddprun: joined 1/2, missing node 1$")
+        first.wait_for_line(r"^ddprun: joined 1/2, missing node 1; ")
         other = self.agent(1, *worker("exit", "3"), flags=())
         self.assertEqual(other.wait(), 77)
         refusal = r'this agent runs "\S*worker_stub exit 3", but node 0 \(.*\) runs "\S*worker_stub exit 0"; .*--allow-different'
@@ -69,10 +71,12 @@ class Joining(AgentsTest):
 
     def test_who_waits_says_who_is_missing(self):
         first = self.agent(0, "true", nnodes=3)
-        first.wait_for_line(r"^ddprun: joined 1/3, missing node 1, node 2$")
+        bound = r"\d+ s of at most 15 min \(--join-timeout\)$"
+        first.wait_for_line(rf"^ddprun: joined 1/3, missing node 1, node 2; there: node 0 \(\S+\); {bound}")
         third = self.agent(2, "true", nnodes=3)
-        first.wait_for_line(r"^ddprun: joined 2/3, missing node 1$")
-        third.wait_for_line(r"^ddprun: joined 2/3, missing node 1$")
+        for agent in (first, third):
+            agent.wait_for_line(
+                rf"^ddprun: joined 2/3, missing node 1; there: node 0 \(\S+\), node 2 \(\S+\); {bound}")
         second = self.agent(1, "true", nnodes=3)
         self.assertEqual([agent.wait() for agent in (first, second, third)], [0, 0, 0])
 
@@ -87,7 +91,7 @@ class Joining(AgentsTest):
         first = self.agent(0, "true", flags=flags)
         self.assertEqual(first.wait(), 69)
         self.assertIn("joined 1/2, missing node 1 after 1 s", first.err())
-        self.assertIn("join_timeout", first.err())
+        self.assertIn("--join-timeout", first.err())
         second = self.agent(1, "true", flags=flags)
         self.assertEqual(second.wait(), 69)
         self.assertRegex(second.err(), r"node 0 was not reached within 1 s: .*refused")
@@ -101,7 +105,8 @@ class Joining(AgentsTest):
             first = self.agent(0, *worker("fail-when-file", flag))
             first.wait_for_line("^ddprun: joined 1/2")
             for flags, nnodes, rank, words in (
-                    (("--rdzv-id", "other"), 2, 1, ["--rdzv-id", "other", "none"]),
+                    (("--rdzv-id", "other"), 2, 1, ["--rdzv-id", "other", "none", 'belongs to job "none", started ',
+                                                    ", waiting for node 1"]),
                     ((), 3, 1, ["--nnodes is 3", "--nnodes 2"]),
                     ((), 3, 2, ["--nnodes is 3", "--nnodes 2"])):
                 stranger = self.agent(rank, "true", nnodes=nnodes, flags=flags)
@@ -111,6 +116,9 @@ class Joining(AgentsTest):
             second = self.agent(1, *worker("ready-then-wait"))
             first.wait_for_line("^ready$")
             second.wait_for_line("^ready$")
+            late = self.agent(1, "true", flags=("--rdzv-id", "other"))
+            self.assertEqual(late.wait(), 77)
+            self.assertRegex(late.err(), r'belongs to job "none", started \d\d:\d\d on host \S+, running since \d\d:\d\d$')
             double = self.agent(1, "true")
             self.assertEqual(double.wait(), 77)
             self.assertRegex(double.err(), rf"--node-rank 1 has already joined from .* \(agent pid {second.pid}\)")
@@ -162,6 +170,24 @@ class Failing(AgentsTest):
         for agent in agents:
             agent.wait_for_line("^ready$", count=2)
         return agents, lambda: open(go, "w", encoding="ascii").close()
+
+    def test_an_agent_that_stands_still_is_lost_to_the_others_and_finds_out_when_it_comes_back(self):
+        for frozen, other in ((1, 0), (0, 1)):
+            agents, _ = self.failing_job("exit", "3", flags=("--heartbeat", 2, "-v"))
+            pids = [int(agents[1].wait_for_line(rf"rank {rank} of 4: pid (\d+)")[1]) for rank in (2, 3)]
+            agents[frozen].send(signal.SIGSTOP)
+            agents[other].wait_for_line(rf"^ddprun: node {frozen} \(.*\) lost: no heartbeat for 2 s$")
+            if frozen == 1:  # Its guardian does not wait for it.
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        process = os.pidfd_open(pid)
+                        self.assertTrue(select.select([process], [], [], support.HANG_GUARD)[0])
+                        os.close(process)
+            self.assertEqual(agents[other].wait(), 69)
+            agents[frozen].send(signal.SIGCONT)
+            self.assertEqual(agents[frozen].wait(), 69)
+            # The one that hosts the rendezvous finds the others gone.
+            self.assertRegex(agents[frozen].err(), r"node 1 \(.*\) lost: (it stood still for about \d+ s|the connection)")
 
     def test_every_agent_ends_with_the_code_of_the_first_failing_worker(self):
         for failure, code, text in ((("exit", "42"), 42, "exit code 42"), (("exit", "1"), 1, "exit code 1"),

@@ -121,11 +121,17 @@ class Culprits(EndToEndTest):
                 self.assertRegex(agent.err(), rf"first failure: rank {victim} .* pid {victim_pid}: signal 9 \(SIGKILL\)\n")
 
     def test_an_end_that_is_none_of_our_doing_is_not_called_ours(self):
-        agent, = self.agents(1, 2, *worker("--only-rank", 0, "session", "ignore-term", "else", "exit", "3"))
-        pid = int(agent.wait_for_line(r"^pid (\d+) ")[1])
-        agent.wait_for_line("stopping the workers")
-        os.kill(pid, signal.SIGKILL)
-        self.assertEqual(agent.wait(), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            mark = os.path.join(folder, "mark")
+            agent, = self.agents(1, 2, *worker("--only-rank", 0, "session", "ignore-term", "else", "wait-for-file", mark,
+                                               "exit", "3"))
+            pid = int(agent.wait_for_line(r"^pid (\d+) ")[1])
+            agent.wait_for_line("^ready$")  # from here on SIGTERM has no effect on it
+            with open(mark, "w", encoding="utf-8"):
+                pass
+            agent.wait_for_line("stopping the workers")
+            os.kill(pid, signal.SIGKILL)
+            self.assertEqual(agent.wait(), 3)
         self.assertRegex(agent.err(), r"first failure: rank 1 .*: exit code 3\n")
         self.assertRegex(agent.err(), r"rank 0 .*: failed too, signal 9 \(SIGKILL\)\n")
 

@@ -122,7 +122,7 @@ class Starting(DetachTest):
         flags = ("--detach", "--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port", free_port())
         for number in (signal.SIGINT, signal.SIGTERM):
             starter = self.launch(*flags, "true")
-            starter.wait_for_line("^ddprun: joined 1/2, missing node 1$")
+            starter.wait_for_line("^ddprun: joined 1/2, missing node 1; ")
             starter.send(number)
             self.assertEqual(starter.wait(), 128 + number)
             self.assertEqual(starter.out(), "")
@@ -144,7 +144,7 @@ class Starting(DetachTest):
     def test_a_starter_that_is_killed_leaves_a_job_that_can_be_found(self):
         flags = ("--nnodes=2", "--master-addr=127.0.0.1", "--master-port", free_port())
         starter = self.launch("--detach", *flags, "--node-rank=0", *worker("ready-then-wait"))
-        starter.wait_for_line("^ddprun: joined 1/2, missing node 1$")
+        starter.wait_for_line("^ddprun: joined 1/2, missing node 1; ")
         starter.send(signal.SIGKILL)
         starter.wait()
         other = self.launch(*flags, "--node-rank=1", *worker("ready-then-wait"))
@@ -159,7 +159,7 @@ class Starting(DetachTest):
         flags = ("--nnodes=2", "--master-addr=127.0.0.1", "--max-restarts=1", "--master-port", free_port())
         script = f'[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 5; echo again; while [ ! -e {self.go} ]; do sleep 0.01; done'
         starter = self.launch("--detach", *flags, "--node-rank=0", "sh", "-c", script)
-        starter.wait_for_line("^ddprun: joined 1/2, missing node 1$")
+        starter.wait_for_line("^ddprun: joined 1/2, missing node 1; ")
         starter.send(signal.SIGSTOP)
         other = self.launch(*flags, "--node-rank=1", "sh", "-c", script)
         other.wait_for_line("restart 1 of 1$")
@@ -169,7 +169,7 @@ class Starting(DetachTest):
         self.ctl("logs", "-f", job).wait_for_line("^again$")
         starter.send(signal.SIGCONT)
         self.assertEqual((starter.wait(), starter.out()), (0, job))
-        self.assertEqual(starter.err(), "ddprun: joined 1/2, missing node 1")
+        self.assertRegex(starter.err(), r"\Addprun: joined 1/2, missing node 1; .*\(--join-timeout\)\Z")
         self.let_go()
         self.assertEqual((other.wait(), self.run_ctl("attach", job)[0]), (0, 0))
 
@@ -192,7 +192,7 @@ class FailedStarts(DetachTest):
         self.refused(127, ["no-such-program", "exiting with code 127"], "./no-such-program")
         self.refused(2, ["--no-such-flag"], "--no-such-flag", "true")
         self.refused(2, ["--detach", "--tty"], "--tty", 0, "true")
-        self.refused(69, ["missing node 1", "join_timeout"], "--nnodes=2", "--master-addr=127.0.0.1", "--master-port",
+        self.refused(69, ["missing node 1", "--join-timeout"], "--nnodes=2", "--master-addr=127.0.0.1", "--master-port",
                      free_port(), "--rdzv-conf", "join_timeout=1", "true")
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.refused(71, [str(taken.getsockname()[1]), str(os.getpid())], "--master-port", taken.getsockname()[1],

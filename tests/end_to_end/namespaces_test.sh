@@ -33,6 +33,14 @@ expect() { # expect FILE TEXT: the text stands in the node's output
     grep -qF -- "$2" "$folder/$1.log" || fail "$1 does not say: $2"
 }
 
+# in_this_order FILE TEXT FILE TEXT: the line of the one log was written before that of the other.
+in_this_order() {
+    local first second
+    first="$(grep -m 1 -- "$2" "$1")" || fail "$1 does not say: $2"
+    second="$(grep -m 1 -- "$4" "$3")" || fail "$3 does not say: $4"
+    [[ "$first" < "$second" ]] || fail "not in this order: $first / $second"
+}
+
 status=0
 two_nodes "--master-addr=10.77.0.1 --nproc-per-node=2 '$bin/worker_stub' print-env" \
           "--master-addr=node0 --nproc-per-node=1 '$bin/worker_stub' print-env" || status=$?
@@ -48,6 +56,15 @@ for node in 0 1; do
     expect "node$node" "NCCL_SOCKET_IFNAME==cable$node"
     expect "node$node" "TP_SOCKET_IFNAME=cable$node"
 done
+
+# The same words on both nodes: the one that has the address hosts, and is node 0.
+status=0
+hosts="'$bin/ddprun' --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=10.77.0.1:29411 sh -c 'echo rank \$RANK on \$(hostname)'"
+timeout "$hang_guard" bash "$root/scripts/two_nodes.sh" "$hosts >'$folder/node0.log' 2>&1" \
+    "$hosts >'$folder/node1.log' 2>&1" || status=$?
+[[ $status -eq 0 ]] || fail "the same words on both nodes: exit code $status"
+expect node0 "rank 0 on node0"
+expect node1 "rank 1 on node1"
 
 status=0
 two_nodes "--master-addr=node0 --allow-different sh -c 'exec sleep 1000'" \
@@ -108,20 +125,47 @@ if [ "$RANK" = 1 ]; then
     exec "$@"
 fi
 read -r other <"$fifo"
+# Until its agent has said that rank 1 runs, it has more time than the limit; no event shows that it has.
+sleep 1
 [ "$1" != true ] || tail --pid="$other" -f /dev/null
 ip link set cable0 down
 [ "$1" = true ] || exec sleep 1000
 WORKER
 for command in "sleep 1000" true; do
     status=0
-    words="--master-addr=10.77.0.1 --grace=1 sh '$folder/cut.sh' '$folder/runs' $command"
+    rm -f "$folder"/launcher*
+    words="--master-addr=10.77.0.1 --verbose --log-file='$folder/launcher'\$node --grace=1 sh '$folder/cut.sh' '$folder/runs' $command"
     two_nodes "$words" "$words" || status=$?
     [[ $status -eq 69 ]] || fail "a cut cable, $command: exit code $status, not 69"
     expect node1 "node 0 (10.77.0.1) was lost"
     # Both nodes' processes are this machine's, so one may see what the other is about to stop.
     expect node1 ", unknown on the other node"
-    [[ $command == true ]] || expect node0 "node 1 (node1) was lost"
+    [[ $command == true ]] || expect node1 "node 0 (10.77.0.1) lost: no heartbeat for 5 s"
+    [[ $command == true ]] || expect node0 "node 1 (node1) lost: no heartbeat for 5 s"
     [[ $command == true ]] || expect node0 ", unknown on node 1 (node1)"
+    [[ $command == true ]] || in_this_order "$folder/launcher1" "rank 1, pid .* stopped by ddprun" \
+        "$folder/launcher0" "node 1 (node1) lost"
 done
+
+# A network that is gone for 3 seconds is no news, whatever the heartbeats were about to do.
+cat >"$folder/blip.sh" <<'WORKER'
+# usage: blip.sh FIFO: rank 0 takes the cable away for a while, rank 1 ends when it is back.
+if [ "$RANK" = 0 ]; then
+    for _ in 1 2; do
+        ip link set cable0 down
+        # No event is waited for: how long the network is gone, and is back, is what is tested.
+        sleep 3
+        ip link set cable0 up
+        sleep 2
+    done
+    echo back >"$1"
+else
+    read -r word <"$1"
+fi
+WORKER
+status=0
+words="--master-addr=10.77.0.1 sh '$folder/blip.sh' '$folder/runs'"
+two_nodes "$words" "$words" || status=$?
+[[ $status -eq 0 ]] || fail "a network that was gone for 3 s: exit code $status"
 
 echo "two nodes: all passed"

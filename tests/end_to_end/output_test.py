@@ -172,7 +172,7 @@ class OwnLines(OutputTest):
         agents = [self.launch(*flags, "--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port(),
                               "--rdzv-conf", "join_timeout=5", "true") for flags in ((), ("-q",))]
         self.assertEqual([agent.wait() for agent in agents], [69, 69])
-        self.assertIn("ddprun: joined 1/2, missing node 1", agents[0].seen["err"])
+        self.assertRegex(agents[0].err(), "(?m)^ddprun: joined 1/2, missing node 1; ")
         self.assertEqual(len(agents[1].seen["err"]), 1, agents[1].err())
 
     def test_verbose_says_what_happens_marked_and_on_stderr(self):
@@ -197,6 +197,53 @@ class OwnLines(OutputTest):
         code, _, err = self.run_job("-q", "-v", "true")
         self.assertEqual((code, len(err.splitlines())), (2, 1))
         self.assertIn("--quiet", err)
+
+
+class LogFile(OutputTest):
+    LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [+-]\d\d:\d\d (\S+) (debug|info|warning|error) \[\d+\] (.*)"
+
+    def test_agents_append_whole_lines_of_every_level_to_one_file(self):
+        path = os.path.join(self.folder, "launcher.log")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("what was there\n")
+        flags = ("--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port())
+        agents = [self.launch(*flags, "--node-rank", node, *options, *shell("echo ran; exit 3"), env=variables)
+                  for node, options, variables in ((0, ("--log-file", path), {}), (1, ("-q",), {"DDPRUN_LOG_FILE": path}))]
+        self.assertEqual([agent.wait() for agent in agents], [3, 3])
+        first, *lines = text_of(path).splitlines()
+        self.assertEqual(first, "what was there")
+        parts = [re.fullmatch(self.LINE, line) for line in lines]
+        self.assertTrue(all(parts), lines)
+        said = [part[3] for part in parts]
+        self.assertEqual({part[1] for part in parts}, {os.uname().nodename})
+        for text in ("joining -> running by round_ready", "leaving -> draining_output by finish_ordered"):
+            self.assertEqual([part[2] for part in parts if part[3] == text], ["debug", "debug"])
+        self.assertEqual(len([text for text in said if re.fullmatch(r"rank \d of 2: pid \d+", text)]), 2)
+        for agent in agents:
+            shown = agent.err().splitlines()
+            self.assertTrue(shown and {line.removeprefix("ddprun: ") for line in shown} <= set(said), agent.err())
+            self.assertNotIn(" -> ", agent.err())
+
+    def test_a_file_that_cannot_be_opened_is_bad_input(self):
+        for path in (self.folder, os.path.join(self.folder, "no", "file")):
+            code, out, err = self.run_job("--log-file", path, *shell("echo started"))
+            self.assertEqual((code, out, len(err.splitlines())), (2, "", 1))
+            self.assertIn(f"--log-file '{path}'", err)
+
+    def test_a_full_disk_is_said_once_and_the_job_goes_on(self):
+        code, out, err = self.run_job("--log-file", "/dev/full", "--nproc-per-node", 2, *shell("echo ran"))
+        self.assertEqual((code, out), (0, "ran\nran"))
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertRegex(err, r"^ddprun: cannot write /dev/full \(--log-file\): No space left on device")
+
+    def test_a_detached_job(self):
+        path = os.path.join(self.folder, "launcher.log")
+        code, _, _ = self.run_job("--detach", "--log-file", path, "true", env={"XDG_RUNTIME_DIR": self.folder})
+        self.assertEqual(code, 0)
+        deadline = time.monotonic() + HANG_GUARD
+        while "draining_output" not in text_of(path) and time.monotonic() < deadline:
+            time.sleep(0.01)  # a file has no event, and nobody waits for a detached launcher
+        self.assertTrue(all(re.fullmatch(self.LINE, line) for line in text_of(path).splitlines()))
 
 
 class FullDisk(OutputTest):

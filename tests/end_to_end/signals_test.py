@@ -94,6 +94,25 @@ class Grace(EndToEndTest):
             self.assertNotIn("have not ended", job.err())
 
 
+class Suspended(EndToEndTest):
+    def test_a_node_that_ctrl_z_stops_is_not_lost(self):
+        for suspended in (0, 1):
+            port = free_port()
+            # A group of its own, in which a shell could continue it.
+            agents = [self.launch("--nnodes", 2, "--node-rank", rank, "--master-addr", "127.0.0.1", "--master-port", port,
+                                  "--heartbeat", 2, *worker("exit-zero-on-term"), process_group=0) for rank in (0, 1)]
+            for agent in agents:
+                agent.wait_for_line("^ready$")
+            agents[suspended].send(signal.SIGTSTP)
+            os.waitid(os.P_PID, agents[suspended].pid, os.WSTOPPED | os.WNOWAIT)
+            time.sleep(4)  # longer than the limit: no event tells that nothing happens
+            agents[suspended].send(signal.SIGCONT)
+            agents[0].send(signal.SIGTERM)
+            for agent in agents:
+                self.assertEqual(agent.wait(), PREEMPTED, agent.err())
+                self.assertNotIn("lost", agent.err())
+
+
 class Requeue(EndToEndTest):
     def run_two_nodes(self, *words, modes=("exit-zero-on-term",)):
         """USR1, as SIGTERM to the workers, to the agent of node 1; exit codes and result files of both."""

@@ -4,7 +4,6 @@ Usage of a test file: `TEST_FILE BIN_DIR [unittest arguments]`; see main() at th
 """
 
 import os
-import queue
 import re
 import select
 import signal
@@ -40,8 +39,9 @@ class Launcher:
     """One running ddprun (or `name`) with its output as lines, read by threads so that no full pipe ever blocks."""
 
     def __init__(self, arguments, prefix=(), name="ddprun", **popen):
-        self.lines = queue.Queue()
         self.seen = {"out": [], "err": []}
+        self.passed = {"out": 0, "err": 0}
+        self.more = threading.Condition()
         self.process = subprocess.Popen([*prefix, program(name), *arguments], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                                         errors="surrogateescape", **popen)
@@ -53,22 +53,31 @@ class Launcher:
 
     def _read(self, name, pipe):
         for line in pipe:
-            self.seen[name].append(line.rstrip("\n"))
-            self.lines.put((name, line.rstrip("\n")))
+            with self.more:
+                self.seen[name].append(line.rstrip("\n"))
+                self.more.notify()
 
     def wait_for_line(self, pattern, count=1):
-        """Waits until `count` lines, of either stream, match; returns the last match."""
+        """Waits until `count` lines, of either stream, match; returns the last match.
+
+        Each stream is read on from where the last match in it was. Nothing is said about the order of lines of
+        different streams, so none of one is passed over while a line of the other is waited for.
+        """
         deadline = time.monotonic() + HANG_GUARD
-        while True:
-            try:
-                _, line = self.lines.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"no line like {pattern!r} in {self.seen}") from None
-            match = re.search(pattern, line)
-            if match:
-                count -= 1
-                if count == 0:
-                    return match
+        looked_at = dict(self.passed)
+        with self.more:
+            while True:
+                for name, lines in self.seen.items():
+                    while looked_at[name] < len(lines):
+                        match = re.search(pattern, lines[looked_at[name]])
+                        looked_at[name] += 1
+                        if match:
+                            self.passed[name] = looked_at[name]
+                            count -= 1
+                            if count == 0:
+                                return match
+                if not self.more.wait(timeout=max(0.0, deadline - time.monotonic())):
+                    raise AssertionError(f"no line like {pattern!r} in {self.seen}")
 
     def send(self, number):
         self.process.send_signal(number)

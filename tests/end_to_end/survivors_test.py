@@ -101,9 +101,7 @@ class Matrix(SurvivorsTest):
         for kind in self.cells():
             job, mark = self.start(kind, "-v")
             # A worker may be ready before the launcher has heard that it was started.
-            last = f"^ddprun: rank {WORKERS - 1} of {WORKERS}: pid"
-            if not re.search(last, job.err(), re.MULTILINE):
-                job.wait_for_line(last)
+            job.wait_for_line(f"^ddprun: rank {WORKERS - 1} of {WORKERS}: pid")
             since = time.monotonic()
             os.kill(below(job.pid, GUARDIAN), signal.SIGKILL)
             self.assertEqual(job.wait(), 128 + signal.SIGKILL)

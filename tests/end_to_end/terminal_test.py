@@ -1,5 +1,5 @@
-"""--tty: one rank has the terminal, as under a debugger. The terminal is a real one: a pseudo-terminal that is the
-launcher's controlling terminal, typed into by the test."""
+"""What needs a terminal: --tty, by which one rank has it, as under a debugger, and the line that says who is awaited. The
+terminal is a real one: a pseudo-terminal that is the launcher's controlling terminal, typed into by the test."""
 
 import fcntl
 import os
@@ -8,10 +8,11 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 
 import support
-from support import EndToEndTest, Screen, program
+from support import EndToEndTest, Screen, free_port, program, worker
 
 CTRL_C = b"\x03"
 CTRL_Z = b"\x1a"
@@ -51,7 +52,7 @@ class Terminal(Screen):
         os.close(self.screen)
 
 
-class TtyTest(EndToEndTest):
+class TerminalTest(EndToEndTest):
     def setUp(self):
         super().setUp()
         self.terminals = []
@@ -65,6 +66,57 @@ class TtyTest(EndToEndTest):
         self.terminals.append(Terminal(arguments, self.environment))
         return self.terminals[-1]
 
+
+class Waiting(TerminalTest):
+    PASSING = r"ddprun: (\d+) s of at most 15 min \(--join-timeout\): joined 1/2, missing node 1; there: node 0 \(\S+\)"
+    ERASED = r"\x1b\[K"
+
+    def setUp(self):
+        super().setUp()
+        self.flags = ("--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", free_port())
+
+    def waiting(self, *flags, words=("true",)):
+        """Node 0, whose line has been brought up to date, each time in place of the one before."""
+        terminal = self.terminal(*self.flags, *flags, *words)
+        terminal.resize(24, 200)
+        first = int(terminal.expect(rf"\A{self.PASSING}")[1])
+        while int(terminal.expect(rf"\A{self.ERASED}{self.PASSING}")[1]) == first:
+            pass
+        return terminal
+
+    def test_one_line_is_brought_up_to_date_and_gone_when_the_round_begins(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log")
+            go = os.path.join(folder, "go")
+            words = worker("wait-for-file", go, "say", "works")
+            terminal = self.waiting("--log-file", log, words=words)
+            other = self.launch(*self.flags, "--node-rank", 1, *words)
+            # Before the workers have said anything. (Two reads may cut an update in two.)
+            terminal.expect(rf"\A({self.ERASED}{self.PASSING})*{self.ERASED}\Z")
+            open(go, "w", encoding="ascii").close()
+            terminal.expect(rf"\A({self.PASSING})?({self.ERASED}{self.PASSING})*({self.ERASED})?works\n")
+            self.assertEqual((other.wait(), terminal.wait(), terminal.seen), (0, 0, ""))
+            with open(log, encoding="utf-8") as lines:
+                said = [line for line in lines if "joined 1/2" in line]
+            self.assertEqual(len(said), 1, "the file has each change once")
+
+    def test_other_lines_take_its_place_and_never_stand_behind_it(self):
+        terminal = self.waiting()
+        stranger = self.launch(*self.flags, "--node-rank", 1, "--rdzv-id", "other", "true")
+        self.assertEqual(stranger.wait(), 77)
+        terminal.expect(rf"\A({self.ERASED}{self.PASSING})*{self.ERASED}ddprun: refused an agent on [^\n]*\n"
+                        rf"{self.PASSING}")
+        terminal.process.send_signal(signal.SIGTERM)
+        self.assertEqual(terminal.wait(), 143)
+        self.assertRegex(terminal.seen, rf"\A({self.ERASED}{self.PASSING})*{self.ERASED}ddprun: ended by SIGTERM [^\n]*\n\Z")
+
+    def test_it_is_cut_to_the_terminals_width(self):
+        terminal = self.terminal(*self.flags, "true")
+        terminal.resize(24, 20)
+        terminal.expect(rf"\A(?=[^\x1b]{{20}}\x1b)ddprun: \d+ s of at mo?{self.ERASED}")
+
+
+class TtyTest(TerminalTest):
     def test_ctrl_c_reaches_that_rank_only(self):
         terminal = self.terminal("--nproc-per-node", 2, "--tty", 1, "--prefix={rank} ", program("worker_stub"),
                                  "print-signals")

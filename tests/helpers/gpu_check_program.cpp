@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/nccl/cuda_memory.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 #include "collectives/nccl/nccl_library.hpp"
 
@@ -155,7 +155,7 @@ void describe(const Communicator& comm) {
     const char* own = std::getenv("DDPRUN_DEVICE");
     std::printf("rank %d device %d name %s nccl %s library %s CUDA_VISIBLE_DEVICES %s DDPRUN_DEVICE %s\n",
                 comm.rank(), comm.device(), gpu.context->device_name().c_str(),
-                nccl_version_text(gpu.nccl->version).c_str(), gpu.nccl->path.c_str(),
+                nccl_version_text(gpu.nccl->version).c_str(), gpu.nccl->library.path().c_str(),
                 seen != nullptr ? seen : "-", own != nullptr ? own : "-");
 }
 

@@ -189,11 +189,11 @@ void wait_for_file(const std::string& path) {
     ::close(watch);
 }
 
-ddprun::LifeSeat own_seat() {
+ddprun::LifeSlot own_seat() {
     const char* text = std::getenv(ddprun::kLifeVariable);
-    const auto seat = ddprun::parse_life_seat(text == nullptr ? "" : text);
-    if (!seat) refuse("DDPRUN_LIFE names no slot");
-    return *seat;
+    const auto place = ddprun::parse_life_slot(text == nullptr ? "" : text);
+    if (!place) refuse("DDPRUN_LIFE names no slot");
+    return *place;
 }
 
 ddprun::LifeTable own_table() {
@@ -222,9 +222,9 @@ void wait_for_death() {
     const auto table = own_table();
     const int slot = own_seat().slot;
     while (true) {
-        const std::uint32_t rung = table.rung(slot);
+        const std::uint32_t rung = table.wakeups(slot);
         if (table.lost_count() > 0) return;
-        table.sleep_on_bell(slot, rung);
+        table.wait_for_wakeup(slot, rung);
     }
 }
 

@@ -1,9 +1,7 @@
 #include <set>
 #include <vector>
 
-#include "collectives/arithmetic/exchange_schedule.hpp"
-#include "collectives/arithmetic/ring_schedule.hpp"
-#include "collectives/arithmetic/tree_schedule.hpp"
+#include "collectives/arithmetic/schedule.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

@@ -6,7 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "collectives/arithmetic/partial.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;

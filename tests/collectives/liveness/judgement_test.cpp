@@ -1,6 +1,6 @@
 // Who is to blame where the ranks do not all make the same call.
+#include "collectives/liveness/deadline_blame.hpp"
 #include "collectives/liveness/disagreement.hpp"
-#include "collectives/liveness/lateness.hpp"
 #include "collectives/liveness/lifeline_state.hpp"
 #include "tests/support/catch.hpp"
 
@@ -12,7 +12,7 @@ using Code = CollectiveErrorCode;
 using Ranks = std::vector<int>;
 
 constexpr std::uint64_t kCall = 11;
-const TimeLimit kLimit{std::chrono::milliseconds(5000), "operation_timeout"};
+const NamedTimeout kLimit{std::chrono::milliseconds(5000), "operation_timeout"};
 
 Call all_reduce(std::uint64_t sequence, std::uint64_t count = 10) {
     return {Operation::all_reduce, DataType::f32, ReduceOp::sum, -1, count, sequence};
@@ -108,21 +108,22 @@ TEST_CASE("there is nothing to judge where the ranks agree", "[judgement]") {
 
 TEST_CASE("at the deadline, too, most ranks are right, as long as they answer", "[judgement]") {
     const std::vector<std::optional<Call>> idle{all_reduce(10), all_reduce(kCall), all_reduce(10)};
-    const Verdict verdict = judge_lateness(idle, all_reduce(kCall), 1, {0}, kLimit);
+    const Verdict verdict = blame_for_deadline(idle, all_reduce(kCall), 1, {0}, kLimit);
     REQUIRE(verdict.code == Code::timed_out);
     REQUIRE(verdict.culprits == Ranks{1});
     REQUIRE(verdict.text ==
             "after 5 s (operation_timeout) rank 1 called all_reduce(sum, 10 f32) as call 11, ranks 0, 2 have "
             "made 10 calls");
+    REQUIRE(blame_for_deadline({all_reduce(10), all_reduce(kCall), std::nullopt}, all_reduce(kCall), 1, {0},
+                               kLimit)
+                .culprits == Ranks{0, 2});
     REQUIRE(
-        judge_lateness({all_reduce(10), all_reduce(kCall), std::nullopt}, all_reduce(kCall), 1, {0}, kLimit)
-            .culprits == Ranks{0, 2});
-    REQUIRE(judge_lateness({all_reduce(10), all_reduce(kCall)}, all_reduce(kCall), 1, {0}, kLimit).culprits ==
-            Ranks{0});
+        blame_for_deadline({all_reduce(10), all_reduce(kCall)}, all_reduce(kCall), 1, {0}, kLimit).culprits ==
+        Ranks{0});
     const std::vector<std::optional<Call>> elsewhere{barrier(kCall), all_reduce(kCall), barrier(kCall)};
     for (const int judge : {0, 1}) {
         const Verdict differ =
-            judge_lateness(elsewhere, *elsewhere[static_cast<std::size_t>(judge)], judge, {0}, kLimit);
+            blame_for_deadline(elsewhere, *elsewhere[static_cast<std::size_t>(judge)], judge, {0}, kLimit);
         REQUIRE(differ.code == Code::mismatch);
         REQUIRE(differ.culprits == Ranks{1});
     }

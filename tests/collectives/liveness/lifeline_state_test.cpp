@@ -6,14 +6,14 @@
 #include <map>
 #include <random>
 
-#include "collectives/liveness/lateness.hpp"
+#include "collectives/liveness/deadline_blame.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace ddprun;
 
 namespace {
 
-const TimeLimit kLateLimit{std::chrono::milliseconds(1500), "operation_timeout"};
+const NamedTimeout kLateLimit{std::chrono::milliseconds(1500), "operation_timeout"};
 
 Call all_reduce_call(std::uint64_t sequence, std::uint64_t count = 10) {
     return {Operation::all_reduce, DataType::f32, ReduceOp::sum, -1, count, sequence};
@@ -258,9 +258,9 @@ TEST_CASE("what a communicator's errors say of a rank can be read again", "[life
     CHECK(find_accusation(error_of(death_verdict(2, kProcessEnded), "finalize").what())->rank == 2);
     const std::vector<std::optional<Call>> progress = {all_reduce_call(5), all_reduce_call(4), std::nullopt,
                                                        Call{}};
-    CHECK(blamed(judge_lateness(progress, all_reduce_call(5), 0, {1}, kLateLimit)) ==
+    CHECK(blamed(blame_for_deadline(progress, all_reduce_call(5), 0, {1}, kLateLimit)) ==
           std::pair(Charge::does_not_answer, 2));
-    const auto notice = notice_of_lateness(progress, all_reduce_call(5), 0, {1}, kLateLimit);
+    const auto notice = notice_of_wait(progress, all_reduce_call(5), 0, {1}, kLateLimit);
     REQUIRE(notice);
     CHECK_FALSE(find_accusation(*notice));
 }
@@ -282,7 +282,7 @@ TEST_CASE("ranks that have other numbers than the launcher gave are blamed by no
 TEST_CASE("lateness: those who have not come or do not answer are to blame", "[lateness]") {
     std::vector<std::optional<Call>> progress{all_reduce_call(5), all_reduce_call(5), all_reduce_call(4),
                                               std::nullopt};
-    const Verdict verdict = judge_lateness(progress, all_reduce_call(5), 0, {1}, kLateLimit);
+    const Verdict verdict = blame_for_deadline(progress, all_reduce_call(5), 0, {1}, kLateLimit);
     REQUIRE(verdict.code == CollectiveErrorCode::timed_out);
     REQUIRE(verdict.culprits == std::vector<int>{2, 3});
     REQUIRE(verdict.text ==
@@ -292,16 +292,17 @@ TEST_CASE("lateness: those who have not come or do not answer are to blame", "[l
 
 TEST_CASE("lateness: ranks in another call of the same number disagree", "[lateness]") {
     std::vector<std::optional<Call>> progress{all_reduce_call(5), all_reduce_call(5, 11), all_reduce_call(4)};
-    const Verdict verdict = judge_lateness(progress, all_reduce_call(5), 0, {1}, kLateLimit);
+    const Verdict verdict = blame_for_deadline(progress, all_reduce_call(5), 0, {1}, kLateLimit);
     REQUIRE(verdict.code == CollectiveErrorCode::mismatch);
     REQUIRE(verdict.culprits == std::vector<int>{1, 0});
 }
 
 TEST_CASE("lateness: when all have come, the rank that was waited for is named", "[lateness]") {
     std::vector<std::optional<Call>> progress(3, all_reduce_call(5));
-    REQUIRE(judge_lateness(progress, all_reduce_call(5), 0, {2}, kLateLimit).culprits == std::vector<int>{2});
+    REQUIRE(blame_for_deadline(progress, all_reduce_call(5), 0, {2}, kLateLimit).culprits ==
+            std::vector<int>{2});
     const Call recv{Operation::recv, DataType::f32, ReduceOp::sum, 1, 10, 4};
-    const Verdict verdict = judge_lateness(progress, recv, 0, {1}, kLateLimit);
+    const Verdict verdict = blame_for_deadline(progress, recv, 0, {1}, kLateLimit);
     REQUIRE(verdict.code == CollectiveErrorCode::timed_out);
     REQUIRE(verdict.culprits == std::vector<int>{1});
 }
@@ -311,21 +312,21 @@ TEST_CASE("lateness: of the ranks that a group waits for, those are named that e
     const Call group{Operation::group, DataType::f32, ReduceOp::sum, -1, 3, 4};
     const Call recv{Operation::recv, DataType::f32, ReduceOp::sum, 2, 10, 4};
     std::vector<std::optional<Call>> progress{group, group, all_reduce_call(4), recv};
-    REQUIRE(judge_lateness(progress, group, 0, {3, 2, 1, 2}, kLateLimit).culprits == std::vector<int>{2});
-    const Verdict verdict = judge_lateness(progress, group, 0, {3, 1, 3}, kLateLimit);
+    REQUIRE(blame_for_deadline(progress, group, 0, {3, 2, 1, 2}, kLateLimit).culprits == std::vector<int>{2});
+    const Verdict verdict = blame_for_deadline(progress, group, 0, {3, 1, 3}, kLateLimit);
     REQUIRE(verdict.code == CollectiveErrorCode::timed_out);
     REQUIRE(verdict.culprits == std::vector<int>{1, 3});
     REQUIRE(
         verdict.text ==
         "after 1.500 s (operation_timeout) rank 1 is at group of 3, rank 3 is at recv(10 f32 from rank 2)");
     progress[1] = std::nullopt;
-    REQUIRE(judge_lateness(progress, group, 0, {1, 3}, kLateLimit).culprits == std::vector<int>{1});
+    REQUIRE(blame_for_deadline(progress, group, 0, {1, 3}, kLateLimit).culprits == std::vector<int>{1});
 }
 
 TEST_CASE("lateness where all have come tells who has gone on", "[lifeline]") {
     const std::vector<std::optional<Call>> progress{all_reduce_call(5), all_reduce_call(5),
                                                     all_reduce_call(6)};
-    const Verdict verdict = judge_lateness(progress, all_reduce_call(5), 0, {1}, kLateLimit);
+    const Verdict verdict = blame_for_deadline(progress, all_reduce_call(5), 0, {1}, kLateLimit);
     REQUIRE(verdict.code == CollectiveErrorCode::timed_out);
     REQUIRE(verdict.culprits == std::vector<int>{1});
     REQUIRE(verdict.text.find("; rank 2 is at all_reduce") != std::string::npos);

@@ -12,7 +12,7 @@ namespace {
 constexpr int kSelf = 1;
 constexpr int kLanes = 2;
 
-// Rank 1 of 4, in generation 5.
+// Rank 1 of 4, in round 5.
 struct LiveRank {
     TcpListener listener{"127.0.0.1"};
     Endpoint endpoint = listener.endpoint();
@@ -20,7 +20,7 @@ struct LiveRank {
     Lifeline lifeline{membership, std::move(listener)};
 
     LinkHello hello(int from, Channel channel = Channel::data) const {
-        return {channel, membership.generation, membership.communicator, from, kSelf, membership.nonce, 0};
+        return {channel, membership.round, membership.communicator, from, kSelf, membership.nonce, 0};
     }
 };
 
@@ -66,7 +66,7 @@ TEST_CASE("stale workers, other jobs and wrong ranks are refused, each with its 
         change(hello);
         return answer_to(rank, hello);
     };
-    REQUIRE(with([](LinkHello& h) { h.generation = 4; }) == HelloAnswer::other_generation);
+    REQUIRE(with([](LinkHello& h) { h.round = 4; }) == HelloAnswer::other_round);
     REQUIRE(with([](LinkHello& h) { h.communicator = 1; }) == HelloAnswer::other_communicator);
     REQUIRE(with([](LinkHello& h) { h.nonce[15] = 1; }) == HelloAnswer::other_job);
     REQUIRE(with([](LinkHello& h) { h.to = 2; }) == HelloAnswer::other_rank);

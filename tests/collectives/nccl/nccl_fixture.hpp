@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/communicator.hpp"
-#include "collectives/nccl/cuda_memory.hpp"
+#include "collectives/nccl/cuda_driver.hpp"
 #include "tests/helpers/standin_control.hpp"
 #include "tests/support/thread_ranks.hpp"
 

@@ -55,7 +55,7 @@ TEST_CASE("the ranks of a communicator get one table", "[join]") {
     for (int rank = 0; rank < 4; ++rank) {
         const Membership& mine = memberships[static_cast<std::size_t>(rank)];
         REQUIRE(mine.rank == rank);
-        REQUIRE(mine.generation == 2);
+        REQUIRE(mine.round == 2);
         REQUIRE(mine.communicator == 1);
         REQUIRE(mine.nonce == memberships[0].nonce);
         for (int other = 0; other < 4; ++other) REQUIRE(mine.member(other) == member(other));
@@ -140,9 +140,9 @@ TEST_CASE("a rank that gives up early decides for those that would wait longer",
 
 TEST_CASE("the next communicator and the next generation start afresh in the same store", "[join]") {
     const auto data = std::make_shared<MemoryStoreData>();
-    for (const std::uint32_t generation : {0U, 0U, 1U}) {
+    for (const std::uint32_t round : {0U, 0U, 1U}) {
         run_ranks(3, [&](int rank) {
-            const Place place{rank, 3, -1, -1, generation};
+            const Place place{rank, 3, -1, -1, round};
             Communicator comm(open_session(std::make_shared<MemoryStore>(data), "127.0.0.1", place, {}));
             all_reduce_ones(comm);
         });

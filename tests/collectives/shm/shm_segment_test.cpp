@@ -18,7 +18,7 @@ namespace {
 
 Membership membership_of(int world_size) {
     Membership membership;
-    membership.generation = 3;
+    membership.round = 3;
     membership.communicator = 2;
     membership.nonce.fill(7);
     membership.members.resize(static_cast<std::size_t>(world_size), {{"127.0.0.1", 1}, "host"});
@@ -48,7 +48,7 @@ TEST_CASE("no two things in the shared memory overlap, and all are aligned", "[s
                 add(layout.slot(rank, bank), layout.slot_payload(), 4096);
             }
             add(layout.progress(rank), sizeof(ShmProgress), kShmLine);
-            add(layout.bell(rank), sizeof(ShmBell), kShmLine);
+            add(layout.wakeup(rank), sizeof(ShmWakeup), kShmLine);
             add(layout.cpus(rank), sizeof(ShmCpus), kShmLine);
             add(layout.life(rank), sizeof(ShmLife), kShmLine);
             for (int i = 0; i < kShmStages; ++i) add(layout.stage(rank, i), layout.stage_size(), 4096);
@@ -87,7 +87,7 @@ TEST_CASE("memory of another communicator is refused", "[shm]") {
     other.nonce[15] = 8;
     REQUIRE_FALSE(ShmSegment::open(offer, other));
     other = membership_of(2);
-    other.generation = 4;
+    other.round = 4;
     REQUIRE_FALSE(ShmSegment::open(offer, other));
     other = membership_of(2);
     other.communicator = 3;

@@ -42,7 +42,7 @@ TEST_CASE("bytes that are no LinkHello of this version are recognised", "[frame]
 
 TEST_CASE("answers to a LinkHello come back, unknown ones do not", "[frame]") {
     for (const HelloAnswer answer :
-         {HelloAnswer::welcome, HelloAnswer::other_generation, HelloAnswer::other_lane}) {
+         {HelloAnswer::welcome, HelloAnswer::other_round, HelloAnswer::other_lane}) {
         REQUIRE(decode_hello_answer(encode(answer)) == answer);
     }
     REQUIRE_FALSE(decode_hello_answer(encode(static_cast<HelloAnswer>(7))).has_value());

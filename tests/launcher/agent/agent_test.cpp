@@ -58,16 +58,14 @@ class Play : public AgentWatcher {
 
     int run() {
         options.output.files = false;
-        options.verbosity = Verbosity::quiet;
         options.workers = {{{"program"}, {}}, {{"program"}, {}}};
         options.terminating_signals = {SIGUSR2};
-        Console console;
-        Agent agent(std::move(options), console, this, [this](const auto& executor, const auto&) {
+        LauncherLog log(Verbosity::quiet);
+        return run_agent(std::move(options), log, this, [this](const auto& executor, const auto&) {
             auto made = std::make_unique<ObedientRunner>(executor);
             runner = made.get();
             return made;
         });
-        return agent.run();
     }
 
     void began(const boost::asio::any_io_executor&, AgentControls given) override {
@@ -78,7 +76,7 @@ class Play : public AgentWatcher {
         states.push_back(controls.status().state);
         play_(*this);
     }
-    std::string ended(const JobResult& told) override {
+    std::optional<std::string> ended(const JobResult& told) override {
         result = told;
         states.push_back(controls.status().state);
         return {};

@@ -21,9 +21,9 @@ TEST_CASE("the coordinator's last word decides, then what this node knows") {
     ending.joined = true;
     ending.signal = SIGTERM;
     CHECK(verdict_of(ending).exit_code == 128 + SIGTERM);
-    ending.cause = failure_of(Failure::Kind::worker_failed, 7, 0);
+    ending.first_failure = failure_of(Failure::Kind::worker_failed, 7, 0);
     CHECK(verdict_of(ending).exit_code == 7);
-    ending.cause = failure_of(Failure::Kind::signalled, 0, SIGINT);
+    ending.first_failure = failure_of(Failure::Kind::signalled, 0, SIGINT);
     CHECK(verdict_of(ending).exit_code == 128 + SIGINT);
     ending.refusal = Refused{"no", kExitNotAdmitted};
     CHECK(verdict_of(ending).exit_code == kExitNotAdmitted);
@@ -44,10 +44,18 @@ TEST_CASE("an agent that was signalled says whether workers had been started") {
                !Catch::Contains("before any worker was started") && Catch::Contains("node 0 did not say"));
 }
 
+TEST_CASE("an agent whose time is over does not speak of a signal") {
+    JobEnding ending;
+    ending.signal = SIGTERM;
+    ending.signal_reason = "the time limit has passed";
+    CHECK(verdict_of(ending).exit_code == 128 + SIGTERM);
+    CHECK(verdict_of(ending).message == "the time limit has passed before any worker was started");
+}
+
 TEST_CASE("nodes that nobody could ask are in the report and in the result") {
     JobEnding ending;
     ending.joined = true;
-    ending.cause = failure_of(Failure::Kind::node_lost, kExitUnavailable, 0);
+    ending.first_failure = failure_of(Failure::Kind::node_lost, kExitUnavailable, 0);
     ending.unknown_nodes = {"node 1 (gpu07)"};
     ending.unknown_node_count = 2;
     const Verdict verdict = verdict_of(ending);

@@ -32,7 +32,8 @@ TEST_CASE("what the coordinator's messages are to the machine") {
     CHECK(job.learn(Finish{}) == E::finish_ordered);
     for (const ControlMessage& message :
          {ControlMessage(Waiting{}), ControlMessage(PeerRefused{}), ControlMessage(PeerDying{}),
-          ControlMessage(Restarting{}), ControlMessage(RankEnds{}), ControlMessage(NoticeSignal{})})
+          ControlMessage(Restarting{}), ControlMessage(RankEnds{}), ControlMessage(NoticeSignal{}),
+          ControlMessage(WhoRuns{}), ControlMessage(Remark{})})
         CHECK_FALSE(job.learn(message));
 }
 
@@ -64,6 +65,31 @@ TEST_CASE(
     CHECK(job.stop_signal() == SIGTERM);
 }
 
+TEST_CASE("a time limit acts as SIGTERM does, and says that nobody has sent one") {
+    JobKnowledge job(0);
+    job.learn(RoundReady{.round = 4});
+    CHECK(job.learn_time_is_over("time is over") == E::signal_received);
+    CHECK(job.signal() == SIGTERM);
+    CHECK(job.stop_reason() == ": time is over");
+    CHECK(job.message_for(A::report_signal) == ControlMessage(AgentSignalled{4, SIGTERM, "time is over"}));
+    Failure cause = cause_of(Failure::Kind::signalled, -1, SIGTERM);
+    cause.message = "time is over";
+    job.learn(Stop{4, cause});
+    CHECK(job.stop_reason() == ": time is over");
+    CHECK(job.stop_signal() == SIGTERM);
+    SECTION("once there is a reason, a signal is none") {
+        job.learn_signal(SIGINT);
+        CHECK(job.ending().signal_reason == "time is over");
+        CHECK(job.signal() == SIGTERM);
+    }
+    SECTION("nor the other way round") {
+        JobKnowledge signalled(0);
+        signalled.learn_signal(SIGINT);
+        signalled.learn_time_is_over("time is over");
+        CHECK(signalled.message_for(A::tell_signal) == ControlMessage(AgentSignalled{0, SIGINT, ""}));
+    }
+}
+
 TEST_CASE("what the coordinator is told") {
     JobKnowledge job(0);
     job.learn(RoundReady{.round = 4});
@@ -71,8 +97,8 @@ TEST_CASE("what the coordinator is told") {
     job.learn_signal(SIGTERM);
     CHECK(job.message_for(A::report_success) == ControlMessage(WorkersSucceeded{4}));
     CHECK(job.message_for(A::report_failure) == ControlMessage(WorkerFailed{4, kWorker}));
-    CHECK(job.message_for(A::report_signal) == ControlMessage(AgentSignalled{4, SIGTERM}));
-    CHECK(job.message_for(A::tell_signal) == ControlMessage(AgentSignalled{4, SIGTERM}));
+    CHECK(job.message_for(A::report_signal) == ControlMessage(AgentSignalled{4, SIGTERM, ""}));
+    CHECK(job.message_for(A::tell_signal) == ControlMessage(AgentSignalled{4, SIGTERM, ""}));
     for (const A action : {A::none, A::start_workers, A::kill_workers, A::leave, A::report, A::end})
         CHECK_FALSE(job.message_for(action));
 }
@@ -84,20 +110,20 @@ TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
     job.learn(RoundReady{.round = 1});
     CHECK(job.ending().joined);
     CHECK(job.ending().start_unix_ms == 55);
-    CHECK_FALSE(job.ending().cause);
+    CHECK_FALSE(job.ending().first_failure);
     job.learn_failure(kWorker);
-    CHECK(job.ending().cause == kWorker);
+    CHECK(job.ending().first_failure == kWorker);
     SECTION("the coordinator is lost") {
-        job.learn_loss("node-a", "no answer");
-        CHECK(job.ending().cause->kind == Failure::Kind::node_lost);
-        CHECK(job.ending().cause->message == "no answer");
-        CHECK(job.ending().cause->exit_code == kExitUnavailable);
+        job.learn_loss(0, "node-a", "no answer");
+        CHECK(job.ending().first_failure->kind == Failure::Kind::node_lost);
+        CHECK(job.ending().first_failure->message == "no answer");
+        CHECK(job.ending().first_failure->exit_code == kExitUnavailable);
         CHECK_FALSE(job.has_last_word());
     }
     SECTION("the coordinator is lost after it has named the cause") {
         job.learn(Stop{1, kSignal});
-        job.learn_loss("node-a", "no answer");
-        CHECK(job.ending().cause == kSignal);
+        job.learn_loss(0, "node-a", "no answer");
+        CHECK(job.ending().first_failure == kSignal);
     }
     SECTION("the last word") {
         job.learn(RankEnds{1, {RankEnd{.rank = 0}, RankEnd{.rank = 1}}});
@@ -105,7 +131,7 @@ TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
         job.learn(Finish{.exit_code = 7});
         CHECK(job.has_last_word());
         CHECK(job.ending().finish->exit_code == 7);
-        CHECK(job.ending().rank_ends.size() == 3);
+        CHECK(job.ending().ranks.size() == 3);
     }
 }
 

@@ -13,14 +13,21 @@ const JoinStatus::TimePoint kStart{};
 TEST_CASE("an agent that joins is silent at first, then says each cause once") {
     JoinStatus status(kStart, 3s, 15min, "");
     CHECK(status.trouble("refused", kStart + 1s).empty());
-    CHECK(status.trouble("refused", kStart + 4s) == "waiting for node 0: refused");
-    CHECK(status.trouble("no route", kStart + 6s) == "waiting for node 0: no route");
+    CHECK(status.trouble("refused", kStart + 4s) ==
+          "waiting for node 0: refused; 4 s of at most 15 min (--join-timeout)");
+    CHECK(status.trouble("no route", kStart + 6s) ==
+          "waiting for node 0: no route; 6 s of at most 15 min (--join-timeout)");
     for (int i = 0; i < 100; ++i) {
         CHECK(status.trouble("refused", kStart + 7s).empty());
         CHECK(status.trouble("no route", kStart + 8s).empty());
     }
-    CHECK(status.waiting({1, 2, {1}}) == "joined 1/2, missing node 1");
-    CHECK(status.waiting({1, 2, {1}}).empty());
+    CHECK(status.waiting({1, 2, {1}, {"node 0 (gpu0)"}}, kStart + 9500ms) ==
+          "joined 1/2, missing node 1; there: node 0 (gpu0); 9 s of at most 15 min (--join-timeout)");
+    CHECK(status.waiting({1, 2, {1}, {"node 0 (gpu0)"}}, kStart + 10s).empty());
+    CHECK(status.waiting({20, 21, {3}, {}}, kStart + 11s) ==
+          "joined 20/21, missing node 3; 11 s of at most 15 min (--join-timeout)");
+    CHECK_THAT(status.waiting({1, 2, {1}, {"node 0 (\x1b[2Jgpu\n0)"}}, kStart + 12s),
+               Catch::StartsWith("joined 1/2, missing node 1; there: node 0 (gpu?0); 12 s"));
 }
 
 TEST_CASE("causes without end are not all printed") {
@@ -31,22 +38,34 @@ TEST_CASE("causes without end are not all printed") {
     CHECK(printed == JoinStatus::kMaxCauses);
 }
 
-TEST_CASE("every minute a reminder says how long it has been and how long it may be") {
+TEST_CASE("every half minute a reminder says how long it has been and how long it may be") {
     JoinStatus status(kStart, 3s, 15min, "have you forgotten something");
-    REQUIRE(status.reminder_due() == kStart + 1min);
-    CHECK(status.remind(kStart + 59s).empty());
-    CHECK(status.remind(kStart + 1min).empty());  // nothing is known
-    status.waiting({1, 2, {1}});
-    REQUIRE(status.reminder_due() == kStart + 2min);
-    CHECK(status.remind(kStart + 2min) ==
-          "joined 1/2, missing node 1; this for 2 min of at most 15 min (--rdzv-conf join_timeout); have you "
-          "forgotten something");
+    REQUIRE(status.reminder_due() == kStart + 30s);
+    CHECK(status.remind(kStart + 29s).empty());
+    CHECK(status.remind(kStart + 30s).empty());  // nothing is known
+    status.waiting({1, 2, {1}, {"node 0 (gpu0)"}}, kStart + 40s);
+    REQUIRE(status.reminder_due() == kStart + 60s);
+    CHECK(
+        status.remind(kStart + 60s) ==
+        "joined 1/2, missing node 1; there: node 0 (gpu0); 60 s of at most 15 min (--join-timeout); have you "
+        "forgotten something");
     // A machine that slept owes one reminder, not all that it missed.
-    CHECK(status.remind(kStart + 5min + 30s) != "");
-    CHECK(status.reminder_due() == kStart + 6min);
+    CHECK(status.remind(kStart + 5min + 29s) != "");
+    CHECK(status.reminder_due() == kStart + 5min + 30s);
     status.trouble("refused", kStart + 6min);
     CHECK_THAT(status.remind(kStart + 6min),
-               Catch::StartsWith("waiting for node 0: refused; this for 6 min"));
+               Catch::StartsWith("waiting for node 0: refused; 6 min of at most"));
+}
+
+TEST_CASE("the passing line begins with what a narrow terminal must not cut off") {
+    JoinStatus status(kStart, 3s, 60s, "advice");
+    CHECK(status.passing(kStart + 5s).empty());  // nothing is known
+    status.trouble("refused", kStart + 1s);
+    CHECK(status.passing(kStart + 2s).empty());
+    CHECK(status.passing(kStart + 3s) == "3 s of at most 60 s (--join-timeout): waiting for node 0: refused");
+    status.waiting({1, 2, {1}, {"node 0 (gpu0)"}}, kStart + 4s);
+    CHECK(status.passing(kStart + 5s) ==
+          "5 s of at most 60 s (--join-timeout): joined 1/2, missing node 1; there: node 0 (gpu0)");
 }
 
 }  // namespace ddprun

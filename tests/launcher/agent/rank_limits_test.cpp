@@ -21,11 +21,11 @@ LaunchOptions options_of(const Flags& flags, std::size_t workers) {
 }
 
 std::string job(const Flags& flags, int world_size) {
-    return rank_beyond_job(options_of(flags, 1), world_size);
+    return rank_beyond_job(options_of(flags, 1), world_size).value_or("");
 }
 
 std::string node(const Flags& flags, std::size_t workers) {
-    return local_rank_beyond_node(options_of(flags, workers));
+    return local_rank_beyond_node(options_of(flags, workers)).value_or("");
 }
 
 }  // namespace

@@ -30,6 +30,17 @@ int first_rank(const RoundLedger& ledger) {
 
 }  // namespace
 
+TEST_CASE("the first worker that ends with 0 by itself is told apart") {
+    RoundLedger ledger = ledger_of_node();
+    const auto is_first = [&](int local_rank, const ExitStatus& status, bool stopped_by_us) {
+        return ledger.ended(end_of(local_rank, status, stopped_by_us), 99).is_first_success;
+    };
+    CHECK_FALSE(is_first(0, Exited{3}, false));
+    CHECK_FALSE(is_first(1, Exited{0}, true));
+    CHECK(is_first(2, Exited{0}, false));
+    CHECK_FALSE(is_first(3, Exited{0}, false));
+}
+
 TEST_CASE("how a worker ended, by its status and by who had told it to") {
     struct Case {
         bool is_suspect, is_contender;

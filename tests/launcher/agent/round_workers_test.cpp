@@ -16,7 +16,7 @@ class Round {
         runner.pids = {::getpid(), ::getppid()};
         options.output.files = false;
         options.workers = {{{"program"}, {}}, {{"program"}, {}}};
-        options.shutdown_timeout = kNever;
+        options.grace_period = kNever;
         change(options);
         pump.emplace(context.get_executor(), options.output, OutputPumpSettings{}, [](const std::string&) {});
         RoundReady place{.round = 3, .job_id = "none-1f"};
@@ -29,7 +29,7 @@ class Round {
                                             if (failure.pid != 0) workers->stop(SIGTERM);
                                         },
                                     .on_gone = [this](const auto&) { gone = true; },
-                                    .on_word = [this](const std::string& text) { words.push_back(text); }});
+                                    .on_step = [this](const std::string& text) { words.push_back(text); }});
     }
 
     void finish() {

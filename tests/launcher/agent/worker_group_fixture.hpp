@@ -87,7 +87,7 @@ template <typename Runner>
 class GroupRun {
   public:
     template <typename... Arguments>
-    explicit GroupRun(SignalScope scope, WorkerGroup::Duration kill_patience, Arguments&&... arguments)
+    explicit GroupRun(SignalScope scope, WorkerGroup::Duration kill_timeout, Arguments&&... arguments)
         : runner(std::forward<Arguments>(arguments)...),
           group(std::in_place, context.get_executor(), runner,
                 WorkerGroupEvents{[this](const WorkerEnd& end) {
@@ -99,7 +99,7 @@ class GroupRun {
                                       ++all_gone;
                                   },
                                   [this](const GraceNotice& notice) { notices.push_back(to_text(notice)); }},
-                scope, kill_patience) {}
+                scope, kill_timeout) {}
 
     // Runs until nothing of the group is left.
     void finish() {
@@ -117,9 +117,9 @@ class GroupRun {
 };
 
 struct FakeRun : GroupRun<FakeRunner> {
-    explicit FakeRun(WorkerGroup::Duration kill_patience = WorkerGroup::kKillPatience,
+    explicit FakeRun(WorkerGroup::Duration kill_timeout = WorkerGroup::kKillTimeout,
                      SignalScope scope = SignalScope::automatic)
-        : GroupRun(scope, kill_patience) {}
+        : GroupRun(scope, kill_timeout) {}
 };
 
 // LocalRunner needs the executor, which is a member of the same object.
@@ -142,7 +142,7 @@ struct OwnRunner : ProcessRunner {
 
 struct RealRun : GroupRun<OwnRunner> {
     explicit RealRun(SignalScope scope = SignalScope::automatic)
-        : GroupRun(scope, WorkerGroup::kKillPatience) {
+        : GroupRun(scope, WorkerGroup::kKillTimeout) {
         runner.local.emplace(context.get_executor());
     }
 

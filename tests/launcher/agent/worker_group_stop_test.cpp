@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/small_file.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -26,7 +27,7 @@ std::ptrdiff_t children_of(pid_t parent) {
 }  // namespace
 
 TEST_CASE("a stop asks the workers, wakes stopped groups, asks all at half the grace, and kills at its end") {
-    FakeRun run(WorkerGroup::kKillPatience, SignalScope::leader);
+    FakeRun run(WorkerGroup::kKillTimeout, SignalScope::leader);
     run.group->start_all(specs(2));
     run.group->stop(SIGINT, 2ms);
     CHECK(run.runner.take_log() == Lines{"0 SIGINT leader", "1 SIGINT leader", "0 SIGCONT", "1 SIGCONT"});
@@ -208,6 +209,11 @@ TEST_CASE("a program that handles the signal has its children until it has ended
         CHECK(run.out->line() == "ready");
         const auto child_is_there = [&] { return children_of(run.group->running_workers().at(0).pid) == 1; };
         CHECK(child_is_there());
+        // Between its word and its wait for the signal nothing tells that it handles it, and newer kernels show what a
+        // process waits for only a while after it has begun to.
+        const std::string leader = "/proc/" + std::to_string(run.group->running_workers().at(0).pid);
+        while (read_small_file(leader + "/wchan", 100).value().find("sigtimedwait") == std::string::npos)
+            ::sched_yield();
         run.group->stop(SIGTERM, kNever);
         if (scope == SignalScope::group) {
             while (child_is_there()) ::sched_yield();

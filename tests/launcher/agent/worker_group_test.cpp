@@ -68,7 +68,7 @@ TEST_CASE("what even SIGKILL did not end is named and given up") {
     CHECK(run.unkillable[1].local_rank == -1);
     CHECK(to_string(run.unkillable[1]) == "pid 1000 (x, state D), left behind by a worker,");
     CHECK(run.runner.take_log() == Lines{"1 forgotten"});
-    CHECK(WorkerGroup::kKillPatience == 15s);
+    CHECK(WorkerGroup::kKillTimeout == 15s);
 }
 
 TEST_CASE("a start failure ends the start, kills the workers before it and is returned") {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -43,8 +44,8 @@ inline pid_t number_in(const std::optional<std::string>& line) {
 class GuardedRun {
   public:
     explicit GuardedRun(const std::optional<std::filesystem::path>& cgroup_parent = kNoCgroup) {
-        runner.emplace(
-            context.get_executor(), [this](const std::string& reason) { events.push_back(reason); },
+        runner = make_guardian(
+            context.get_executor(), 2, [this](const std::string& reason) { events.push_back(reason); },
             cgroup_parent);
     }
 
@@ -76,7 +77,7 @@ class GuardedRun {
     boost::asio::io_context context{1};
     Lines events;
     std::optional<LineReader> out;
-    std::optional<GuardianRunner> runner;
+    std::unique_ptr<ProcessRunner> runner;
 };
 
 inline std::set<std::string> open_files(pid_t pid) {

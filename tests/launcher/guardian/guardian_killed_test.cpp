@@ -91,8 +91,8 @@ TEST_CASE("nothing is left when the agent is killed, nor when it is killed with 
             agent = ::fork();
             if (agent == 0) {
                 boost::asio::io_context context;
-                GuardianRunner runner(context.get_executor(), {}, kNoCgroup);
-                runner.start(stub_spec({"setsid-grandchild", "daemon", "ignore-term"}), {});
+                const auto runner = make_guardian(context.get_executor(), 1, {}, kNoCgroup);
+                runner->start(stub_spec({"setsid-grandchild", "daemon", "ignore-term"}), {});
                 context.run();
                 ::_exit(1);
             }

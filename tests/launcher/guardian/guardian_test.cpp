@@ -298,4 +298,28 @@ TEST_CASE("workers have a cgroup each where one can be made, and none is left") 
     CHECK(has_no_children());
 }
 
+TEST_CASE(
+    "the guardian kills the workers when their lease is over, and everything below them, and nothing "
+    "before") {
+    GuardedRun run;
+    run.start(Lines{"setsid-grandchild", "ignore-term"});
+    const pid_t grandchild = number_in(run.out->line());
+    // As long as the end moves on, or there is none, nothing happens: not at the first end …
+    const auto start = std::chrono::steady_clock::now();
+    run.runner->set_lease(start + 200ms);
+    run.runner->set_lease(start + 1h);
+    run.runner->set_lease(std::nullopt);
+    run.runner->set_lease(start + 900ms);
+    // … which has long passed when the last one is over.
+    CHECK(run.take_events(2) == Lines{"signal 9 (SIGKILL)", "gone"});
+    CHECK(std::chrono::steady_clock::now() >= start + 900ms);
+    // The guardian goes on, without a lease. What is ordered now waits until it has done with the last one.
+    run.runner->set_lease(std::nullopt);
+    run.sweep();
+    CHECK(::kill(grandchild, 0) == -1);
+    run.start(Lines{"exit", "3"});
+    CHECK(run.take_events(2) == Lines{"exit code 3", "gone"});
+    CHECK(run.sweep().killed == 0);
+}
+
 }  // namespace ddprun

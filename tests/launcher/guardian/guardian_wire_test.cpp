@@ -9,7 +9,6 @@
 namespace ddprun {
 
 // For RandomValues.
-BOOST_DESCRIBE_STRUCT(GivenDescriptor, (), (fd))
 BOOST_DESCRIBE_STRUCT(Exited, (), (code))
 BOOST_DESCRIBE_STRUCT(Signaled, (), (signal, core_dumped))
 
@@ -31,7 +30,8 @@ WorkerSpec full_spec() {
 
 std::vector<std::string> all_orders() {
     return {encode_order(StartWorker{full_spec()}), encode_order(SignalWorker{12, 15, SignalScope::group}),
-            encode_order(ForgetWorker{13}), encode_order(SweepAll{std::chrono::milliseconds(15'000)})};
+            encode_order(ForgetWorker{13}), encode_order(SweepAll{std::chrono::milliseconds(15'000)}),
+            encode_order(WatchLease{})};
 }
 
 std::vector<std::string> one_of_each_event() {
@@ -76,7 +76,7 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(std::get<SignalWorker>(*decode_order(all_orders()[1])).signal == 15);
     CHECK(std::get<SignalWorker>(*decode_order(all_orders()[1])).scope == SignalScope::group);
     CHECK(std::get<ForgetWorker>(*decode_order(all_orders()[2])).worker == 13);
-    CHECK(std::get<SweepAll>(*decode_order(all_orders()[3])).patience == std::chrono::seconds(15));
+    CHECK(std::get<SweepAll>(*decode_order(all_orders()[3])).timeout == std::chrono::seconds(15));
 
     const auto events = one_of_each_event();
     CHECK(std::get<Started>(*decode_event(events[0])).pid == 14);

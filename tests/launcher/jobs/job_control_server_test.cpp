@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 // A launcher's control socket in a folder of its own, served by a thread.
 class ControlFixture {
   public:
-    explicit ControlFixture(milliseconds patience = kHangGuard) {
+    explicit ControlFixture(milliseconds timeout = kHangGuard) {
         serve_job_control(context_.get_executor(), listen_job_control(folder_.path()),
                           {.status = [] { return AgentStatus{.state = "running", .job_id = "none-1f"}; },
                            .effect_of =
@@ -36,7 +36,7 @@ class ControlFixture {
                                                             : SignalEffect{.ends_job = signal == SIGTERM};
                                },
                            .deliver = [this](int signal) { delivered_ = signal; }},
-                          patience);
+                          timeout);
         thread_ = std::thread([this] { context_.run(); });
     }
     ~ControlFixture() {

@@ -62,6 +62,21 @@ TEST_CASE("the passing line is erased before anything else") {
     CHECK(out.empty());
 }
 
+TEST_CASE("only a passing line is erased, once") {
+    ConsoleText text;
+    std::string out;
+    text.erase_passing(out);
+    text.add(out, 0, "", "unfinished");
+    text.erase_passing(out);
+    CHECK(out == "unfinished");
+    text.add(out, 0, "", "\n");
+    text.pass(out, 1, "", "3 s", 80);
+    text.erase_passing(out);
+    text.erase_passing(out);
+    CHECK(out == "unfinished\n3 s\r\x1b[K");
+    CHECK(text.takes_as_is(2, ""));
+}
+
 TEST_CASE(
     "behind an unfinished line of another stream a passing line begins anew, behind its own there is none") {
     ConsoleText text;

@@ -106,7 +106,7 @@ TEST_CASE("the workers' terminals follow the size of the launcher's") {
     const int master = ::fcntl(console.reader.get(), F_DUPFD_CLOEXEC, 3);
     OwnedDescriptor keeper(master);
     PumpRun run(OutputOptions(), std::move(console), pipe_console());
-    WorkerStreams streams = run.pump().open(0, 0);
+    WorkerStreams streams = std::move(run.pump().open(0, 0).front());
     winsize size{};
     size.ws_col = 132;
     size.ws_row = 50;

@@ -105,7 +105,7 @@ pid_t PumpRun::start(int local_rank, std::vector<std::string> modes) {
     spec.argv = std::move(modes);
     spec.argv.insert(spec.argv.begin(), DDPRUN_OUTPUT_STUB);
     spec.environment = current_environment();
-    WorkerStreams streams = pump_->open(local_rank, 100 + local_rank);
+    WorkerStreams streams = std::move(pump_->open(local_rank, 100 + local_rank).front());
     spec.standard_output = streams.standard_output();
     spec.standard_error = streams.standard_error();
     error_files[local_rank] = streams.error_file;

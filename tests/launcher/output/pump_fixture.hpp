@@ -80,7 +80,7 @@ class PumpRun {
     void run_until_gone(int count);
     void run_until_finished();
     std::vector<std::string> last_lines(int local_rank);
-    void drain(std::chrono::milliseconds patience = OutputPump::kConsolePatience);
+    void drain(std::chrono::milliseconds patience = OutputPump::kConsoleTimeout);
 
     // Stops the pump; the consoles end.
     void close();

@@ -1,6 +1,7 @@
 #include "launcher/process/job_cgroup.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,7 +67,7 @@ TEST_CASE("no cgroup is made in a folder that is none, or may not be written to"
 TEST_CASE("a job's folders in a folder like the cgroup file system's") {
     TemporaryFolder parent;
     parent.file("cgroup.procs", "");
-    const auto job = JobCgroup::make(parent.path());
+    auto job = JobCgroup::make(parent.path(), 2);
     REQUIRE(job.has_value());
     CHECK(job->path().parent_path() == parent.path());
     CHECK(job->path().filename().string().rfind("ddprun-" + std::to_string(::getpid()) + "-", 0) == 0);
@@ -86,6 +87,25 @@ TEST_CASE("a job's folders in a folder like the cgroup file system's") {
     CHECK(job->worker_path(11) == job->path() / "worker-11");
     CHECK(fs::is_directory(job->worker_path(11)));
 
+    job->make_ahead();
+    const auto ino = [&] {
+        struct stat folder {};
+        REQUIRE(::stat(job->worker_path(1).c_str(), &folder) == 0);
+        return folder.st_ino;
+    };
+    const auto ahead = ino();
+    ::close(job->open_worker(1));
+    CHECK(ino() == ahead);
+    // One that was used has counted another worker's events: the next worker's is a new one.
+    std::ofstream(job->worker_path(1) / "used") << "";
+    ::close(job->open_worker(1));
+    CHECK(fs::exists(job->worker_path(1) / "used"));  // in use: it stays
+    fs::remove(job->worker_path(1) / "used");
+    fs::permissions(job->worker_path(1), fs::perms::owner_read);
+    ::close(job->open_worker(1));
+    CHECK((fs::status(job->worker_path(1)).permissions() & fs::perms::owner_exec) == fs::perms::owner_exec);
+    for (int made : {0, 1}) fs::remove(job->worker_path(made));
+
     job->kill();  // an old kernel has no such file, and none is made
     CHECK(subfolders(job->path()) == 1);
     std::ofstream(job->path() / "cgroup.kill") << "";
@@ -101,7 +121,7 @@ TEST_CASE("a job's folders in a folder like the cgroup file system's") {
 
 TEST_CASE("in the real cgroup file system a whole subtree is killed in one stroke") {
     const auto own = own_cgroup_folder();
-    const auto job = own ? JobCgroup::make(*own) : std::nullopt;
+    auto job = own ? JobCgroup::make(*own) : std::nullopt;
     if (!job) {
         WARN("skipped: no cgroup v2 can be made below " << (own ? own->string() : "any folder"));
         return;

@@ -1,4 +1,4 @@
-#include "launcher/process/process_group.hpp"
+#include "launcher/process/process_table.hpp"
 
 #include <unistd.h>
 

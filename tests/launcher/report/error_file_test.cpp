@@ -121,7 +121,7 @@ TEST_CASE("root cause: of another node's worker it is made of what is known") {
 TEST_CASE("root cause: nothing without an error file of the worker") {
     CHECK_FALSE(root_cause_file(Failure{}, ""));
     TemporaryFolder folder;
-    CHECK(write_root_cause(folder.path() / "own", Failure{}, "").empty());
+    CHECK_FALSE(write_root_cause(folder.path() / "own", Failure{}, ""));
     CHECK_FALSE(std::filesystem::exists(folder.path() / "own"));
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("root cause: it replaces what is there, and a failure to write is one 
     TemporaryFolder folder;
     const std::string own = folder.file("own", "old");
     const Failure failure = failure_of(parse_error_file(kNested));
-    CHECK(write_root_cause(own, failure, kNested).empty());
+    CHECK_FALSE(write_root_cause(own, failure, kNested));
     CHECK(read_error_file(own)->message == "ValueError: boom");
     CHECK(write_root_cause(folder.path() / "no" / "own", failure, kNested) ==
           "cannot write TORCHELASTIC_ERROR_FILE '" + (folder.path() / "no" / "own").string() +

@@ -106,6 +106,30 @@ TEST_CASE("report: a worker that could not be started") {
           "  survivors: 0");
 }
 
+TEST_CASE("report: a worker that ran on when others had ended") {
+    Failure failure = worker_failure();
+    failure.kind = Failure::Kind::overdue;
+    failure.exit_code = 124;
+    failure.message = "still running 30 s after rank 0 had ended with 0 (--exit-wait 30:kill)";
+    CHECK(
+        report_of(failure, 124) ==
+        "train.py was stopped, because rank 5 (local rank 1) on node 1 (gpu07), pid 4242, was still running "
+        "30 s after rank 0 had ended with 0 (--exit-wait 30:kill)\n"
+        "  exiting with code 124\n"
+        "  survivors: 0");
+}
+
+TEST_CASE("report: a time limit, which nobody sent as a signal") {
+    Failure failure;
+    failure.kind = Failure::Kind::signalled;
+    failure.signal = SIGTERM;
+    failure.message = "the time limit (--time-limit 2h) has passed";
+    CHECK(report_of(failure, 143) ==
+          "train.py was stopped, because the time limit (--time-limit 2h) has passed\n"
+          "  exiting with code 143\n"
+          "  survivors: 0");
+}
+
 TEST_CASE("report: a lost node") {
     Failure failure;
     failure.kind = Failure::Kind::node_lost;

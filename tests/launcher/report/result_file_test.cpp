@@ -158,6 +158,7 @@ TEST_CASE("result: the outcome and its name") {
         {75, failure_of(Kind::signalled), true, Outcome::preempted, "preempted"},
         {75, std::nullopt, true, Outcome::preempted, "preempted"},
         {143, failure_of(Kind::signalled), true, Outcome::signalled, "signalled"},
+        {124, failure_of(Kind::overdue), true, Outcome::failed, "failed"},
         {69, failure_of(Kind::node_lost), true, Outcome::node_lost, "node_lost"},
         {77, std::nullopt, false, Outcome::not_admitted, "not_admitted"},
         {69, std::nullopt, false, Outcome::not_admitted, "not_admitted"},
@@ -174,9 +175,9 @@ TEST_CASE("result: written to the file, and a failure to write is one line") {
     TemporaryFolder folder;
     const auto path = folder.path() / "result.json";
     JobResult failed = killed_job();
-    CHECK(write_result_file(path, failed).empty());
+    CHECK_FALSE(write_result_file(path, failed));
     CHECK(read_small_file(path, 1 << 20).value() == to_json(killed_job()));
-    CHECK(write_result_file("", failed).empty());
+    CHECK_FALSE(write_result_file("", failed));
     const std::string trouble = "--result-file '/dev/full' cannot be written: No space left on device";
     CHECK(write_result_file("/dev/full", failed) == trouble);
     CHECK(to_json(failed) == to_json(killed_job()));  // the job's own code is the better one
@@ -188,8 +189,8 @@ TEST_CASE("result: written to the file, and a failure to write is one line") {
 
 TEST_CASE("result: what can be known before the job is said before it") {
     TemporaryFolder folder;
-    CHECK(result_file_complaint("").empty());
-    CHECK(result_file_complaint(folder.path() / "result.json").empty());
+    CHECK_FALSE(result_file_complaint(""));
+    CHECK_FALSE(result_file_complaint(folder.path() / "result.json"));
     CHECK(std::filesystem::is_empty(folder.path()));
     const std::string missing = (folder.path() / "no" / "folder").string();
     CHECK(result_file_complaint(missing) ==

@@ -44,6 +44,7 @@ std::vector<ControlMessage> samples() {
     hello.command = describe_command({"train.py", "--lr", "0.1"});
     hello.allow_different = true;
     hello.reached_at = "10.0.0.1";
+    hello.traits = {{"NCCL_DEBUG", "INFO"}, {"the executable", "/bin/train", true}};
     hello.host = "gpu01";
     hello.pid = 4711;
     RoundReady ready{
@@ -66,16 +67,25 @@ std::vector<ControlMessage> samples() {
             WorkersSucceeded{2},
             WorkerFailed{2, sample_failure()},
             WorkerDying{2, 12, 0xffff'ffff'ffff'fffe, true},
-            AgentSignalled{2, 15},
+            AgentSignalled{2, 15, "the time is over"},
             WorkersGone{2, true, true, sample_failure()},
             RankEnds{2, {sample_end(), sample_end()}},
             NoticeSignal{2, 10, true},
+            Heartbeat{3, 2},
+            Suspended{},
+            RankSucceeded{2, 12},
+            StillRunning{2, 3, {{4, 5}, {7, 7}}, 4711},
             Goodbye{},
+            Welcome{5000},
+            GivenUp{"no heartbeat for 5 s"},
             Refused{"no", 77},
             peer_refused,
-            Waiting{1, 3, {1, 2}},
+            NodesDiffer{{"nodes differ in NCCL_DEBUG", "nodes differ in OMP_NUM_THREADS"}},
+            Waiting{1, 3, {1, 2}, {"node 0 (gpu00)"}},
             ready,
             PeerDying{2, 17},
+            WhoRuns{2},
+            Remark{"they still run"},
             Stop{2, sample_failure()},
             Restarting{sample_failure(), 1, 3, 500},
             finish};
@@ -197,12 +207,19 @@ TEST_CASE("limits of control frames hold when bytes arrive") {
 
     const std::string text(kMaxControlText + 1, 'x');
     CHECK_FALSE(decode_control(R"({"type":"refused","exit_code":1,"reason":")" + text + "\"}").has_value());
+    Hello hello{.version = DDPRUN_VERSION};
+    hello.traits.resize(kMaxNodeTraits);
+    REQUIRE(decode_control(json_of(encode_control(hello))).has_value());
+    auto traits = boost::json::parse(json_of(encode_control(hello))).as_object();
+    traits["traits"].as_array().push_back(traits["traits"].as_array().front());
+    CHECK_FALSE(decode_control(boost::json::serialize(traits)).has_value());
     const std::string list = [] {
         std::string items;
         for (std::size_t i = 0; i <= kMaxMissingListed; ++i) items += (i == 0 ? "" : ",") + std::to_string(i);
         return items;
     }();
-    CHECK_FALSE(decode_control(R"({"type":"waiting","joined":1,"expected":200,"missing":[)" + list + "]}")
+    CHECK_FALSE(decode_control(R"({"type":"waiting","joined":1,"expected":200,"present":[],"missing":[)" +
+                               list + "]}")
                     .has_value());
 }
 
@@ -229,11 +246,28 @@ TEST_CASE("the largest messages of every kind fit their frames") {
     finish.others.assign(kMaxOthersListed, RankEnd{.host = text});
     finish.restarts.assign(kMaxRestartsListed, Restart{0, text, 0});
     RankEnds ends{0, std::vector<RankEnd>(kMaxEndsInMessage, RankEnd{.host = text})};
-    for (const ControlMessage& message :
-         {ControlMessage(finish), ControlMessage(ends), ControlMessage(Stop{0, failure})}) {
+    Hello hello{.version = text, .run_id = text, .role = text, .host = text};
+    hello.command.text = hello.reached_at = text;
+    hello.traits.assign(kMaxNodeTraits, NodeTrait{text, text});
+    NodesDiffer differ{std::vector<std::string>(kMaxDifferencesInMessage, text)};
+    for (const ControlMessage& message : {ControlMessage(finish), ControlMessage(ends), ControlMessage(hello),
+                                          ControlMessage(differ), ControlMessage(Stop{0, failure})}) {
         auto back = decode_control(json_of(encode_control(message)));
         CHECK(back.has_value());
     }
+}
+
+TEST_CASE("a Hello that another version has said in its own way is understood as far as it must be") {
+    const auto foreign = decode_control(
+        R"({"type":"hello","version":"9.0","run_id":"a","host":"gpu07","pid":17,"node_rank":"third","newer":[]})");
+    REQUIRE(foreign.has_value());
+    const auto& hello = std::get<Hello>(*foreign);
+    CHECK(hello == Hello{.version = "9.0", .run_id = "a", .host = "gpu07", .pid = 17});
+    CHECK(decode_control(R"({"type":"hello","version":"9.0"})").has_value());
+    for (const char* bad :
+         {R"({"type":"hello"})", R"({"type":"hello","version":9})", R"({"type":"goodby","version":"9.0"})",
+          R"({"type":"hello","version":")" DDPRUN_VERSION R"("})"})
+        CHECK_FALSE(decode_control(bad).has_value());
 }
 
 TEST_CASE("mutated control frames never do more than be refused") {

@@ -45,7 +45,7 @@ TEST_CASE("an agent that does not fit is refused with both values, and nothing e
         {with([](Hello& h) { h.run_id = "other"; }), {"--rdzv-id", "other", "none"}},
         {with([](Hello& h) { h.nnodes = 3; }), {"--nnodes is 3", "--nnodes 2"}},
         {with([](Hello& h) { h.node_rank = 2; }), {"--node-rank 2", "out of range"}},
-        {with([](Hello& h) { h.node_rank = -1; }), {"--node-rank -1", "out of range"}},
+        {with([](Hello& h) { h.node_rank = -2; }), {"--node-rank -2", "out of range"}},
         {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
         {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
         {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }), {"--nproc-per-node 4097"}},
@@ -60,7 +60,7 @@ TEST_CASE("an agent that does not fit is refused with both values, and nothing e
         CHECK(message.exit_code == kExitNotAdmitted);
         // Node 0's user reads the same.
         CHECK(out[1].to == 1);
-        CHECK(std::get<PeerRefused>(out[1].message).reason == message.reason);
+        CHECK_THAT(message.reason, Catch::StartsWith(std::get<PeerRefused>(out[1].message).reason));
         for (const std::string& word : refused.words) CHECK_THAT(message.reason, Catch::Contains(word));
         CHECK(coordinator.closed(connection, kStart).empty());
     }
@@ -174,20 +174,175 @@ TEST_CASE("a long list of missing nodes is cut, with the rest counted") {
     CHECK_THAT(to_text(waiting[0]), Catch::EndsWith("node 64 and 935 more"));
 }
 
+TEST_CASE("who waits hears where the others are, while they are few") {
+    Coordinator coordinator = make(20);
+    const int few = static_cast<int>(kMaxPresentListed);
+    for (int rank = 0; rank < few; ++rank)
+        coordinator.receive(static_cast<std::uint64_t>(rank) + 1, hello(rank, 20), kStart);
+    auto told = of_type<Waiting>(coordinator.tick(kStart + 5s));
+    REQUIRE(told.size() == kMaxPresentListed);
+    CHECK_THAT(present_text(told[0]), Catch::StartsWith("; there: node 0 (gpu0), node 1 (gpu1), ") &&
+                                          Catch::EndsWith("node 7 (gpu7)"));
+    coordinator.receive(100, hello(few, 20), kStart + 6s);
+    told = of_type<Waiting>(coordinator.tick(kStart + 7s));
+    REQUIRE(told.size() == kMaxPresentListed + 1);
+    CHECK(present_text(told[0]).empty());
+}
+
+TEST_CASE("an agent of another job or version is told which job it met") {
+    constexpr std::int64_t kNoon = 12LL * 3'600'000;
+    CoordinatorOptions options;
+    options.version = "1";
+    options.run_id = "a";
+    options.job_id = "job";
+    options.nnodes = 2;
+    options.own_agent = hello(0, 2);
+    options.own_agent->run_id = "a";
+    options.start_local_ms = kNoon + 3 * 60'000;
+    Coordinator coordinator(options, kStart);
+    coordinator.receive(1, *options.own_agent, kStart);
+    Hello other_version = *options.own_agent;
+    other_version.version = "2";
+    const auto answer_to = [&coordinator](const Hello& stranger, TimePoint now) {
+        const auto refused = of_type<Refused>(coordinator.receive(50, stranger, now));
+        return refused.empty() ? "" : refused[0].reason;
+    };
+    const std::string waits = R"(belongs to job "a", started 12:03 on host gpu0, waiting for node 1)";
+    for (const Hello& stranger : {hello(1, 2), other_version})
+        CHECK_THAT(answer_to(stranger, kStart + 1min),
+                   Catch::EndsWith("; the port that it has reached " + waits));
+    Hello wrong_number = *options.own_agent;
+    wrong_number.node_rank = 7;
+    CHECK_THAT(answer_to(wrong_number, kStart + 1min), !Catch::Contains("belongs to"));
+
+    Hello second = hello(1, 2);
+    second.run_id = "a";
+    coordinator.receive(2, second, kStart + 2min);
+    CHECK_THAT(answer_to(hello(1, 2), kStart + 3min),
+               Catch::EndsWith(R"(job "a", started 12:03 on host gpu0, running since 12:05)"));
+    CHECK_THAT(answer_to(hello(1, 2), kStart + 24h),
+               Catch::EndsWith("started 1970-01-01 12:03 on host gpu0, running since 1970-01-01 12:05"));
+    coordinator.closed(1, kStart + 24h);
+    coordinator.receive(2, gone(0, true), kStart + 24h);
+    CHECK_THAT(answer_to(hello(1, 2), kStart + 24h),
+               Catch::EndsWith("started 1970-01-01 12:03 on host gpu0"));
+}
+
+TEST_CASE("a stranger is told of a few missing nodes") {
+    Coordinator coordinator = make(100);
+    Hello stranger = hello(1, 100);
+    stranger.run_id = "other";
+    CHECK_THAT(of_type<Refused>(coordinator.receive(1, stranger, kStart)).at(0).reason,
+               Catch::EndsWith(
+                   "waiting for node 0, node 1, node 2, node 3, node 4, node 5, node 6, node 7 and 92 more"));
+}
+
 TEST_CASE("the join timeout ends the job with the same facts") {
     Coordinator coordinator = make(2, 5s);
     coordinator.receive(1, hello(0, 2), kStart);
     auto refused = of_type<Refused>(coordinator.tick(kStart + 5s));
     REQUIRE(refused.size() == 1);
     CHECK(refused[0].exit_code == kExitUnavailable);
-    CHECK_THAT(refused[0].reason, Catch::Contains("joined 1/2, missing node 1 after 5 s"));
-    CHECK_THAT(refused[0].reason, Catch::Contains("join_timeout"));
+    CHECK(
+        refused[0].reason ==
+        "joined 1/2, missing node 1 after 5 s; there: node 0 (gpu0); --join-timeout SECONDS sets how long to "
+        "wait");
     CHECK_FALSE(coordinator.empty());
     coordinator.closed(1, kStart + 5s);
     CHECK(coordinator.empty());
     auto late = of_type<Refused>(coordinator.receive(2, hello(1, 2), kStart + 6s));
     REQUIRE(late.size() == 1);
     CHECK(late[0].exit_code == kExitUnavailable);
+}
+
+TEST_CASE("an agent that comes again takes its own place, another one does not") {
+    Coordinator coordinator = make(2);
+    coordinator.receive(1, hello(1, 2), kStart);
+    const auto again = coordinator.receive(2, hello(1, 2), kStart);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].to == 1);
+    CHECK(again[0].close_after);
+    CHECK(of_type<GivenUp>(again).size() == 1);
+    CHECK(coordinator.closed(1, kStart).empty());
+    Hello other = hello(1, 2);
+    other.pid = 999;
+    CHECK(of_type<Refused>(coordinator.receive(3, other, kStart)).size() == 1);
+    const auto ready = coordinator.receive(4, hello(0, 2), kStart);
+    REQUIRE(of_type<RoundReady>(ready).size() == 2);
+    CHECK(ready[1].to == 2);
+}
+
+TEST_CASE("a refusal is the last word, also behind a welcome or a question of the same moment") {
+    Hello other = hello(1, 2);
+    other.traits = {{"NCCL_DEBUG", "INFO"}};
+    CoordinatorOptions options{
+        .version = "1", .job_id = "job", .nnodes = 2, .heartbeat = 6s, .strict_env = true};
+    Coordinator strict(options, kStart);
+    strict.receive(1, hello(0, 2), kStart);
+    Coordinator slow(
+        CoordinatorOptions{.version = "1", .job_id = "job", .nnodes = 2, .join_timeout = 2s, .heartbeat = 6s},
+        kStart);
+    slow.receive(2, hello(1, 2), kStart);
+    for (const auto& out : {strict.receive(2, other, kStart), slow.tick(kStart + 2s)}) {
+        std::vector<std::size_t> closing;
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            CHECK(out[i].close_after == std::holds_alternative<Refused>(out[i].message));
+            if (out[i].to == 2) closing.push_back(out[i].close_after);
+        }
+        CHECK(closing == std::vector<std::size_t>{0, 1});
+    }
+}
+
+TEST_CASE("nodes without numbers get them when all are there: own numbers, the host, names, arrival") {
+    const auto named = [](const char* host, int pid, int node_rank, int workers) {
+        Hello said = hello(node_rank, 5, workers);
+        said.host = host;
+        said.pid = pid;
+        return said;
+    };
+    CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = 5, .heartbeat = 6s};
+    options.own_agent = named("head", 1, kUnnumbered, 1);
+    Coordinator coordinator(options, kStart);
+    coordinator.receive(1, named("node10", 4, kUnnumbered, 2), kStart);
+    coordinator.receive(2, named("node2", 3, kUnnumbered, 3), kStart);
+    // One that comes again, and one whose agent is another one on the same machine.
+    const auto again = coordinator.receive(3, named("node10", 4, kUnnumbered, 2), kStart);
+    CHECK(of_type<GivenUp>(again).size() == 1);
+    CHECK(of_type<Waiting>(coordinator.tick(kStart + 3s)) ==
+          std::vector<Waiting>(2, Waiting{2, 5, {}, {"node2", "node10"}}));
+    coordinator.receive(4, named("node10", 5, kUnnumbered, 4), kStart);
+    coordinator.receive(5, *options.own_agent, kStart);
+    CHECK(of_type<Refused>(coordinator.receive(9, named("x", 9, 5, 1), kStart)).size() == 1);
+    const auto out = coordinator.receive(6, named("zz", 6, 1, 5), kStart);
+    std::map<std::uint64_t, RoundReady> ready;
+    for (const auto& outgoing : out) {
+        if (const auto* one = std::get_if<RoundReady>(&outgoing.message)) ready[outgoing.to] = *one;
+    }
+    REQUIRE(ready.size() == 5);
+    const std::map<std::uint64_t, std::pair<int, int>> expected = {
+        {5, {0, 0}}, {6, {1, 1}}, {2, {2, 6}}, {3, {3, 9}}, {4, {4, 11}}};
+    for (const auto& [connection, place] : expected) {
+        CHECK(std::pair(ready[connection].group_rank, ready[connection].base_rank) == place);
+        CHECK(ready[connection].coordinator_rank == 0);
+        CHECK(ready[connection].world_size == 15);
+    }
+    // From then on they are known by these numbers.
+    const auto stops = of_type<Stop>(coordinator.receive(3, failed_with(7, 9), kStart));
+    REQUIRE(stops.size() == 5);
+    CHECK(stops[0].cause.node_rank == 3);
+}
+
+TEST_CASE("a host with a number of its own keeps it, and hears of refusals and differences") {
+    CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = 2};
+    options.own_agent = hello(1, 2);
+    Coordinator coordinator(options, kStart);
+    coordinator.receive(1, hello(kUnnumbered, 2), kStart);
+    Hello other = *options.own_agent;
+    other.traits = {{"NCCL_DEBUG", "INFO"}};
+    const auto out = coordinator.receive(2, other, kStart);
+    REQUIRE(of_type<NodesDiffer>(out).size() == 1);
+    CHECK(out[0].to == 2);
+    for (const RoundReady& ready : of_type<RoundReady>(out)) CHECK(ready.coordinator_rank == 1);
 }
 
 }  // namespace ddprun

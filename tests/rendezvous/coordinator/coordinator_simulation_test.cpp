@@ -17,15 +17,21 @@ struct Simulation {
     explicit Simulation(unsigned seed) : random(seed) {
         nnodes = pick(1, 40);
         max_restarts = pick(0, 3);
-        coordinator.emplace(
-            make_restarting(nnodes, {.max_restarts = max_restarts, .backoff_max = 2s, .min_uptime = 0ms}));
+        CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = nnodes};
+        options.heartbeat = std::chrono::seconds(pick(0, 2));
+        has_heartbeats = options.heartbeat > 0s;
+        options.restarts = {.max_restarts = max_restarts, .backoff_max = 2s, .min_uptime = 0ms};
+        if (pick(0, 1) == 0) options.exit_wait = ExitWaitOptions{1s, false, "1"};
+        coordinator.emplace(std::move(options), kStart);
         for (int rank = 0; rank < nnodes; ++rank) agents.push_back({.workers = pick(1, 8)});
     }
 
     struct Agent {
         int workers = 1;
         std::uint64_t connection = 0;
-        bool dead = false, stopped = false, said_gone = false, succeeded = false, told_failure = false;
+        bool asked = false;  // who runs
+        bool dead = false, silent = false, stopped = false, said_gone = false, succeeded = false,
+             told_failure = false;
         std::set<std::uint64_t> lost_peers;
         std::optional<RoundReady> round;
         std::optional<Stop> stop;
@@ -44,13 +50,22 @@ struct Simulation {
         for (const auto& outgoing : outbox) {
             for (Agent& agent : agents) {
                 if (agent.connection != outgoing.to || agent.dead) continue;
+                if (const auto* question = std::get_if<Heartbeat>(&outgoing.message)) {
+                    if (!agent.silent) answers.emplace_back(agent.connection, Heartbeat{question->number});
+                }
+                if (std::holds_alternative<GivenUp>(outgoing.message)) {
+                    CHECK(agent.silent);
+                    agent.dead = true;
+                    note_first(Failure::Kind::node_lost, static_cast<int>(&agent - agents.data()), -1);
+                }
                 if (const auto* ready = std::get_if<RoundReady>(&outgoing.message)) {
                     CHECK((agent.round ? agent.round->round + 1 : 0) == ready->round);
                     CHECK(ready->restart_count == ready->round);
                     CHECK(ready->restart_count <= max_restarts);
                     agent.round = *ready;
+                    if (has_heartbeats) answers.emplace_back(agent.connection, Heartbeat{});  // workers run
                     agent.stop.reset();
-                    agent.said_gone = agent.succeeded = agent.told_failure = false;
+                    agent.said_gone = agent.succeeded = agent.told_failure = agent.asked = false;
                     agent.lost_peers.clear();
                 }
                 if (const auto* restarting = std::get_if<Restarting>(&outgoing.message)) {
@@ -61,6 +76,11 @@ struct Simulation {
                     CHECK(agent.lost_peers.insert(peer->life).second);
                     CHECK(peer->life / 100 != static_cast<std::uint64_t>(&agent - agents.data()) + 1);
                 }
+                if (const auto* who = std::get_if<WhoRuns>(&outgoing.message)) {
+                    CHECK(who->round == agent.round->round);
+                    CHECK_FALSE(std::exchange(agent.asked, true));
+                }
+                if (std::holds_alternative<Remark>(outgoing.message)) CHECK(&agent == agents.data());
                 if (const auto* stop = std::get_if<Stop>(&outgoing.message)) agent.stop = *stop;
                 if (const auto* finish = std::get_if<Finish>(&outgoing.message)) agent.finish = *finish;
             }
@@ -73,7 +93,10 @@ struct Simulation {
         Agent& agent = agents[static_cast<std::size_t>(index)];
         if (agent.dead) return;
         now += std::chrono::milliseconds(pick(0, 50));
+        for (const auto& [from, answer] : std::exchange(answers, {}))
+            deliver(coordinator->receive(from, answer, now));
         deliver(coordinator->tick(now));
+        if (agent.silent) return;
         if (agent.connection == 0) {
             agent.connection = ++last_connection;
             return deliver(coordinator->receive(agent.connection, hello(index, nnodes, agent.workers), now));
@@ -110,12 +133,25 @@ struct Simulation {
         } else if (what == 2) {
             note_first(Failure::Kind::signalled, index, -1);
             deliver(coordinator->receive(agent.connection, AgentSignalled{agent.round->round, 15}, now));
+        } else if (what == 3 && has_heartbeats && !suspected(index)) {
+            agent.silent = true;
         } else if (what < 20) {
             die(index, agent.round->base_rank + pick(0, agent.workers - 1));
+        } else if (what < 30) {
+            tell_who_runs(agent);
         } else if (what < 60 && !suspected(index)) {
             agent.succeeded = true;
             deliver(coordinator->receive(agent.connection, WorkersSucceeded{agent.round->round}, now));
         }
+    }
+
+    // That somebody has ended with 0, or who has not.
+    void tell_who_runs(const Agent& agent) {
+        const int round = agent.round->round, rank = agent.round->base_rank;
+        deliver(coordinator->receive(agent.connection,
+                                     agent.asked ? ControlMessage(StillRunning{round, 1, {{rank, rank}}, 7})
+                                                 : RankSucceeded{round, rank},
+                                     now));
     }
 
     // A worker ends, or only a process of it.
@@ -190,6 +226,7 @@ struct Simulation {
 
     std::mt19937 random;
     int nnodes = 0, max_restarts = 0;
+    bool has_heartbeats = false;  // without them a silent agent is waited for
     std::optional<Coordinator> coordinator;
     std::vector<Agent> agents;
     std::uint64_t last_connection = 0;
@@ -197,6 +234,7 @@ struct Simulation {
     std::optional<First> first;     // as it was told
     std::vector<Suspect> suspects;  // in the order in which the coordinator hears of them
     std::vector<Failure> restart_causes;
+    std::vector<std::pair<std::uint64_t, Heartbeat>> answers;  // under way
     std::uint64_t lives = 0;
 };
 

@@ -53,10 +53,24 @@ TEST_CASE("the lives of a job") {
               {E::all_ended, A::finish, S::over},
               {E::goodbye, A::release, S::over}});
     }
+    SECTION("ranks run on when others have ended") {
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::rank_succeeded, A::begin_exit_wait, S::running},
+              {E::exit_wait_due, A::exit_wait_due, S::running},
+              {E::still_running, A::note_running, S::running},
+              {E::overdue, A::stop_overdue, S::stopping},
+              {E::still_running, A::none, S::stopping},
+              {E::workers_gone, A::node_gone, S::stopping}});
+    }
     SECTION("nodes are missing") {
         walk({{E::node_lost, A::forget, S::gathering},
               {E::status_due, A::tell_waiting, S::gathering},
               {E::join_timed_out, A::give_up, S::over},
+              {E::hello, A::refuse, S::over}});
+    }
+    SECTION("the nodes differ, and must not") {
+        walk({{E::hello, A::admit, S::gathering},
+              {E::nodes_differ, A::refuse_all, S::over},
               {E::hello, A::refuse, S::over}});
     }
     SECTION("a failure, and another round") {

@@ -217,6 +217,16 @@ TEST_CASE("no restart once the user wants the job to end, or a node is missing")
     }
 }
 
+TEST_CASE("where nobody has sent a signal, the reason goes to all nodes") {
+    Coordinator coordinator = make(2);
+    join_all(coordinator, {1, 1});
+    const auto stops = of_type<Stop>(coordinator.receive(1, AgentSignalled{0, 15, "time is over"}, kStart));
+    REQUIRE(stops.size() == 2);
+    CHECK(stops[1].cause.kind == Failure::Kind::signalled);
+    CHECK(stops[1].cause.signal == 15);
+    CHECK(stops[1].cause.message == "time is over");
+}
+
 TEST_CASE("a notice goes to every agent once, while the round it was meant for runs") {
     Coordinator coordinator = make(3);
     join_all(coordinator, {1, 1, 1});
@@ -298,6 +308,82 @@ TEST_CASE("messages that make no sense do no harm") {
     CHECK(coordinator.receive(1, failed_with(1, 0), kStart).empty());
     CHECK(coordinator.receive(1, Finish{}, kStart).empty());
     CHECK(coordinator.closed(99, kStart).empty());
+}
+
+TEST_CASE(
+    "a silent node is lost after the limit, told why, and named to the others; the host's own agent is not "
+    "asked") {
+    CoordinatorOptions options{
+        .version = "1", .job_id = "job", .nnodes = 3, .heartbeat = 6s, .own_agent = hello(0, 3)};
+    Coordinator coordinator(std::move(options), kStart);
+    for (int rank = 0; rank < 3; ++rank) {
+        const auto out = coordinator.receive(static_cast<std::uint64_t>(rank) + 1, hello(rank, 3), kStart);
+        const auto welcome = of_type<Welcome>(out);
+        CHECK(welcome == (rank == 0 ? std::vector<Welcome>{} : std::vector<Welcome>{{6000}}));
+    }
+    for (const std::uint64_t agent : {2, 3}) coordinator.receive(agent, Heartbeat{}, kStart);  // workers run
+    std::vector<Stop> stops;
+    TimePoint now = kStart;
+    while (stops.empty() && now < kStart + 1min) {
+        now = coordinator.next_deadline().value();
+        const auto out = coordinator.tick(now);
+        for (const auto& outgoing : out) {
+            const auto* question = std::get_if<Heartbeat>(&outgoing.message);
+            if (question == nullptr) continue;
+            CHECK(outgoing.to != 1);
+            if (outgoing.to == 2) CHECK(coordinator.receive(2, Heartbeat{question->number}, now).empty());
+        }
+        stops = of_type<Stop>(out);
+        if (stops.empty()) continue;
+        CHECK(now == kStart + 8s);
+        const auto given_up = of_type<GivenUp>(out);
+        REQUIRE(given_up.size() == 1);
+        CHECK(given_up[0].reason == "no heartbeat for 6 s");
+    }
+    REQUIRE(stops.size() == 2);
+    CHECK(stops[0].cause.kind == Failure::Kind::node_lost);
+    CHECK(loss_text(stops[0].cause) == "node 2 (gpu2) lost: no heartbeat for 6 s");
+    CHECK(coordinator.closed(3, now).empty());
+    coordinator.receive(1, gone(0, false), now);
+    const auto finish = of_type<Finish>(coordinator.receive(2, gone(0, false), now));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].exit_code == kExitUnavailable);
+    // It is over: nobody is asked or lost any more.
+    CHECK_FALSE(coordinator.next_deadline());
+    CHECK(coordinator.tick(now + 1h).empty());
+}
+
+TEST_CASE("an agent has time to start its workers, and is asked when it has done so") {
+    CoordinatorOptions options{
+        .version = "1", .job_id = "job", .nnodes = 2, .heartbeat = 6s, .own_agent = hello(0, 2)};
+    Coordinator coordinator(std::move(options), kStart);
+    join_all(coordinator, {1, 1});
+    TimePoint now = kStart;
+    while (now < kStart + Coordinator::kStartTimeout - 10s) {
+        now = coordinator.next_deadline().value();
+        CHECK(coordinator.tick(now).empty());
+    }
+    CHECK(of_type<Heartbeat>(coordinator.receive(2, Heartbeat{}, now)).size() == 1);
+    std::vector<Stop> stops;
+    const TimePoint started = now;
+    while (stops.empty()) {
+        now = coordinator.next_deadline().value();
+        stops = of_type<Stop>(coordinator.tick(now));
+    }
+    CHECK(now == started + 8s);
+}
+
+TEST_CASE("a suspended agent is answered; with the host's own all others hear of it") {
+    CoordinatorOptions options{
+        .version = "1", .job_id = "job", .nnodes = 3, .heartbeat = 6s, .own_agent = hello(0, 3)};
+    Coordinator coordinator(std::move(options), kStart);
+    join_all(coordinator, {1, 1, 1});
+    const auto one = coordinator.receive(2, Suspended{}, kStart);
+    REQUIRE(of_type<Suspended>(one).size() == 1);
+    CHECK(one.back().to == 2);
+    const auto all = coordinator.receive(1, Suspended{}, kStart);
+    REQUIRE(of_type<Suspended>(all).size() == 3);
+    CHECK(all.back().to == 1);
 }
 
 }  // namespace ddprun

@@ -117,7 +117,7 @@ TEST_CASE(
             }
         };
         events.on_trouble = [](const std::string& cause) { FAIL(cause); };
-        events.on_lost = [](const std::string& cause, bool) { FAIL(cause); };
+        events.on_lost = [](const CoordinatorLoss& loss) { FAIL(loss.cause); };
         clients.push_back(
             std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", server.port()},
                                                 hello(rank, 2), CoordinatorClient::TimePoint::max(), events));
@@ -127,6 +127,66 @@ TEST_CASE(
     CHECK(finished == 2);
     CHECK(closed == 2);
     CHECK(over.get_future().wait_for(kHangGuard) == std::future_status::ready);
+}
+
+TEST_CASE("an agent that is connected but does not answer is given up, with the reason") {
+    RendezvousServerOptions with_heartbeats = options(2);
+    with_heartbeats.coordinator.heartbeat = 300ms;
+    RendezvousServer server(with_heartbeats, [] {});
+    RawPeer agent(server.port());
+    agent.say("DDPR" + encode_control(hello(1, 2)));
+    const auto welcome = agent.hear();
+    REQUIRE(welcome.has_value());
+    CHECK(std::get<Welcome>(*welcome).heartbeat_ms == 300);
+    std::uint64_t questions = 0;
+    auto message = agent.hear();
+    for (; message && std::holds_alternative<Heartbeat>(*message); message = agent.hear())
+        CHECK(std::get<Heartbeat>(*message).number == ++questions);
+    CHECK(questions >= 1);
+    REQUIRE(message.has_value());
+    CHECK(std::get<GivenUp>(*message).reason == "no heartbeat for 0.3 s");
+    CHECK_FALSE(agent.hear());
+}
+
+TEST_CASE("a client answers heartbeats, and gives up a coordinator that is connected but silent") {
+    boost::asio::io_context context;
+    RendezvousServerOptions with_heartbeats = options(2);
+    with_heartbeats.coordinator.heartbeat = 1500ms;
+    auto server = std::make_unique<RendezvousServer>(with_heartbeats, [] {});
+    auto silent = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+    int losses = 0;
+    boost::asio::steady_timer stays(context, 5s);  // longer than a silent one would be let
+    CoordinatorClientEvents events;
+    events.on_message = [](const ControlMessage&) {};
+    events.on_trouble = [](const std::string& cause) { FAIL(cause); };
+    events.on_lost = [&](const CoordinatorLoss& loss) { FAIL(loss.cause); };
+    auto client =
+        std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", server->port()},
+                                            hello(1, 2), CoordinatorClient::TimePoint::max(), events);
+    client->join();
+    stays.async_wait([&](boost::system::error_code) { client.reset(); });
+    context.run_for(kHangGuard);
+    CHECK_FALSE(client);
+
+    events.on_lost = [&](const CoordinatorLoss& loss) {
+        CHECK(loss.kind == CoordinatorLoss::Kind::silent);
+        CHECK(loss.cause == "no heartbeat for 0.3 s");
+        ++losses;
+    };
+    std::optional<boost::asio::ip::tcp::socket> accepted;
+    const std::string welcome = encode_control(Welcome{300});
+    silent.async_accept([&](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
+        REQUIRE_FALSE(error);
+        accepted = std::move(socket);
+        REQUIRE(::send(accepted->native_handle(), welcome.data(), welcome.size(), MSG_NOSIGNAL) > 0);
+    });
+    client = std::make_unique<CoordinatorClient>(context.get_executor(),
+                                                 Endpoint{"127.0.0.1", silent.local_endpoint().port()},
+                                                 hello(1, 2), CoordinatorClient::TimePoint::max(), events);
+    client->join();
+    context.restart();
+    context.run_for(kHangGuard);
+    CHECK(losses == 1);
 }
 
 TEST_CASE("a client tries until its deadline, then gives up with the last cause") {
@@ -140,9 +200,9 @@ TEST_CASE("a client tries until its deadline, then gives up with the last cause"
     CoordinatorClientEvents events;
     events.on_message = [](const ControlMessage&) { FAIL("a message from nobody"); };
     events.on_trouble = [&](const std::string&) { ++attempts; };
-    events.on_lost = [&](const std::string& cause, bool gave_up) {
-        CHECK(gave_up);
-        last = cause;
+    events.on_lost = [&](const CoordinatorLoss& loss) {
+        CHECK(loss.kind == CoordinatorLoss::Kind::unreached);
+        last = loss.cause;
     };
     CoordinatorClient client(context.get_executor(), nobody, hello(1, 2),
                              CoordinatorClient::TimePoint::clock::now() + 300ms, events);
@@ -167,8 +227,8 @@ TEST_CASE("a server that dies is a lost connection, and the client can join its 
         rounds == 1 ? server.reset() : client.reset();
     };
     events.on_trouble = [](const std::string&) {};
-    events.on_lost = [&](const std::string&, bool gave_up) {
-        CHECK_FALSE(gave_up);
+    events.on_lost = [&](const CoordinatorLoss& loss) {
+        CHECK(loss.kind == CoordinatorLoss::Kind::broken);
         ++losses;
         server = std::make_unique<RendezvousServer>(again, [] {});
         client->join();

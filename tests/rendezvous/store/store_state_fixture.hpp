@@ -21,7 +21,7 @@ class Bench final : public Outboxes {
     std::string taken(ConnectionId connection) { return std::exchange(boxes[connection], {}); }
 
     std::string ask(ConnectionId connection, const Request& request) {
-        refusal = state.apply(connection, request, *this);
+        refusal = state.apply(connection, request, *this).value_or("");
         return taken(connection);
     }
 

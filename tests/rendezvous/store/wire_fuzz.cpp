@@ -24,8 +24,8 @@ class Replies final : public Outboxes {
 std::string serve(std::string_view stream, std::size_t piece) {
     StoreState state(kStoreBytes);
     Replies replies;
-    std::string refusal(state.apply(2, {.opcode = Opcode::wait, .keys = {"k"}}, replies));
-    refusal += state.apply(2, {.opcode = Opcode::watch_key, .key = "k"}, replies);
+    std::string refusal(state.apply(2, {.opcode = Opcode::wait, .keys = {"k"}}, replies).value_or(""));
+    refusal += state.apply(2, {.opcode = Opcode::watch_key, .key = "k"}, replies).value_or("");
     RequestDecoder decoder;
     Request request;
     while (!stream.empty() && refusal.empty()) {
@@ -34,7 +34,7 @@ std::string serve(std::string_view stream, std::size_t piece) {
         stream.remove_prefix(next.size());
         auto status = RequestDecoder::Status::ready;
         while (refusal.empty() && (status = decoder.next(request)) == RequestDecoder::Status::ready) {
-            refusal = state.apply(1, request, replies);
+            refusal = state.apply(1, request, replies).value_or("");
         }
         if (status == RequestDecoder::Status::refused) refusal = decoder.refusal();
         check(decoder.capacity() <= 2 * (kMaxCommandLength + 4096), "the decoder's buffer is too large");

@@ -24,15 +24,15 @@ constexpr std::uint64_t kLife = 0x1234'5678'9abc'def0;
 // A child that claims the slot with its only thread, then ends as it is told.
 class Holder {
   public:
-    Holder(const LifeSeat& seat, std::uint64_t life, const std::function<void(LifeTable&)>& end) {
+    Holder(const LifeSlot& place, std::uint64_t life, const std::function<void(LifeTable&)>& end) {
         std::array<int, 2> ready{};
         REQUIRE(::pipe2(ready.data(), O_CLOEXEC) == 0);
         pid_ = ::fork();
         if (pid_ == 0) {
-            auto table = LifeTable::open(seat);
+            auto table = LifeTable::open(place);
             if (!table) ::_exit(1);
-            const RobustFutex futex(table->word(seat.slot));
-            const bool holds = futex.set() && table->claim(seat.slot, life);
+            const RobustFutex futex(table->word(place.slot));
+            const bool holds = futex.set() && table->claim(place.slot, life);
             if (::write(ready[1], holds ? "y" : "n", 1) != 1) ::_exit(2);
             end(*table);
             ::_exit(0);
@@ -63,22 +63,22 @@ std::uint64_t await_death(LifeTable& table, int slot) {
     const std::atomic<bool> stop{false};
     while (true) {
         if (const auto life = table.take_death(slot)) return *life;
-        table.sleep_on_word(slot, stop);
+        table.wait_for_death(slot, stop);
     }
 }
 
 }  // namespace
 
-TEST_CASE("a seat has one text", "[life]") {
-    const LifeSeat seat{{4711, 9}, 255};
-    REQUIRE(to_string(seat) == "4711:9:255");
-    const auto parsed = parse_life_seat("4711:9:255");
+TEST_CASE("a place has one text", "[life]") {
+    const LifeSlot place{{4711, 9}, 255};
+    REQUIRE(to_string(place) == "4711:9:255");
+    const auto parsed = parse_life_slot("4711:9:255");
     REQUIRE(parsed);
-    REQUIRE(to_string(*parsed) == to_string(seat));
+    REQUIRE(to_string(*parsed) == to_string(place));
     for (const char* wrong : {"", ":", "1", "1:2", "1:2:", "1:2:3:", "1:2:3:4", "1:2:256", "-1:2:3", "1:2:-3",
                               " 1:2:3", "1:2:3 ", "a:b:c", "99999999999:1:1"}) {
         INFO(wrong);
-        REQUIRE_FALSE(parse_life_seat(wrong));
+        REQUIRE_FALSE(parse_life_slot(wrong));
     }
 }
 
@@ -90,15 +90,15 @@ TEST_CASE("what is no life table cannot be opened", "[life]") {
     REQUIRE_FALSE(LifeTable::open({other->offer(), 0}));
     const auto table = LifeTable::create();
     REQUIRE(table);
-    REQUIRE(LifeTable::open(table->seat(0)));
-    REQUIRE(::ftruncate(table->seat(0).offer.descriptor, 0) != 0);
+    REQUIRE(LifeTable::open(table->slot(0)));
+    REQUIRE(::ftruncate(table->slot(0).offer.descriptor, 0) != 0);
 }
 
 TEST_CASE("the agent hears of a holder's death, once, and by its life", "[life]") {
     auto table = LifeTable::create();
     REQUIRE(table);
     {
-        const Holder holder(table->seat(kSlot), kLife, wait_for_a_signal);
+        const Holder holder(table->slot(kSlot), kLife, wait_for_a_signal);
         REQUIRE(holder.claimed);
         REQUIRE_FALSE(table->take_death(kSlot));
         ::kill(holder.pid(), SIGKILL);
@@ -106,7 +106,7 @@ TEST_CASE("the agent hears of a holder's death, once, and by its life", "[life]"
         REQUIRE_FALSE(table->take_death(kSlot));
     }
     // The slot is free for the worker's next process.
-    const Holder next(table->seat(kSlot), kLife + 1, [](LifeTable&) { ::_exit(0); });
+    const Holder next(table->slot(kSlot), kLife + 1, [](LifeTable&) { ::_exit(0); });
     REQUIRE(next.claimed);
     REQUIRE(await_death(*table, kSlot) == kLife + 1);
 }
@@ -115,18 +115,18 @@ TEST_CASE("a slot has one holder, and who leaves in order has not died", "[life]
     auto table = LifeTable::create();
     REQUIRE(table);
     {
-        const Holder holder(table->seat(kSlot), kLife, wait_for_a_signal);
+        const Holder holder(table->slot(kSlot), kLife, wait_for_a_signal);
         REQUIRE(holder.claimed);
-        REQUIRE_FALSE(Holder(table->seat(kSlot), kLife + 1, wait_for_a_signal).claimed);
-        REQUIRE(Holder(table->seat(kSlot + 1), kLife + 1, wait_for_a_signal).claimed);
+        REQUIRE_FALSE(Holder(table->slot(kSlot), kLife + 1, wait_for_a_signal).claimed);
+        REQUIRE(Holder(table->slot(kSlot + 1), kLife + 1, wait_for_a_signal).claimed);
     }
     REQUIRE(await_death(*table, kSlot) == kLife);
     {
-        const Holder leaver(table->seat(kSlot), kLife + 2, [](LifeTable& own) { own.release(kSlot); });
+        const Holder leaver(table->slot(kSlot), kLife + 2, [](LifeTable& own) { own.release(kSlot); });
         ::waitpid(leaver.pid(), nullptr, 0);
         REQUIRE_FALSE(table->take_death(kSlot));
     }
-    REQUIRE(Holder(table->seat(kSlot), kLife + 3, wait_for_a_signal).claimed);
+    REQUIRE(Holder(table->slot(kSlot), kLife + 3, wait_for_a_signal).claimed);
 }
 
 TEST_CASE("a sleeper on a word can be roused", "[life]") {
@@ -135,10 +135,10 @@ TEST_CASE("a sleeper on a word can be roused", "[life]") {
     for (int repeat = 0; repeat < 100; ++repeat) {
         std::atomic<bool> stop{false};
         std::thread sleeper([&] {
-            while (!stop.load()) table->sleep_on_word(kSlot, stop);
+            while (!stop.load()) table->wait_for_death(kSlot, stop);
         });
         stop.store(true);
-        table->rouse(kSlot);
+        table->wake_watcher(kSlot);
         sleeper.join();
     }
 }
@@ -146,13 +146,13 @@ TEST_CASE("a sleeper on a word can be roused", "[life]") {
 TEST_CASE("announced lives reach a sleeper on its bell, in order, as many as there is room for", "[life]") {
     auto table = LifeTable::create();
     REQUIRE(table);
-    auto workers = LifeTable::open(table->seat(kSlot));
+    auto workers = LifeTable::open(table->slot(kSlot));
     REQUIRE(workers);
     std::thread sleeper([&] {
         while (true) {
-            const std::uint32_t rung = workers->rung(kSlot);
+            const std::uint32_t rung = workers->wakeups(kSlot);
             if (workers->lost_count() == 2) return;
-            workers->sleep_on_bell(kSlot, rung);
+            workers->wait_for_wakeup(kSlot, rung);
         }
     });
     REQUIRE(table->announce(kLife));

@@ -109,7 +109,7 @@ TEST_CASE("what was written can be read") {
     CHECK(place.master_port == 29500);
     CHECK(place.agent_hosts_store);
     CHECK(place.run_id == "job7");
-    CHECK(place.generation == 1);
+    CHECK(place.restart_count == 1);
 }
 
 TEST_CASE("the calling process's environment") {
@@ -184,7 +184,7 @@ TEST_CASE("Open MPI and Slurm tell the place in their own words") {
         mpi["TORCHELASTIC_USE_AGENT_STORE"] = "True";
         mpi["TORCHELASTIC_RESTART_COUNT"] = "4";
         CHECK_FALSE(read_worker_place(mpi).agent_hosts_store);
-        CHECK(read_worker_place(mpi).generation == 0);
+        CHECK(read_worker_place(mpi).restart_count == 0);
     }
 }
 

@@ -1,0 +1,40 @@
+// What this node tells of itself so that nodes can be compared: the program's file, variables that change how workers
+// run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once, for jobs of several nodes.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/agent/launch_options.hpp"
+#include "rendezvous/coordinator/node_trait.hpp"
+
+namespace ddprun {
+
+// Of a large file so much is read at its beginning, where a linker leaves the build's mark, and at its end.
+inline constexpr std::size_t kContentsRead = 256 * 1024;
+// GPUs that are looked at.
+inline constexpr std::size_t kMaxGpusRead = 64;
+
+// At most kMaxNodeTraits: files and GPUs, then the variables by name.
+std::vector<NodeTrait> node_traits(const LaunchOptions& options,
+                                   const std::filesystem::path& driver = "/proc/driver/nvidia");
+
+// NCCL_*, CUDA_*, PYTHON* and OMP_*, but for those that are different on every node or rank.
+std::vector<NodeTrait> traits_of(const Environment& environment);
+
+// The value as it is; of a long one the beginning and a digest of all, of one whose name says that it is secret a
+// digest only.
+std::string variable_trait(std::string_view name, const std::string& value);
+
+// "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.
+std::optional<std::string> contents_of(const std::filesystem::path& file);
+
+// "550.54.15" out of /proc/driver/nvidia/version, and "NVIDIA H100 80GB HBM3" out of gpus/*/information there.
+std::optional<std::string> parse_driver_version(std::string_view text);
+std::optional<std::string> parse_gpu_model(std::string_view text);
+
+}  // namespace ddprun

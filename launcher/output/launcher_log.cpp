@@ -1,0 +1,188 @@
+#include "launcher/output/launcher_log.hpp"
+
+#define SPDLOG_HEADER_ONLY
+#define FMT_HEADER_ONLY
+// A thread's number would be remembered beyond the fork of --detach.
+#define SPDLOG_NO_TLS
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "launcher/launcher_mark.hpp"
+#include "launcher/output/output_pump.hpp"
+#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+namespace {
+
+using Sink = spdlog::sinks::base_sink<spdlog::details::null_mutex>;
+
+class StderrSink : public Sink {
+  public:
+    OutputPump* pump = nullptr;
+
+  protected:
+    void sink_it_(const spdlog::details::log_msg& message) override {
+        spdlog::memory_buf_t text;
+        formatter_->format(message, text);
+        if (pump != nullptr) return pump->announce(std::string(text.data(), text.size() - 1));
+        write({text.data(), text.size()});
+    }
+    void flush_() override {}
+
+  private:
+    // In pieces that a pipe takes whole once it takes anything, so that no write blocks.
+    void write(std::string_view rest) {
+        while (!rest.empty() && takes_something()) {
+            const ssize_t count =
+                ::write(STDERR_FILENO, rest.data(), std::min<std::size_t>(rest.size(), PIPE_BUF));
+            if (count < 0 && errno != EINTR) return;
+            rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        }
+    }
+
+    bool takes_something() {
+        // Signals do not begin the wait anew: the user may send one after the other.
+        const Deadline deadline = std::chrono::steady_clock::now() + timeout_;
+        pollfd writable{STDERR_FILENO, POLLOUT, 0};
+        int count = 0;
+        do {
+            count = ::poll(&writable, 1, poll_timeout(deadline));
+        } while (count < 0 && errno == EINTR);
+        if (count == 0) timeout_ = {};
+        return count > 0;
+    }
+
+    std::chrono::milliseconds timeout_ = LauncherLog::kTimeout;
+};
+
+// Used by one thread at a time.
+class AppendedFile {
+  public:
+    AppendedFile(std::string path, OwnedDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+    // Returns what is to be said when the first line is lost.
+    std::optional<std::string> append(std::string line) {
+        if (is_torn_) line.insert(0, "\n");
+        ssize_t count = 0;
+        do {
+            count = ::write(fd_.get(), line.data(), line.size());
+        } while (count < 0 && errno == EINTR);
+        if (count == static_cast<ssize_t>(line.size())) {
+            is_torn_ = false;
+            return std::nullopt;
+        }
+        const int why = count < 0 ? errno : ENOSPC;
+        is_torn_ = is_torn_ || count > 0;
+        if (std::exchange(is_said_, true)) return std::nullopt;
+        return fmt::format("cannot write {} (--log-file): {}; lines are lost there, the job goes on", path_,
+                           std::strerror(why));
+    }
+
+  private:
+    std::string path_;
+    OwnedDescriptor fd_;
+    bool is_torn_ = false;  // the last line there is without its end
+    bool is_said_ = false;
+};
+
+class FileSink : public Sink {
+  public:
+    FileSink(std::shared_ptr<AppendedFile> file, StderrSink& screen)
+        : file_(std::move(file)), screen_(screen) {}
+
+  protected:
+    void sink_it_(const spdlog::details::log_msg& message) override {
+        spdlog::memory_buf_t text;
+        formatter_->format(message, text);
+        auto append = [file = file_, line = std::string(text.data(), text.size())] {
+            return file->append(line);
+        };
+        if (screen_.pump != nullptr) return screen_.pump->run(std::move(append));
+        if (const auto notice = append()) screen_.log({message.logger_name, spdlog::level::warn, *notice});
+    }
+    void flush_() override {}
+
+  private:
+    std::shared_ptr<AppendedFile> file_;
+    StderrSink& screen_;
+};
+
+}  // namespace
+
+class LauncherLog::Impl {
+  public:
+    Impl() : screen(std::make_shared<StderrSink>()), logger("ddprun", screen) {
+        logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(std::string(kLauncherMark) + "%v"));
+        logger.set_level(spdlog::level::debug);
+        // A broken stderr has nowhere left to be reported.
+        logger.set_error_handler([](const std::string&) {});
+    }
+
+    void say(spdlog::level::level_enum level, std::string_view text) {
+        while (!text.empty()) {
+            const auto end = text.find('\n');
+            const auto line = text.substr(0, end);
+            logger.log(level, spdlog::string_view_t(line.data(), line.size()));
+            if (end == std::string_view::npos) return;
+            text.remove_prefix(end + 1);
+        }
+    }
+
+    std::shared_ptr<StderrSink> screen;
+    spdlog::logger logger;
+};
+
+LauncherLog::LauncherLog(Verbosity verbosity) : impl_(std::make_unique<Impl>()) { set_verbosity(verbosity); }
+LauncherLog::~LauncherLog() = default;
+
+void LauncherLog::set_verbosity(Verbosity verbosity) {
+    switch (verbosity) {
+        case Verbosity::quiet: return impl_->screen->set_level(spdlog::level::warn);
+        case Verbosity::usual: return impl_->screen->set_level(spdlog::level::info);
+        case Verbosity::verbose: return impl_->screen->set_level(spdlog::level::debug);
+    }
+}
+
+std::optional<std::string> LauncherLog::open_file(const std::string& path, const std::string& host) {
+    // A FIFO that nobody reads is refused, and one that is full loses lines.
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    OwnedDescriptor fd = above_standard_streams(OwnedDescriptor(::open(path.c_str(), flags, 0600)));
+    if (!fd) return fmt::format("--log-file '{}': cannot be opened: {}", path, std::strerror(errno));
+    auto sink =
+        std::make_shared<FileSink>(std::make_shared<AppendedFile>(path, std::move(fd)), *impl_->screen);
+    sink->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e %z {} %l [%t] %v", host));
+    impl_->logger.sinks().push_back(std::move(sink));
+    return std::nullopt;
+}
+
+void LauncherLog::speak_by(OutputPump* pump) {
+    const OutputPump* before = std::exchange(impl_->screen->pump, pump);
+    if (before != nullptr && before->hangs()) impl_->logger.sinks().resize(1);
+}
+
+bool LauncherLog::can_update() const {
+    return impl_->screen->should_log(spdlog::level::info) && ::isatty(STDERR_FILENO) == 1;
+}
+
+void LauncherLog::update(std::string_view text) {
+    if (impl_->screen->pump == nullptr) return;
+    impl_->screen->pump->pass(text.empty() ? std::string() : fmt::format("{}{}", kLauncherMark, text));
+}
+
+void LauncherLog::error(std::string_view text) { impl_->say(spdlog::level::err, text); }
+void LauncherLog::warn(std::string_view text) { impl_->say(spdlog::level::warn, text); }
+void LauncherLog::info(std::string_view text) { impl_->say(spdlog::level::info, text); }
+void LauncherLog::debug(std::string_view text) { impl_->say(spdlog::level::debug, text); }
+
+}  // namespace ddprun

@@ -1,0 +1,84 @@
+// TimeLimit: when a job has to end, and when its workers are told so beforehand. Pure; LimitTimer wakes it up.
+//
+// There may be two limits: --time-limit, counted by the steady clock from the launcher's start, and the end that a
+// scheduler has announced, a time of the wall clock, whatever that clock does until then. The job is ended by the
+// first only (a scheduler ends it itself); the warning comes before whichever is the earlier one, once in every
+// round. Where a round begins later than that, its workers may not be ready to handle a signal yet, which would end
+// them: they get it half-way between their start and the limit.
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+struct TimeLimitOptions {
+    std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
+    std::string limit_text;                          // as the user wrote it
+    std::optional<std::chrono::milliseconds> warn_before;
+    int warn_signal = SIGUSR1;
+    std::string warn_text;
+    std::optional<std::int64_t> scheduler_end_unix_ms;
+};
+
+// One moment, by both clocks.
+struct Moment {
+    std::chrono::steady_clock::time_point steady;
+    std::int64_t unix_ms = 0;
+};
+
+class TimeLimit {
+  public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    struct Due {
+        bool warning = false;
+        bool end = false;  // then no warning is any more
+    };
+
+    // When to look again: whichever clock is there first.
+    struct Wakeups {
+        std::optional<TimePoint> steady;
+        std::optional<std::int64_t> unix_ms;
+    };
+
+    TimeLimit(TimeLimitOptions options, TimePoint start);
+
+    // Whether its wakeups may be times of the wall clock.
+    bool needs_wall_clock() const { return wall_.has_value(); }
+
+    // Workers run; a warning is due in this round, too.
+    void round_begins(const Moment& now);
+
+    Wakeups next() const;
+
+    // What is due by now, each once (the warning in a round).
+    Due take(const Moment& now);
+
+    int warn_signal() const { return options_.warn_signal; }
+    // "SIGUSR1 to all workers, 120 s before the limit (--warn-before 120)".
+    std::string warning_text(const Moment& now) const;
+    // "the time limit (--time-limit 2h) has passed".
+    std::string end_text() const;
+
+  private:
+    // By the milliseconds of one clock.
+    struct Limit {
+        std::int64_t end = 0;
+        std::optional<std::int64_t> warn_at;
+    };
+
+    std::int64_t since_start(TimePoint time) const;
+    void plan_warning(std::optional<Limit>& limit, std::int64_t now) const;
+
+    TimeLimitOptions options_;
+    TimePoint start_;
+    std::optional<Limit> steady_;  // since the start
+    std::optional<Limit> wall_;    // since 1970
+    bool ended_ = false;
+};
+
+}  // namespace ddprun

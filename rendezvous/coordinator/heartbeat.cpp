@@ -1,0 +1,101 @@
+#include "rendezvous/coordinator/heartbeat.hpp"
+
+#include <algorithm>
+
+namespace ddprun {
+
+void HeartbeatWatch::add(ConnectionId agent, TimePoint now) {
+    if (terms_.limit.count() == 0) return;
+    if (peers_.empty()) {
+        next_question_ = now + terms_.period();
+        first_loss_ = now + terms_.patience();
+    }
+    peers_[agent] = {number_, now};
+}
+
+std::optional<Heartbeat> HeartbeatWatch::seen(ConnectionId agent, TimePoint now) {
+    const auto peer = peers_.find(agent);
+    if (peer == peers_.end()) return std::nullopt;
+    peer->second.seen = now;
+    if (!std::exchange(peer->second.excused_until, std::nullopt)) return std::nullopt;
+    return Heartbeat{number_, peer->second.answered};
+}
+
+void HeartbeatWatch::excuse(ConnectionId agent, TimePoint until) {
+    if (const auto peer = peers_.find(agent); peer != peers_.end()) peer->second.excused_until = until;
+}
+
+std::optional<Heartbeat> HeartbeatWatch::answered(ConnectionId agent, const Heartbeat& answer) {
+    const auto peer = peers_.find(agent);
+    if (peer == peers_.end() || answer.number <= peer->second.answered || answer.number > number_)
+        return std::nullopt;
+    peer->second.answered = answer.number;
+    if (answer.number == number_) return std::nullopt;
+    return Heartbeat{number_, answer.number};
+}
+
+HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
+    Turn turn;
+    if (peers_.empty()) return turn;
+    if (now > next_question_ + terms_.period()) {
+        for (auto& [agent, peer] : peers_) peer.seen = std::max(peer.seen, now - terms_.period());
+    }
+    const bool asks = now >= next_question_;
+    if (asks) {
+        ++number_;
+        next_question_ = now + terms_.period();
+    }
+    first_loss_ = TimePoint::max();
+    for (auto entry = peers_.begin(); entry != peers_.end();) {
+        const auto& [agent, peer] = *entry;
+        if (peer.excused_until && now < *peer.excused_until) {
+            ++entry;
+            continue;
+        }
+        const TimePoint loss = peer.excused_until.value_or(peer.seen) + terms_.patience();
+        if (now >= loss) {
+            turn.lost.push_back(agent);
+            entry = peers_.erase(entry);
+            continue;
+        }
+        first_loss_ = std::min(first_loss_, loss);
+        if (asks) turn.questions.push_back({agent, {number_, peer.answered}});
+        ++entry;
+    }
+    return turn;
+}
+
+std::optional<HeartbeatWatch::TimePoint> HeartbeatWatch::next_deadline() const {
+    if (peers_.empty()) return std::nullopt;
+    return std::min(next_question_, first_loss_);
+}
+
+void HeartbeatLease::all_arrived() {
+    if (unheard_.empty()) return;
+    heard_ = unheard_.back().given;
+    unheard_.clear();
+}
+
+void HeartbeatLease::resume(TimePoint now) {
+    suspended_ = false;
+    heard_ = now;
+    unheard_.clear();
+}
+
+Heartbeat HeartbeatLease::answer(const Heartbeat& question, TimePoint now) {
+    while (!unheard_.empty() && unheard_.front().number <= question.heard) {
+        heard_ = unheard_.front().given;
+        unheard_.pop_front();
+    }
+    if (suspended_) {
+        // A question that was under way for longer than a period is none.
+        resume(now - terms_.period());
+    }
+    // Of two answers to one question only the first is sure to be the one that was heard.
+    const bool is_new = unheard_.empty() || unheard_.back().number < question.number;
+    if (is_new && unheard_.size() == kMaxUnheard) unheard_.pop_back();
+    if (is_new) unheard_.push_back({question.number, now});
+    return {.number = question.number};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+#include "rendezvous/coordinator/node_numbering.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <set>
+
+namespace ddprun {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The digits at the front, without leading zeros.
+std::string_view take_number(std::string_view& text) {
+    const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
+    std::string_view digits(text.data(), static_cast<std::size_t>(end - text.begin()));
+    text.remove_prefix(digits.size());
+    digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+    return digits;
+}
+
+}  // namespace
+
+bool comes_before(std::string_view host, std::string_view other) {
+    std::string_view left = host, right = other;
+    while (!left.empty() && !right.empty()) {
+        if (is_digit(left.front()) && is_digit(right.front())) {
+            const std::string_view number = take_number(left), other_number = take_number(right);
+            if (number.size() != other_number.size()) return number.size() < other_number.size();
+            if (number != other_number) return number < other_number;
+            continue;
+        }
+        if (left.front() != right.front()) return left.front() < right.front();
+        left.remove_prefix(1);
+        right.remove_prefix(1);
+    }
+    if (left.empty() != right.empty()) return left.empty();
+    return host < other;  // node01 and node1
+}
+
+std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes) {
+    std::set<int> free;
+    for (int number = 0; number < static_cast<int>(nodes.size()); ++number) free.insert(free.end(), number);
+    for (const NodeClaim& node : nodes) {
+        if (node.number) free.erase(*node.number);
+    }
+    std::vector<std::size_t> order(nodes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&nodes](std::size_t one, std::size_t other) {
+        if (nodes[one].hosts != nodes[other].hosts) return nodes[one].hosts;
+        return comes_before(nodes[one].host, nodes[other].host);
+    });
+    std::vector<int> numbers(nodes.size());
+    for (const std::size_t place : order) {
+        const NodeClaim& node = nodes[place];
+        numbers[place] = node.number ? *node.number : free.extract(free.begin()).value();
+    }
+    return numbers;
+}
+
+}  // namespace ddprun

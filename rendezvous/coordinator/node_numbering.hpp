@@ -1,0 +1,25 @@
+// The numbers of nodes whose users hand none out. Pure; the Coordinator asks when all nodes are there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+struct NodeClaim {
+    std::optional<int> number;  // that its user gave it
+    std::string host;
+    bool hosts = false;  // the coordinator
+};
+
+// The numbers 0 to N-1 of N nodes, which are given in the order of their arrival and whose own numbers are different
+// and within that range. Who has a number keeps it; the others take what is left: first the node that hosts the
+// coordinator, then in the natural order of their host names, then as they came.
+std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes);
+
+// Digits within a name count as numbers: node2 is before node10.
+bool comes_before(std::string_view host, std::string_view other);
+
+}  // namespace ddprun

@@ -1,0 +1,28 @@
+// Deadlines: the points of time at which waits end. A timeout is a length, a deadline a point.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace ddprun {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// What is left until then, never less than nothing; rounded up, so that a wait of that length ends after it.
+inline std::chrono::milliseconds time_until(Deadline deadline,
+                                            Deadline now = std::chrono::steady_clock::now()) {
+    return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - now),
+                    std::chrono::milliseconds(0));
+}
+
+inline bool has_passed(Deadline deadline) { return std::chrono::steady_clock::now() >= deadline; }
+
+// The same for poll(): -1 where there is none. A far deadline is waited for in pieces of an hour: the
+// caller looks at the clock again.
+inline int poll_timeout(std::optional<Deadline> deadline, Deadline now = std::chrono::steady_clock::now()) {
+    constexpr std::chrono::milliseconds kPiece = std::chrono::hours(1);
+    return deadline ? static_cast<int>(std::min(time_until(*deadline, now), kPiece).count()) : -1;
+}
+
+}  // namespace ddprun

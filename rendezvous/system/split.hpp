@@ -1,0 +1,20 @@
+// Texts that are lists. Pure.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+// The parts before, between and behind the separators: one more than there are of these. They are views of the text.
+inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (;;) {
+        const auto end = text.find(separator);
+        parts.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return parts;
+        text.remove_prefix(end + 1);
+    }
+}
+
+}  // namespace ddprun

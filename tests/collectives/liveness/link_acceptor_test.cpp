@@ -1,0 +1,140 @@
+#include "collectives/liveness/link_acceptor.hpp"
+
+#include <poll.h>
+
+#include "tests/support/catch.hpp"
+
+using namespace ddprun;
+
+namespace {
+
+using Clock = LinkAcceptor::Clock;
+
+// One side of a connection to the gate, as any program may open it.
+class Caller {
+  public:
+    explicit Caller(const Endpoint& gate) : link_(-1, begin_connect(gate)) { wait(POLLOUT); }
+
+    void say(std::span<const std::byte> bytes) {
+        std::vector<std::byte> copy(bytes.begin(), bytes.end());
+        iovec part{copy.data(), copy.size()};
+        REQUIRE(link_.write_some({&part, 1}) == copy.size());
+    }
+
+    HelloAnswer hear() {
+        std::array<std::byte, kHelloAnswerSize> bytes{};
+        wait(POLLIN);
+        iovec part{bytes.data(), bytes.size()};
+        REQUIRE(link_.read_some({&part, 1}) == bytes.size());
+        return *decode_hello_answer(bytes);
+    }
+
+    bool is_closed() {
+        wait(POLLIN);
+        std::byte byte;
+        iovec part{&byte, 1};
+        try {
+            link_.read_some({&part, 1});
+            return false;
+        } catch (const LinkLost&) {
+            return true;
+        }
+    }
+
+  private:
+    void wait(short events) {
+        pollfd polled{link_.descriptor(), events, 0};
+        REQUIRE(::poll(&polled, 1, 20'000) == 1);
+    }
+
+    TcpLink link_;
+};
+
+// Turns the gate until it has something to say, or nothing more has come.
+std::vector<LinkAcceptor::Accepted> turn_when_ready(LinkAcceptor& gate) {
+    std::vector<pollfd> polled;
+    gate.add_descriptors(polled);
+    REQUIRE(::poll(polled.data(), polled.size(), 20'000) > 0);
+    return gate.turn(Clock::now());
+}
+
+HelloAnswer welcome_rank_1(const LinkHello& hello) {
+    return hello.from == 1 ? HelloAnswer::welcome : HelloAnswer::other_rank;
+}
+
+struct OpenGate {
+    TcpListener listener{"127.0.0.1"};
+    Endpoint endpoint = listener.endpoint();
+    LinkAcceptor gate{std::move(listener), welcome_rank_1};
+};
+
+}  // namespace
+
+TEST_CASE("the gate lets in whom the judge welcomes", "[gate]") {
+    OpenGate open;
+    Caller caller(open.endpoint);
+    caller.say(encode(LinkHello{Channel::data, 0, 0, 1, 0, {}}));
+    std::vector<LinkAcceptor::Accepted> visitors;
+    while (visitors.empty()) visitors = turn_when_ready(open.gate);
+    REQUIRE(visitors.size() == 1);
+    REQUIRE(visitors[0].hello.from == 1);
+    REQUIRE(visitors[0].link.peer() == 1);
+    REQUIRE(caller.hear() == HelloAnswer::welcome);
+    REQUIRE_FALSE(open.gate.next_deadline().has_value());
+}
+
+TEST_CASE("the gate tells a refused rank why, and closes", "[gate]") {
+    OpenGate open;
+    Caller caller(open.endpoint);
+    caller.say(encode(LinkHello{Channel::data, 0, 0, 2, 0, {}}));
+    REQUIRE(turn_when_ready(open.gate).empty());
+    while (open.gate.next_deadline()) REQUIRE(turn_when_ready(open.gate).empty());
+    REQUIRE(caller.hear() == HelloAnswer::other_rank);
+    REQUIRE(caller.is_closed());
+}
+
+TEST_CASE("strangers are closed without a word", "[gate]") {
+    OpenGate open;
+    Caller caller(open.endpoint);
+    const std::vector<std::byte> request(kHelloSize, std::byte{'G'});
+    caller.say(request);
+    REQUIRE(turn_when_ready(open.gate).empty());
+    while (open.gate.next_deadline()) REQUIRE(turn_when_ready(open.gate).empty());
+    REQUIRE(caller.is_closed());
+}
+
+TEST_CASE("a connection that stays silent is closed after its time", "[gate]") {
+    OpenGate open;
+    Caller caller(open.endpoint);
+    const auto hello = encode(LinkHello{});
+    caller.say(std::span(hello).first(10));
+    while (!open.gate.next_deadline()) REQUIRE(turn_when_ready(open.gate).empty());
+    const auto limit = *open.gate.next_deadline();
+    REQUIRE(open.gate.turn(limit - std::chrono::milliseconds(1)).empty());
+    REQUIRE(open.gate.next_deadline() == limit);
+    REQUIRE(open.gate.turn(limit).empty());
+    REQUIRE_FALSE(open.gate.next_deadline().has_value());
+    REQUIRE(caller.is_closed());
+}
+
+TEST_CASE("a crowd of silent strangers is bounded and keeps no rank out for ever", "[gate]") {
+    OpenGate open;
+    std::vector<std::unique_ptr<Caller>> strangers;
+    for (std::size_t i = 0; i < kMaxUnidentified + 1; ++i)
+        strangers.push_back(std::make_unique<Caller>(open.endpoint));
+    std::vector<pollfd> polled;
+    while (polled.size() < kMaxUnidentified) {
+        polled.clear();
+        REQUIRE(open.gate.turn(Clock::now()).empty());
+        open.gate.add_descriptors(polled);
+    }
+    // Full: the listener is not polled any more.
+    REQUIRE(polled.size() == kMaxUnidentified);
+    Caller rank(open.endpoint);
+    rank.say(encode(LinkHello{Channel::data, 0, 0, 1, 0, {}}));
+    auto now = *open.gate.next_deadline() + kHelloTimeout;
+    std::size_t welcomed = open.gate.turn(now).size();
+    for (int i = 0; i < 1000 && welcomed == 0; ++i) welcomed = turn_when_ready(open.gate).size();
+    REQUIRE(welcomed == 1);
+    REQUIRE(rank.hear() == HelloAnswer::welcome);
+}

@@ -1,0 +1,73 @@
+"""Nodes that are told the same and find their numbers by themselves, and those without any address."""
+
+import os
+import re
+import tempfile
+
+import support
+from agents_test import AgentsTest
+from support import free_port, worker
+
+
+class Unnumbered(AgentsTest):
+    """--rdzv-backend=c10d: the same words on every node."""
+
+    def c10d(self, *words, nnodes=3, flags=(), **options):
+        return self.launch("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", "--rdzv-id=job7", "--nnodes",
+                           nnodes, *flags, *words, **options)
+
+    def test_agents_that_are_told_the_same_find_their_places(self):
+        with tempfile.TemporaryDirectory() as folder:
+            go = os.path.join(folder, "go")
+            words = worker("--only-rank", 5, "print-env", "say", "ready", "wait-for-file", go, "exit", 9, "else", "print-env",
+                           "ready-then-wait")
+            agents = [self.c10d("--nproc-per-node", 2, *words) for _ in range(3)]
+            for agent in agents:
+                agent.wait_for_line("^ready$", count=2)
+            open(go, "w", encoding="ascii").close()
+            for agent in agents:
+                self.assertEqual(agent.wait(), 9, agent.err())
+        places = []
+        for agent in agents:
+            lines = dict(line.split("=", 1) for line in agent.out().splitlines() if "=" in line)
+            self.assertEqual((lines["WORLD_SIZE"], lines["GROUP_WORLD_SIZE"], lines["MASTER_PORT"]), ("6", "3", str(self.port)))
+            self.assertEqual(lines["MASTER_ADDR"], "127.0.0.1")
+            ranks = sorted(int(rank) for rank in re.findall(r"^RANK=(\d+)$", agent.out(), re.MULTILINE))
+            places.append((int(lines["GROUP_RANK"]), ranks))
+            self.assertRegex(agent.err(), r"first failure: rank 5 \(local rank 1\) on node 2 ")
+        self.assertEqual(sorted(places), [(0, [0, 1]), (1, [2, 3]), (2, [4, 5])])
+
+    def test_a_number_that_is_given_is_kept(self):
+        agents = [self.c10d(*worker("print-env"), nnodes=2, flags=flags) for flags in (("--node-rank", 0), ())]
+        self.assertEqual([agent.wait() for agent in agents], [0, 0])
+        for agent, number in zip(agents, (0, 1)):
+            self.assertIn(f"GROUP_RANK={number}\n", agent.out())
+
+    def test_who_does_not_host_waits_for_who_does_and_says_how_many_are_missing(self):
+        guest = self.c10d(*worker("exit", 0), nnodes=2, flags=("--rdzv-conf", "is_host=0"))
+        guest.wait_for_line("^ddprun: waiting for node 0: cannot connect to 127.0.0.1")
+        host = self.c10d(*worker("exit", 0), nnodes=2)
+        self.assertEqual((guest.wait(), host.wait()), (0, 0))
+        lonely = self.c10d(*worker("exit", 0), nnodes=3, flags=("--join-timeout", 4))
+        lonely.wait_for_line("^ddprun: joined 1/3, missing 2 nodes; there: ")
+        self.assertEqual(lonely.wait(), 69)
+
+    def test_without_an_address_the_nodes_are_this_machine_and_a_line_says_so(self):
+        for backend in ("static", "c10d"):
+            port = free_port()
+            agents = [self.launch("--rdzv-backend", backend, "--master-port", port, "--nnodes", 2, "--node-rank", rank,
+                                  *worker("exit", 0)) for rank in (0, 1)]
+            for agent in agents:
+                self.assertEqual(agent.wait(), 0, agent.err())
+                self.assertIn("the nodes meet at 127.0.0.1, which other machines cannot reach", agent.err())
+
+    def test_one_node_needs_nothing_of_it(self):
+        for flags in (("--rdzv-backend=c10d",), ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"),
+                      ("--standalone", "--rdzv-backend=c10d", "--rdzv-endpoint=nosuch.invalid:29400")):
+            status, out, err = self.run_job(*flags, *worker("print-env"))
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn("GROUP_RANK=0\n", out)
+
+
+if __name__ == "__main__":
+    support.main()

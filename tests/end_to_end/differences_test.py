@@ -1,0 +1,76 @@
+"""Nodes of one job that are not alike: one line warns of each difference, and --strict-env refuses."""
+
+import os
+import shutil
+import tempfile
+
+import support
+from agents_test import AgentsTest
+from support import program, worker
+
+
+class Differences(AgentsTest):
+    def setUp(self):
+        super().setUp()
+        self.environment = {name: value for name, value in self.environment.items() if not name.startswith("NCCL_")}
+
+    def run_both(self, words, flags=((), ()), variables=({}, {})):
+        """A job of two agents; the exit codes and what they said on stderr, node 0's first."""
+        agents = [self.agent(rank, *words[rank], flags=flags[rank], env=variables[rank]) for rank in (0, 1)]
+        return [agent.wait() for agent in agents], [agent.err() for agent in agents]
+
+    def run_same(self, *rest):
+        return self.run_both((worker("exit", "0"), worker("exit", "0")), *rest)
+
+    def test_node_0_warns_of_each_variable_that_differs(self):
+        codes, errors = self.run_same(((), ("-q",)), ({"NCCL_DEBUG": "WARN", "NCCL_ALGO": "Ring", "NCCL_NET": "x"},
+                                                      {"NCCL_DEBUG": "VERSION", "NCCL_NET": "x"}))
+        self.assertEqual(codes, [0, 0])
+        self.assertEqual(errors[1], "")
+        self.assertRegex(errors[0], r'\Addprun: nodes differ in NCCL_ALGO: node 1 \(.+\) has it not set, node 0 \(.+\) "Ring"\n'
+                                    r'ddprun: nodes differ in NCCL_DEBUG: node 1 \(.+\) has "VERSION", node 0 \(.+\) "WARN"\Z')
+
+    def test_what_differs_by_nature_is_no_difference(self):
+        codes, errors = self.run_same(((), ()), ({"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1", "HOME": "/"}))
+        self.assertEqual((codes, errors), ([0, 0], ["", ""]))
+
+    def test_strict_env_refuses_the_job_on_all_nodes(self):
+        codes, errors = self.run_both((worker("say", "ran"), worker("say", "ran")), (("--strict-env",), ()),
+                                      ({"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2"}))
+        self.assertEqual(codes, [77, 77])
+        for agent, err in zip(self.launchers, errors):
+            self.assertEqual(agent.out(), "")
+            self.assertRegex(err, r"\Addprun: the job is refused by --strict-env on node 0: nodes differ in OMP_NUM_THREADS: "
+                                  r'node 1 \(.+\) has "2", node 0 \(.+\) "1"\Z')
+
+    def test_strict_env_lets_nodes_run_that_are_alike(self):
+        self.assertEqual(self.run_same((("--strict-env",), ("--strict-env",))), ([0, 0], ["", ""]))
+
+    def test_a_program_of_the_same_name_with_other_contents(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("a", "exit 0"), ("b", "exit 0 # otherwise")):
+                os.mkdir(os.path.join(folder, name))
+                path = os.path.join(folder, name, "run")
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(f"#!/bin/sh\n{text}\n")
+                os.chmod(path, 0o755)
+            paths = [{"PATH": f"{os.path.join(folder, name)}:{os.environ['PATH']}"} for name in ("a", "b")]
+            codes, errors = self.run_both((["run"], ["run"]), ((), ()), paths)
+            self.assertEqual(codes, [0, 0])
+            self.assertRegex(errors[0], r'nodes differ in the executable: node 1 \(.+\) has ".*/b/run", node 0 \(.+\) ".*/a/run"')
+            self.assertRegex(errors[0], r'nodes differ in the executable\'s contents: node 1 \(.+\) has "[0-9a-f]{16}, 29 bytes"')
+            codes, errors = self.run_both((["run"], ["run"]), (("--allow-different",), ()), paths)
+            self.assertEqual((codes, errors), ([0, 0], ["", ""]))
+
+    def test_a_large_program_costs_no_time(self):
+        # Sparse: it would take seconds to read whole, and is read in parts.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "large")
+            shutil.copy(program("worker_stub"), path)
+            os.truncate(path, 1 << 40)
+            words = [path, "exit", "0"]
+            self.assertEqual(self.run_both((words, words)), ([0, 0], ["", ""]))
+
+
+if __name__ == "__main__":
+    support.main()

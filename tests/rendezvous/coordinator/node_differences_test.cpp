@@ -1,0 +1,155 @@
+#include "rendezvous/coordinator/node_differences.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/coordinator_fixture.hpp"
+
+namespace ddprun {
+namespace {
+
+using Values = std::vector<std::optional<std::string>>;
+
+// One node for each value, on gpu0, gpu1, …
+JobNodes nodes_with(const std::string& name, const Values& values, bool of_program = false) {
+    JobNodes nodes;
+    const int nnodes = static_cast<int>(values.size());
+    for (int rank = 0; rank < nnodes; ++rank) {
+        JobNode& node = nodes[rank];
+        node.hello = hello(rank, nnodes);
+        if (const auto& value = values[static_cast<std::size_t>(rank)])
+            node.hello.traits.push_back({name, *value, of_program});
+    }
+    return nodes;
+}
+
+// What is said of the variable X.
+std::string of(const Values& values) {
+    const auto differences = differences_of(nodes_with("X", values));
+    if (differences.empty()) return {};
+    REQUIRE(differences.size() == 1);
+    REQUIRE(differences[0].starts_with("nodes differ in X: "));
+    return differences[0].substr(std::string("nodes differ in X: ").size());
+}
+
+Hello with_trait(int node_rank, int nnodes, const std::string& value) {
+    Hello agent = hello(node_rank, nnodes);
+    agent.traits = {{"NCCL_DEBUG", value}};
+    return agent;
+}
+
+}  // namespace
+
+TEST_CASE("a difference names the nodes that are alone with a value, and what the others have") {
+    const std::optional<std::string> none;
+    const std::vector<std::pair<Values, std::string>> cases = {
+        {{"a"}, ""},
+        {{"a", "a"}, ""},
+        {{none, none}, ""},
+        {{"a", "a", "b"}, R"(node 2 (gpu2) has "b", the others "a")"},
+        {{"b", "a", "a"}, R"(node 0 (gpu0) has "b", the others "a")"},
+        // As many of each: node 0 is right.
+        {{"a", "b"}, R"(node 1 (gpu1) has "b", node 0 (gpu0) "a")"},
+        {{"a", "b", "b", "a"}, R"(node 1 (gpu1) and node 2 (gpu2) have "b", the others "a")"},
+        {{"a", none}, R"(node 1 (gpu1) has it not set, node 0 (gpu0) "a")"},
+        {{none, "a", none}, R"(node 1 (gpu1) has "a", the others not set)"},
+        {{"", none, ""}, R"(node 1 (gpu1) has it not set, the others "")"},
+        {{"a", "a", "b", "c"}, R"(node 2 (gpu2) has "b", node 3 (gpu3) "c", the others "a")"},
+        {{"a", "\x1b[2J\n"}, R"(node 1 (gpu1) has "?[2J?", node 0 (gpu0) "a")"},
+    };
+    for (const auto& [values, expected] : cases) CHECK(of(values) == expected);
+}
+
+TEST_CASE("of many nodes and values the first are named, and the rest counted") {
+    Values values(20, "a");
+    values.insert(values.end(), 6, "b");
+    CHECK(of(values) ==
+          "node 20 (gpu20), node 21 (gpu21), node 22 (gpu22), node 23 (gpu23) and 2 more have "
+          "\"b\", the others \"a\"");
+    values = {"a", "a", "b", "c", "d", "e", "f"};
+    CHECK(of(values) ==
+          R"(node 2 (gpu2) has "b", node 3 (gpu3) "c", node 4 (gpu4) "d", 2 other values, the others "a")");
+
+    JobNodes nodes = nodes_with("X", {"a", "b"});
+    nodes[1].hello.host = std::string(kMaxHostText, 'h');
+    nodes[1].hello.traits[0].value = std::string(kMaxTraitValue, 'v');
+    nodes[0].hello.traits[0].value = std::string(kMaxTraitValue, 'w');
+    REQUIRE(differences_of(nodes).size() == 1);
+    CHECK(differences_of(nodes)[0].size() == kMaxDifferenceText);
+
+    nodes = nodes_with("X", {"a", "a"});
+    for (std::size_t i = 0; i < 3 * kMaxDifferencesTold; ++i)
+        nodes[1].hello.traits.push_back({"Y" + std::to_string(i), "v"});
+    const auto told = differences_of(nodes);
+    REQUIRE(told.size() == kMaxDifferencesTold);
+    CHECK(told.back() == "nodes differ in 33 more");
+}
+
+TEST_CASE("no more names are looked at than there may be") {
+    JobNodes nodes = nodes_with("X", Values(kMaxTraitsCompared / kMaxNodeTraits + 2));
+    int name = 0;
+    for (auto& [rank, node] : nodes) {
+        for (std::size_t i = 0; i < kMaxNodeTraits; ++i)
+            node.hello.traits.push_back({std::to_string(++name), "v"});
+    }
+    const std::size_t more = kMaxTraitsCompared - kMaxDifferencesTold + 1;
+    CHECK(differences_of(nodes).back() == "nodes differ in " + std::to_string(more) + " more");
+}
+
+TEST_CASE("nodes are compared with those of their role, and programs only where they must be one") {
+    JobNodes nodes = nodes_with("X", {"a", "b"});
+    nodes[1].hello.role = "evaluator";
+    CHECK(differences_of(nodes).empty());
+
+    nodes = nodes_with("the executable", {"a", "b"}, true);
+    CHECK(differences_of(nodes).size() == 1);
+    nodes[1].hello.allow_different = true;
+    CHECK(differences_of(nodes).empty());
+    nodes[1].hello.traits.push_back({"X", "b"});
+    CHECK(differences_of(nodes).size() == 1);
+}
+
+TEST_CASE("node 0 hears of the differences before the first round, once") {
+    Coordinator coordinator = make(3);
+    coordinator.receive(5, with_trait(2, 3, "INFO"), kStart);
+    coordinator.receive(6, with_trait(1, 3, "WARN"), kStart);
+    const auto out = coordinator.receive(7, with_trait(0, 3, "WARN"), kStart);
+    REQUIRE(out.size() == 4);
+    CHECK(out[0].to == 7);
+    CHECK(std::get<NodesDiffer>(out[0].message).differences ==
+          std::vector<std::string>{
+              R"(nodes differ in NCCL_DEBUG: node 2 (gpu2) has "INFO", the others "WARN")"});
+    CHECK(of_type<RoundReady>(out).size() == 3);
+}
+
+TEST_CASE("nodes that are alike are not spoken of") {
+    Coordinator coordinator = make(2);
+    coordinator.receive(1, with_trait(1, 2, "WARN"), kStart);
+    const auto out = coordinator.receive(2, with_trait(0, 2, "WARN"), kStart);
+    CHECK(of_type<NodesDiffer>(out).empty());
+    CHECK(of_type<RoundReady>(out).size() == 2);
+}
+
+TEST_CASE("with --strict-env a difference ends the job for all, and says which") {
+    Coordinator coordinator({.version = "1", .job_id = "job", .nnodes = 2, .strict_env = true}, kStart);
+    coordinator.receive(1, with_trait(1, 2, "INFO"), kStart);
+    const auto out = coordinator.receive(2, with_trait(0, 2, "WARN"), kStart);
+    const auto refused = of_type<Refused>(out);
+    REQUIRE(refused.size() == 2);
+    REQUIRE(out.size() == 2);
+    for (const auto& outgoing : out) CHECK(outgoing.close_after);
+    CHECK(refused[0].exit_code == kExitNotAdmitted);
+    CHECK(refused[0].reason ==
+          "the job is refused by --strict-env on node 0: nodes differ in NCCL_DEBUG: node 1 (gpu1) has "
+          "\"INFO\", node 0 (gpu0) \"WARN\"");
+    CHECK_FALSE(coordinator.next_deadline());
+    coordinator.closed(1, kStart);
+    coordinator.closed(2, kStart);
+    CHECK(coordinator.empty());
+}
+
+TEST_CASE("with --strict-env nodes that are alike run") {
+    Coordinator coordinator({.version = "1", .job_id = "job", .nnodes = 2, .strict_env = true}, kStart);
+    coordinator.receive(1, with_trait(1, 2, "WARN"), kStart);
+    CHECK(of_type<RoundReady>(coordinator.receive(2, with_trait(0, 2, "WARN"), kStart)).size() == 2);
+}
+
+}  // namespace ddprun
