@@ -10,15 +10,19 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxWchan = 256;
+constexpr std::size_t kMaxLine = 256;
+
+// Empty where the kernel does not show it.
+std::string line_of(const std::filesystem::path& file) {
+    const auto text = read_small_file(file, kMaxLine);
+    return text.has_value() ? *text : std::string();
+}
 
 std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::path& proc) {
     const auto folder = proc / std::to_string(process.pid);
     const auto status = read_small_file(folder / "status", kMaxStatusFile);
-    const auto wchan = read_small_file(folder / "wchan", kMaxWchan);
-    const auto masks = status.has_value()
-                           ? parse_signal_masks(*status, wchan.has_value() ? *wchan : std::string())
-                           : std::nullopt;
+    if (!status.has_value()) return std::nullopt;
+    const auto masks = parse_signal_masks(*status, line_of(folder / "wchan"), line_of(folder / "syscall"));
     if (!masks) return std::nullopt;
     std::error_code unknown;
     const auto file = std::filesystem::read_symlink(folder / "exe", unknown);

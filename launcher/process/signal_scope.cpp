@@ -1,7 +1,10 @@
 #include "launcher/process/signal_scope.hpp"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <csignal>
 
 #include "launcher/harmless_text.hpp"
@@ -73,6 +76,12 @@ class Descent {
     std::vector<ProcessStat> receivers_;
 };
 
+// The first word is the number of the call in which a sleeping process is; of another it is not a number.
+bool is_in_sigwait(std::string_view syscall) {
+    const auto number = whole_number<long>(syscall.substr(0, syscall.find(' ')), 0, LONG_MAX);
+    return number == SYS_rt_sigtimedwait;
+}
+
 }  // namespace
 
 std::optional<SignalScope> parse_signal_scope(std::string_view text) {
@@ -88,9 +97,10 @@ bool SignalMasks::handles(int signal) const {
 
 bool SignalMasks::ignores(int signal) const { return has(ignored, signal); }
 
-std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan) {
+std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
+                                              std::string_view syscall) {
     SignalMasks masks;
-    masks.fetches = wchan.find("sigtimedwait") != std::string_view::npos;
+    masks.fetches = wchan.find("sigtimedwait") != std::string_view::npos || is_in_sigwait(syscall);
     int found = 0;
     for (const std::string_view line : lines_of(status)) {
         std::uint64_t* mask = line.starts_with("SigBlk:\t")   ? &masks.blocked

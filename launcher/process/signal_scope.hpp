@@ -48,8 +48,11 @@ struct SignalMasks {
     bool ignores(int signal) const;
 };
 
-// From /proc/<pid>/status and wchan, which may be empty; nothing if the former does not have all three.
-std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan);
+// From /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three masks. The other two may be
+// empty: some kernels hide them, and each tells what the other may not. Since Linux 6.12 wchan is 0 for who has just
+// fallen asleep while others want the processor; syscall does not know the programs of another word size.
+std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
+                                              std::string_view syscall);
 
 struct GroupMember {
     ProcessStat process;

@@ -48,6 +48,7 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -106,10 +107,15 @@ void await_term() {
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_BLOCK, &all, nullptr);
+    // Unlike sigwait, at every moment anybody can see that they are handled.
+    const int signals = ::signalfd(-1, &all, SFD_CLOEXEC);
+    if (signals < 0) refuse("cannot make a signalfd");
     say("ready");
     for (;;) {
-        int received = 0;
-        if (::sigwait(&all, &received) == 0) say(name_of(received));
+        signalfd_siginfo received{};
+        if (::read(signals, &received, sizeof received) == sizeof received) {
+            say(name_of(static_cast<int>(received.ssi_signo)));
+        }
     }
 }
 

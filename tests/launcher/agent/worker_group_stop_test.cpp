@@ -1,6 +1,7 @@
 #include "launcher/agent/worker_group.hpp"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -209,11 +210,10 @@ TEST_CASE("a program that handles the signal has its children until it has ended
         CHECK(run.out->line() == "ready");
         const auto child_is_there = [&] { return children_of(run.group->running_workers().at(0).pid) == 1; };
         CHECK(child_is_there());
-        // Between its word and its wait for the signal nothing tells that it handles it, and newer kernels show what a
-        // process waits for only a while after it has begun to.
+        // While it enters its wait for the signal nothing tells that it handles it.
         const std::string leader = "/proc/" + std::to_string(run.group->running_workers().at(0).pid);
-        while (read_small_file(leader + "/wchan", 100).value().find("sigtimedwait") == std::string::npos)
-            ::sched_yield();
+        const std::string in_sigwait = std::to_string(SYS_rt_sigtimedwait) + ' ';
+        while (!read_small_file(leader + "/syscall", 256).value().starts_with(in_sigwait)) ::sched_yield();
         run.group->stop(SIGTERM, kNever);
         if (scope == SignalScope::group) {
             while (child_is_there()) ::sched_yield();

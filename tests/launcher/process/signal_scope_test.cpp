@@ -1,5 +1,7 @@
 #include "launcher/process/signal_scope.hpp"
 
+#include <sys/syscall.h>
+
 #include <csignal>
 #include <random>
 #include <set>
@@ -152,7 +154,7 @@ TEST_CASE("signal scope: masks out of /proc") {
     const auto masks = parse_signal_masks(
         "Name:\tprog\nSigQ:\t0/1\nSigPnd:\t0000000000000000\nSigBlk:\t0000000000000200\n"
         "SigIgn:\t0000000000001000\nSigCgt:\t8000000000004002\n",
-        "do_select");
+        "do_select", "23 0x1 0x2");
     REQUIRE(masks.has_value());
     CHECK(masks->handles(SIGTERM));
     CHECK(masks->handles(SIGINT));
@@ -161,15 +163,23 @@ TEST_CASE("signal scope: masks out of /proc") {
     CHECK(masks->ignores(SIGPIPE));
     for (int signal : {0, 1, 3, 63, 65, -1}) CHECK_FALSE(masks->handles(signal));
     // Asleep in sigwait, the signals that it waits for are in no mask.
-    const auto waiting = parse_signal_masks(
-        "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000000\n",
-        "do_sigtimedwait.isra.0");
-    REQUIRE(waiting.has_value());
-    CHECK(waiting->handles(SIGTERM));
-    CHECK_FALSE(waiting->handles(SIGPIPE));
-    CHECK_FALSE(parse_signal_masks("", ""));
-    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\n", ""));
-    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\nSigCgt:\tx\n", ""));
+    const std::string_view plain =
+        "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000000\n";
+    const std::string in_sigwait = std::to_string(SYS_rt_sigtimedwait) + " 0x7ffca2af9390 0x0 0x0 0x8";
+    for (const auto& waiting : {parse_signal_masks(plain, "do_sigtimedwait.isra.0", ""),
+                                parse_signal_masks(plain, "0", in_sigwait)}) {
+        REQUIRE(waiting.has_value());
+        CHECK(waiting->handles(SIGTERM));
+        CHECK_FALSE(waiting->handles(SIGPIPE));
+    }
+    for (const char* syscall : {"", "running", "-1 0x7ffca2af9390 0x0", "x"}) {
+        const auto other = parse_signal_masks(plain, "0", syscall);
+        REQUIRE(other.has_value());
+        CHECK_FALSE(other->handles(SIGTERM));
+    }
+    CHECK_FALSE(parse_signal_masks("", "", ""));
+    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\n", "", ""));
+    CHECK_FALSE(parse_signal_masks("SigBlk:\t0\nSigIgn:\t0\nSigCgt:\tx\n", "", ""));
 }
 
 }  // namespace ddprun
