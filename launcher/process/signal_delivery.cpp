@@ -10,11 +10,11 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxLine = 256;
+constexpr std::size_t kMaxCallText = 256;
 
 // Empty where the kernel does not show it.
-std::string line_of(const std::filesystem::path& file) {
-    const auto text = read_small_file(file, kMaxLine);
+std::string call_text(const std::filesystem::path& file) {
+    const auto text = read_small_file(file, kMaxCallText);
     return text.has_value() ? *text : std::string();
 }
 
@@ -22,7 +22,7 @@ std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::p
     const auto folder = proc / std::to_string(process.pid);
     const auto status = read_small_file(folder / "status", kMaxStatusFile);
     if (!status.has_value()) return std::nullopt;
-    const auto masks = parse_signal_masks(*status, line_of(folder / "wchan"), line_of(folder / "syscall"));
+    const auto masks = parse_signal_masks(*status, call_text(folder / "wchan"), call_text(folder / "syscall"));
     if (!masks) return std::nullopt;
     std::error_code unknown;
     const auto file = std::filesystem::read_symlink(folder / "exe", unknown);
