@@ -29,13 +29,13 @@ void set_master(CommandLine& line) {
     if (endpoint->port != 0) line.master_port = endpoint->port;
 }
 
-// From one place both, --join-timeout is the stronger.
-void set_join_timeout(CommandLine& line) {
-    if (!line.rdzv_conf.join_timeout) return;
-    const auto own = line.origins.find("--join-timeout");
+// From one place both, the option of that name is the stronger.
+void take_from_conf(const CommandLine& line, const char* option, const std::optional<std::chrono::seconds>& value,
+                    std::chrono::milliseconds& target) {
+    if (!value) return;
+    const auto own = line.origins.find(option);
     const OptionSource conf = line.origins.at("--rdzv-conf").source;
-    if (own == line.origins.end() || own->second.source < conf)
-        line.join_timeout = *line.rdzv_conf.join_timeout;
+    if (own == line.origins.end() || own->second.source < conf) target = *value;
 }
 
 // As torchrun has it: without an address all nodes are this machine. With c10d only an explicit number is one.
@@ -68,8 +68,24 @@ void set_signals(CommandLine& line) {
     }
 }
 
+void check_spares(const CommandLine& line) {
+    const std::string spares = fmt::format("--spares {}", line.elasticity.spares);
+    if (!line.elasticity.is_elastic())
+        refuse(line, spares, fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
+                                         "work give --nnodes {}:{}",
+                                         line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
+    if (line.elasticity.seats(line.nnodes) < *line.elasticity.min_nodes)
+        refuse(line, spares, fmt::format("leaves less than the {} nodes of --nnodes {}:{} to work",
+                                         *line.elasticity.min_nodes, *line.elasticity.min_nodes, line.nnodes));
+}
+
 void check_together(const CommandLine& line) {
-    const std::string nnodes = std::to_string(line.nnodes);
+    const std::string nnodes =
+        line.elasticity.is_elastic() ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
+                                     : std::to_string(line.nnodes);
+    if (line.elasticity.spares > 0) check_spares(line);
+    if (line.nproc_per_node == "0" && line.nnodes == 1)
+        refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
     if (line.standalone && line.nnodes != 1)
         refuse(line, "--standalone", "one node only, but --nnodes is " + nnodes);
     if (line.node_rank >= line.nnodes)
@@ -108,7 +124,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     if (line.quiet) line.verbosity = Verbosity::quiet;
     if (line.verbose) line.verbosity = Verbosity::verbose;
     set_master(line);
-    set_join_timeout(line);
+    take_from_conf(line, "--join-timeout", line.rdzv_conf.join_timeout, line.join_timeout);
+    take_from_conf(line, "--last-call", line.rdzv_conf.last_call, line.elasticity.last_call);
     set_signals(line);
     check_together(line);
     set_nodes(line);

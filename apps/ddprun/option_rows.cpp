@@ -32,12 +32,33 @@ Set seconds_into(std::chrono::milliseconds& target, int least = 0) {
 OptionGroup node_rows(CommandLine& line) {
     return {
         "Nodes",
-        {{"--nnodes", "N", "Number of nodes (1)", into(line.nnodes, parse_nnodes), "PET_NNODES"},
+        {{"--nnodes", "N|MIN:MAX",
+          "Number of nodes (1)\nMIN:MAX: the job begins with MIN nodes or more, goes on with those that are "
+          "left when one is lost, and takes in those that come.",
+          [&line](const std::string& text) {
+              const NodeCount count = parse_nnodes(text);
+              line.nnodes = count.most;
+              line.elasticity.min_nodes = count.least;
+          },
+          "PET_NNODES"},
+         {"--spares", "N",
+          "Of MIN:MAX nodes, so many wait without working until another one is lost (0)",
+          into(line.elasticity.spares, number(0, kMaxNodes))},
+         {"--resize", "WHEN",
+          "When a node that comes later is let in: now, which restarts the workers; failure: with the next "
+          "round; never: only for one that was lost (now)",
+          into(line.elasticity.resize,
+               one_of<Resize>(
+                   {{"now", Resize::now}, {"failure", Resize::failure}, {"never", Resize::never}}))},
+         {"--last-call", "S",
+          "Seconds to wait for more than MIN nodes before the job begins; node 0's counts (30)",
+          seconds_into(line.elasticity.last_call)},
          {"--node-rank", "R",
           "This node's number, 0 to N-1; node 0 hosts the rendezvous (0)\nNode 0 leaves last.",
           into(line.node_rank, number(0, kMaxNodes)), "PET_NODE_RANK"},
          {"--nproc-per-node", "P",
-          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1)\nauto: "
+          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1)\n0: this "
+          "node takes part without workers, for example to host. auto: "
           "GPUs "
           "if there are any, else CPUs.",
           into(line.nproc_per_node, parse_nproc), "PET_NPROC_PER_NODE"},
@@ -92,8 +113,8 @@ OptionGroup rendezvous_rows(CommandLine& line) {
          {"--heartbeat", "S", "Seconds without a sign of a node until it counts as lost; node 0's counts (5)",
           seconds_into(line.heartbeat, 1)},
          {"--rdzv-conf", "KEY=VALUE,…",
-          "join_timeout=900: as --join-timeout, which is the stronger; is_host=1 or 0: whether this agent "
-          "hosts, with c10d",
+          "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as --last-call; "
+          "is_host=1 or 0: whether this agent hosts, with c10d",
           into(line.rdzv_conf, parse_rdzv_conf), "PET_RDZV_CONF"}}};
 }
 

@@ -51,10 +51,10 @@ bool parse_is_host(std::string text) {
 
 }  // namespace
 
-int parse_nnodes(const std::string& text) {
+NodeCount parse_nnodes(const std::string& text) {
     const auto nodes = number(1, kMaxNodes);
     const auto colon = text.find(':');
-    if (colon == std::string::npos) return nodes(text);
+    if (colon == std::string::npos) return {nodes(text), {}};
     int low = 0, high = 0;
     try {
         low = nodes(text.substr(0, colon));
@@ -62,14 +62,13 @@ int parse_nnodes(const std::string& text) {
     } catch (const BadValue&) {
     }
     if (high < 1 || high < low) throw BadValue("must be N, or MIN:MAX with 1 <= MIN <= MAX");
-    if (low != high) throw BadValue("a changing number of nodes is not supported; give one number");
-    return high;
+    return {high, low == high ? std::nullopt : std::optional(low)};
 }
 
 std::string parse_nproc(const std::string& text) {
     if (text == "auto" || text == "gpu" || text == "cpu") return text;
     try {
-        number(1, kMaxWorkersPerNode)(text);
+        number(0, kMaxWorkersPerNode)(text);
     } catch (const BadValue& bad) {
         throw BadValue(fmt::format("{}, or auto, gpu or cpu", bad.what()));
     }
@@ -107,9 +106,11 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
             known.complaints.push_back(
                 fmt::format("--rdzv-conf {}: passed over, no such key{}", key, did_you_mean(key, kKnown)));
         if (key == "is_host") known.is_host = parse_is_host(value);
-        if (key != "join_timeout" && key != "timeout") continue;
+        const bool is_last_call = key == "last_call_timeout";
+        if (key != "join_timeout" && key != "timeout" && !is_last_call) continue;
         try {
-            known.join_timeout = std::chrono::seconds(number(1, kMaxTimeoutSeconds)(value));
+            const std::chrono::seconds seconds(number(is_last_call ? 0 : 1, kMaxTimeoutSeconds)(value));
+            (is_last_call ? known.last_call : known.join_timeout) = seconds;
         } catch (const BadValue& bad) {
             throw UsageError(fmt::format("--rdzv-conf {} {}: {}", key, value, bad.what()));
         }

@@ -19,8 +19,12 @@ namespace ddprun {
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
 
-// `N`, or `N:N`; a real range is refused.
-int parse_nnodes(const std::string& text);
+// `N` or `MIN:MAX`: the most, and the least where it is another number.
+struct NodeCount {
+    int most = 1;
+    std::optional<int> least;
+};
+NodeCount parse_nnodes(const std::string& text);
 
 // A number of workers, or auto, gpu, cpu, which are returned as they are.
 std::string parse_nproc(const std::string& text);
@@ -37,6 +41,7 @@ std::string check_rdzv_endpoint(const std::string& text);
 // What of `KEY=VALUE,…` has an effect. Keys that nobody knows are passed over, as torchrun does; a line says so.
 struct RdzvConf {
     std::optional<std::chrono::seconds> join_timeout;
+    std::optional<std::chrono::seconds> last_call;
     std::optional<bool> is_host;
     std::vector<std::string> complaints;
 };

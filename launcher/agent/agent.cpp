@@ -139,6 +139,7 @@ class Agent {
 
     void receive(const RoundReady& round) { options_.node_rank = round.group_rank; }
     void receive(const Waiting& waiting) { join_news_.waiting(waiting); }
+    void receive(const Parked& parked) { join_news_.parked(parked); }
     void receive(const PeerRefused& other) { log_.info(JoinStatus::refused(other)); }
     void receive(const NodesDiffer& differ) {
         for (const std::string& difference : differ.differences) log_.warn(harmless_line(difference));
@@ -202,13 +203,15 @@ class Agent {
             case AgentAction::report_success: break;
             case AgentAction::join_again: return client_->join();
             case AgentAction::remind: join_news_.look(); return await_reminder();
+            case AgentAction::await_place: return await_reminder();
             case AgentAction::start_workers: return start_workers();
             case AgentAction::report_failure:
             case AgentAction::stop_workers: return stop_workers(job_.stop_signal());
             case AgentAction::report_signal: return stop_workers(job_.signal());
             case AgentAction::tell_signal:
                 // Nothing else would end the wait of a node whose workers are done.
-                if (machine_.state() == AgentState::draining) await_finish({});
+                if (machine_.state() == AgentState::draining || machine_.state() == AgentState::rejoining)
+                    await_finish({});
                 break;
             case AgentAction::kill_workers: return node_->kill_now();
             case AgentAction::report_gone: return report_gone();

@@ -18,6 +18,7 @@ struct AgentTable {
         {joining,         E::reminder_due,      A::remind,         joining},
         {joining,         E::refused,           A::leave,          draining_output},
         {joining,         E::connection_lost,   A::join_again,     joining},
+        {joining,         E::finish_ordered,    A::leave,          draining_output},
         {joining,         E::signal_received,   A::leave,          draining_output},
         {joining,         E::interrupted_again, A::leave,          draining_output},
 
@@ -51,6 +52,16 @@ struct AgentTable {
         {leaving,         E::signal_received,   A::tell_signal,    leaving},
         {leaving,         E::interrupted_again, A::leave,          draining_output},
         {leaving,         E::finish_timed_out,  A::leave,          draining_output},
+
+        {leaving,         E::place_awaited,     A::await_place,    rejoining},
+
+        {rejoining,       E::round_ready,       A::start_workers,  running},
+        {rejoining,       E::reminder_due,      A::remind,         rejoining},
+        {rejoining,       E::connection_lost,   A::leave,          draining_output},
+        {rejoining,       E::finish_ordered,    A::leave,          draining_output},
+        {rejoining,       E::signal_received,   A::tell_signal,    rejoining},
+        {rejoining,       E::interrupted_again, A::leave,          draining_output},
+        {rejoining,       E::finish_timed_out,  A::leave,          draining_output},
 
         {draining_output, E::output_shown,      A::report,         reporting},
         {draining_output, E::interrupted_again, A::report,         reporting},

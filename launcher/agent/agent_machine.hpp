@@ -8,6 +8,7 @@
 //   stopping         the workers were told to end; the coordinator listens
 //   stopping_alone   likewise, but the coordinator is gone
 //   leaving          no worker is left; waiting for the coordinator's word: the end, or another round
+//   rejoining        no worker is left; another round follows when nodes have come, or this one has a place in it
 //   draining_output  the job is over here; what the workers printed is being shown
 //   reporting        why the job ended is being shown and written down
 //   saying_goodbye   the connection to the coordinator is being closed
@@ -32,18 +33,20 @@ enum class AgentState {
     stopping,
     stopping_alone,
     leaving,
+    rejoining,
     draining_output,
     reporting,
     saying_goodbye,
     awaiting_guests,
     done,
 };
-BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone, leaving,
+BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone, leaving, rejoining,
                     draining_output, reporting, saying_goodbye, awaiting_guests, done)
 
 enum class AgentEvent {
     round_ready,        // the coordinator says who takes part: ranks are known
     reminder_due,       // nobody has said anything new for long
+    place_awaited,      // the coordinator says that another round follows, but not when
     refused,            // the coordinator says no, or the join timeout has passed
     connection_lost,    // the connection to the coordinator broke
     workers_succeeded,  // every worker of this node ended with 0
@@ -59,7 +62,7 @@ enum class AgentEvent {
     goodbye_said,  // or there was nobody to say it to
     guests_gone,   // there is none, or none left, or they take too long
 };
-BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, refused, connection_lost, workers_succeeded,
+BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost, workers_succeeded,
                     worker_failed, workers_gone, stop_ordered, finish_ordered, signal_received,
                     interrupted_again, finish_timed_out, output_shown, reported, goodbye_said, guests_gone)
 
@@ -67,6 +70,7 @@ enum class AgentAction {
     none,
     join_again,      // connect to the coordinator anew
     remind,          // the user of what is still missing
+    await_place,     // from now on remind the user of what is missing
     start_workers,   // with the ranks of round_ready
     report_success,  // tell the coordinator
     report_failure,  // tell the coordinator, and stop the workers

@@ -27,7 +27,7 @@ Complaint write_own_error_file(const Failure& cause, const LaunchOptions& option
 }
 
 // Adds what this node can find out: survivors, logs, times, and which nodes nobody could ask.
-void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers) {
+void complete(JobEnding& ending, const RoundWorkers* workers) {
     ending.host = host_name();
     ending.end_unix_ms = unix_time_now_ms();
     if (ending.first_failure) ending.utc_offset = local_utc_offset(ending.first_failure->unix_time_ms);
@@ -38,7 +38,7 @@ void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorker
         ending.unknown_nodes = ending.finish->unknown_nodes;
         ending.unknown_node_count = ending.finish->unknown_node_count;
     } else if (ending.joined) {
-        ending.unknown_node_count = options.nnodes - 1;
+        ending.unknown_node_count = ending.round.group_world_size - 1;
     }
     // Where the runner's sweep has proved that nothing is left, a look at every process would find nothing.
     if (!ending.joined || (workers != nullptr && workers->nothing_left())) return;
@@ -53,7 +53,7 @@ void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorker
 
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
             AgentWatcher* watcher) {
-    complete(ending, options, workers);
+    complete(ending, workers);
     const Verdict verdict = verdict_of(ending);
     if (verdict.is_said) log.error(verdict.message);
     if (ending.first_failure && !ending.refusal) {

@@ -35,6 +35,7 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
     facts.finish.exit_code = verdict.exit_code;
     facts.restarts = ending.round.restart_count;
     facts.max_restarts = ending.round.max_restarts;
+    facts.resizes = ending.round.resizes;
     facts.utc_offset = ending.utc_offset;
     facts.survivors = ending.survivors;
     facts.unknown_nodes = ending.unknown_nodes;
@@ -49,13 +50,15 @@ JobResult job_result(const JobEnding& ending, const Verdict& verdict, const Laun
     result.run_id = options.run_id;
     result.entry_name = options.entry_name;
     result.node_rank = options.node_rank;
-    result.nnodes = options.nnodes;
+    result.nnodes = ending.joined ? ending.round.group_world_size : options.nnodes;
     result.outcome = outcome_of(verdict.exit_code, ending.first_failure, ending.joined);
     result.exit_code = verdict.exit_code;
     result.message = verdict.message;
     result.restart_count = ending.round.restart_count;
     result.max_restarts = ending.round.max_restarts;
+    result.resize_count = ending.round.resizes;
     if (ending.finish) result.restarts = ending.finish->restarts;
+    if (ending.finish) result.resizes = ending.finish->resizes;
     return result;
 }
 

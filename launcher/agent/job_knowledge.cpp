@@ -17,8 +17,11 @@ std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
         own_failure_.reset();
         return AgentEvent::round_ready;
     }
+    if (std::holds_alternative<Waiting>(message) || std::holds_alternative<Parked>(message))
+        return AgentEvent::place_awaited;
     if (const auto* stop = std::get_if<Stop>(&message)) {
-        known_.first_failure = stop->cause;
+        // Where a node has come nothing failed.
+        if (stop->cause.kind != Failure::Kind::resized) known_.first_failure = stop->cause;
         return AgentEvent::stop_ordered;
     }
     if (const auto* finish = std::get_if<Finish>(&message)) {

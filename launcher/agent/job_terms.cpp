@@ -41,6 +41,7 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .run_id = options.run_id,
             .node_rank = options.node_rank,
             .nnodes = options.nnodes,
+            .min_nodes = options.elasticity.min_nodes.value_or(0),
             .local_world_size = static_cast<int>(options.workers.size()),
             .role = options.role,
             .host = host_name(),
@@ -49,7 +50,8 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .command = describe_command(options.command),
             .allow_different = options.allow_different,
             .reached_at = {},
-            .traits = {}};
+            .traits = {},
+            .grace_ms = static_cast<int>(options.grace_period.count())};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
@@ -60,6 +62,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .run_id = options.run_id,
                           .job_id = make_job_id(options.run_id),
                           .nnodes = options.nnodes,
+                          .elasticity = options.elasticity,
                           .join_timeout = options.join_timeout,
                           .heartbeat = options.nnodes > 1 ? options.heartbeat : std::chrono::milliseconds(0),
                           .restarts = options.restarts,

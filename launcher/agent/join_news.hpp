@@ -21,8 +21,14 @@ class JoinNews {
     // A cause is too long for a line that is cut, and stays to be read.
     void trouble(const std::string& cause) { log_.info(status_.trouble(cause, TimePoint::clock::now())); }
     void waiting(const Waiting& status) {
-        say(status_.waiting(status, TimePoint::clock::now()));
+        const TimePoint now = TimePoint::clock::now();
+        if (std::exchange(ended_, false)) status_.begin_again(now);
+        say(status_.waiting(status, now));
         update();
+    }
+    void parked(const Parked& status) {
+        log_.info(status_.parked(status));
+        if (updates_) log_.update({});
     }
     // When look() has something to do.
     TimePoint next_look() const {
@@ -33,8 +39,9 @@ class JoinNews {
         say(status_.remind(TimePoint::clock::now()));
         update();
     }
-    // Nobody is awaited any longer.
+    // Nobody is awaited any longer; who is awaited later is so from then on.
     void end() {
+        ended_ = true;
         if (updates_) log_.update({});
     }
 
@@ -49,6 +56,7 @@ class JoinNews {
     LauncherLog& log_;
     JoinStatus status_;
     bool updates_;
+    bool ended_ = false;
 };
 
 }  // namespace ddprun

@@ -30,6 +30,12 @@ JoinStatus::JoinStatus(TimePoint start, Duration first_delay, Duration timeout, 
       timeout_(timeout),
       advice_(std::move(advice)) {}
 
+void JoinStatus::begin_again(TimePoint now) {
+    start_ = now;
+    reminder_due_ = now + kReminderPeriod;
+    last_line_.clear();
+}
+
 std::string JoinStatus::trouble(const std::string& cause, TimePoint now) {
     last_line_ = "waiting for node 0: " + cause;
     if (now < speaks_from_ || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
@@ -41,6 +47,11 @@ std::string JoinStatus::waiting(const Waiting& status, TimePoint now) {
     if (line == last_line_) return {};
     last_line_ = std::move(line);
     return fmt::format("{}; {}", last_line_, time_text(now - start_));
+}
+
+std::string JoinStatus::parked(const Parked& status) {
+    last_line_.clear();
+    return harmless_line(status.reason, kMaxStatusShown);
 }
 
 std::string JoinStatus::passing(TimePoint now) const {

@@ -28,11 +28,17 @@ class JoinStatus {
     // what a user who waits in vain may have forgotten; it stands in reminders, empty for none.
     JoinStatus(TimePoint start, Duration first_delay, Duration timeout, std::string advice);
 
+    // Nodes are awaited anew, after a round.
+    void begin_again(TimePoint now);
+
     // An attempt to reach the coordinator failed with this cause.
     std::string trouble(const std::string& cause, TimePoint now);
 
     // The coordinator says who is there (it has waited before it said so).
     std::string waiting(const Waiting& status, TimePoint now);
+
+    // The job runs without this node, for as long as it will: no timeout is counted, nothing more is said.
+    std::string parked(const Parked& status);
 
     // What the passing line is now; empty: none.
     std::string passing(TimePoint now) const;

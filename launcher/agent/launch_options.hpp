@@ -14,6 +14,7 @@
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/times/time_limit.hpp"
+#include "rendezvous/coordinator/elasticity.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/net/endpoint.hpp"
@@ -37,7 +38,8 @@ enum class Hosting {
 };
 
 struct LaunchOptions {
-    int nnodes = 1;
+    int nnodes = 1;         // at most
+    Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
     int node_rank = 0;  // kUnnumbered until the coordinator says it
     Hosting hosting = Hosting::by_number;
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.

@@ -51,7 +51,7 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
     pump_.begin_round(
-        {.run_id = options_.run_id, .round = place_.restart_count, .role = options_.role, .host = host_});
+        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = host_});
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);

@@ -47,6 +47,7 @@ std::string failure_text(const Failure& failure) {
         case Failure::Kind::signalled:
             if (!failure.message.empty()) return harmless_line(failure.message);
             return fmt::format("{} sent to ddprun on {}", signal_text(failure.signal), node);
+        case Failure::Kind::resized: break;  // no job ends by that
     }
     return {};
 }
@@ -63,6 +64,7 @@ const char* what_happened(const Failure& failure) {
         case Failure::Kind::overdue: return "was stopped, because";
         case Failure::Kind::signalled:
             return failure.message.empty() ? "was stopped by" : "was stopped, because";
+        case Failure::Kind::resized: break;
     }
     return {};
 }
@@ -71,6 +73,7 @@ std::string circumstances(const ReportFacts& facts) {
     std::string text;
     const std::int64_t time = facts.finish.cause->unix_time_ms;
     if (time != 0) text = "at " + wall_clock_text(time, facts.utc_offset);
+    if (facts.resizes > 0) text += fmt::format("{}resizes so far: {}", text.empty() ? "" : "; ", facts.resizes);
     if (facts.max_restarts == 0 && facts.restarts == 0) return text;
     text += fmt::format("{}restarts so far: {} of {}", text.empty() ? "" : "; ", facts.restarts,
                         facts.max_restarts);

@@ -21,6 +21,7 @@ struct ReportFacts {
     Finish finish;
     int restarts = 0;  // how many there were, of how many that were allowed
     int max_restarts = 0;
+    int resizes = 0;
     std::chrono::seconds utc_offset{0};  // of the time zone in which times are shown
     std::vector<std::string> survivors;  // what is left of the job on this node, in words; normally nothing
     // Nodes that nobody could ask for survivors: the first of them by name, if known, and how many in all.

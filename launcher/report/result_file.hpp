@@ -41,6 +41,8 @@ struct JobResult {
     int restart_count = 0;
     int max_restarts = 0;
     std::vector<Restart> restarts;
+    int resize_count = 0;
+    std::vector<Restart> resizes;
     std::int64_t start_unix_ms = 0;  // of the launcher on this node
     std::int64_t end_unix_ms = 0;
     std::vector<std::string> survivors;
@@ -50,7 +52,7 @@ struct JobResult {
 BOOST_DESCRIBE_STRUCT(JobResult, (),
                       (job_id, run_id, entry_name, host, node_rank, nnodes, outcome, exit_code, message,
                        start_unix_ms, end_unix_ms, first_failure, ranks, restart_count, max_restarts,
-                       restarts, survivors, unknown_nodes, unknown_node_count))
+                       restarts, resize_count, resizes, survivors, unknown_nodes, unknown_node_count))
 
 // `cause` is the job's first failure, if there was one; `joined`: a round began on this node.
 Outcome outcome_of(int exit_code, const std::optional<Failure>& cause, bool joined);

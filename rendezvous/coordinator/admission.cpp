@@ -25,6 +25,10 @@ std::string clock_text(std::int64_t unix_ms, std::int64_t now_ms) {
                        static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), text);
 }
 
+std::string nodes_text(int least, int most) {
+    return least == 0 ? std::to_string(most) : fmt::format("{}:{}", least, most);
+}
+
 std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& terms) {
     if (newcomer.version != terms.version) {
         return not_admitted(
@@ -35,17 +39,19 @@ std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& term
         return not_admitted(fmt::format("this agent's --rdzv-id is \"{}\", but the job here is \"{}\"",
                                         newcomer.run_id, terms.run_id));
     }
-    if (newcomer.nnodes != terms.nnodes) {
+    if (newcomer.nnodes != terms.nnodes || newcomer.min_nodes != terms.min_nodes) {
         return not_admitted(fmt::format("this agent's --nnodes is {}, but node 0 has --nnodes {}",
-                                        newcomer.nnodes, terms.nnodes));
+                                        nodes_text(newcomer.min_nodes, newcomer.nnodes),
+                                        nodes_text(terms.min_nodes, terms.nnodes)));
     }
     const bool is_numbered = newcomer.node_rank != kUnnumbered;
     if (is_numbered && (newcomer.node_rank < 0 || newcomer.node_rank >= terms.nnodes)) {
         return not_admitted(
-            fmt::format("--node-rank {} is out of range: --nnodes is {}", newcomer.node_rank, terms.nnodes));
+            fmt::format("--node-rank {} is out of range: --nnodes is {}", newcomer.node_rank,
+                        nodes_text(terms.min_nodes, terms.nnodes)));
     }
-    if (newcomer.local_world_size < 1 || newcomer.local_world_size > kMaxWorkersPerNode) {
-        return not_admitted(fmt::format("--nproc-per-node {} is not between 1 and {}",
+    if (newcomer.local_world_size < 0 || newcomer.local_world_size > kMaxWorkersPerNode) {
+        return not_admitted(fmt::format("--nproc-per-node {} is not between 0 and {}",
                                         newcomer.local_world_size, kMaxWorkersPerNode));
     }
     return std::nullopt;
@@ -74,11 +80,10 @@ bool is_same_agent(const Hello& one, const Hello& other) {
     return one.host == other.host && one.pid == other.pid;
 }
 
-Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNodes& nodes) {
+Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNode* holder,
+                   const JobNodes& nodes) {
     Company company;
-    const auto holder = nodes.find(newcomer.node_rank);
-    if (holder != nodes.end() && !is_same_agent(holder->second.hello, newcomer))
-        company.holder = &holder->second.hello;
+    if (holder != nullptr && !is_same_agent(holder->hello, newcomer)) company.holder = &holder->hello;
     if (own && !is_same_agent(*own, newcomer)) {
         if (newcomer.node_rank == own->node_rank && own->node_rank != kUnnumbered) company.holder = &*own;
         if (newcomer.role == own->role) company.companion = &*own;
@@ -103,6 +108,10 @@ bool is_stranger(const Hello& newcomer, const JobTerms& terms) {
 }
 
 Refused came_too_late() { return {"the job is over", kExitUnavailable}; }
+Refused too_many_wait() {
+    return {fmt::format("the job runs, and {} nodes wait for a place in it already", kMaxQueued),
+            kExitUnavailable};
+}
 Refused said_hello_before() { return not_admitted("this agent has said Hello before"); }
 Refused said_no_hello() { return not_admitted("say Hello first"); }
 

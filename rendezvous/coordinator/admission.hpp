@@ -14,7 +14,8 @@ namespace ddprun {
 struct JobTerms {
     std::string version;
     std::string run_id;
-    int nnodes = 1;
+    int nnodes = 1;     // as in Hello, like the next
+    int min_nodes = 0;
 };
 
 // Who is there already, as far as it matters to a newcomer; nullptr for nobody.
@@ -26,10 +27,12 @@ struct Company {
 // It may come again over another connection.
 bool is_same_agent(const Hello& one, const Hello& other);
 
-// `own` is node 0's own agent, which counts before it has come.
-Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNodes& nodes);
+// `own` is node 0's own agent, which counts before it has come; `holder` the node that has come by the newcomer's
+// number, nullptr for none.
+Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNode* holder,
+                   const JobNodes& nodes);
 
-inline constexpr int kMaxWorkersPerNode = 4096;
+inline constexpr int kMaxWorkersPerNode = 4096;  // there may be none, too
 
 // Nothing if it may. The sentence goes to the newcomer, and to node 0's user.
 std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& terms, const Company& company);
@@ -52,8 +55,12 @@ std::string to_text(const JobMet& met);
 // Whether it looks for another job, or does not speak as this one does.
 bool is_stranger(const Hello& newcomer, const JobTerms& terms);
 
+// Nodes that wait while the job runs without them.
+inline constexpr std::size_t kMaxQueued = 1024;
+
 // To one that nothing is held against, but the job has begun.
 Refused came_too_late();
+Refused too_many_wait();
 Refused said_hello_before();
 Refused said_no_hello();
 

@@ -1,10 +1,11 @@
 // The messages between agents and the coordinator. Plain values; control_wire.hpp gives their bytes.
 //
 // One conversation, from an agent's side:
-//   Hello → Welcome → Waiting*
+//   Hello → Welcome → (Waiting | Parked)*
 //         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
-//         Restarting?)?)+ → RankEnds* → Finish → Goodbye
-// or Refused at any time before the first RoundReady, and GivenUp at any time; PeerRefused and NodesDiffer may come to
+//         Restarting? → (Waiting | Parked)*)?)+ → RankEnds* → Finish → Goodbye
+// or Refused at any time before the first RoundReady, GivenUp at any time, and LeaseOver as an agent's last word;
+// PeerRefused and NodesDiffer may come to
 // node 0. Heartbeats go to and fro from the Welcome on (see heartbeat.hpp); node 0's own agent gets neither. RankEnds also go before
 // WorkersSucceeded and WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and
 // before what they may be the cause of, WorkerDying comes from an agent and PeerDying goes to the others;
@@ -50,7 +51,8 @@ struct Hello {
     std::string version;  // of ddprun; all agents of a job must be of one version
     std::string run_id;
     int node_rank = 0;
-    int nnodes = 1;
+    int nnodes = 1;     // at most
+    int min_nodes = 0;  // with which the job may run, too; 0: with all of them only
     int local_world_size = 1;
     std::string role = "default";
     std::string host;
@@ -60,10 +62,11 @@ struct Hello {
     bool allow_different = false;   // … unless this one allows others
     std::string reached_at;         // the address of node 0 by which this agent has reached it
     std::vector<NodeTrait> traits;  // of a job of several nodes: what should be alike on all
+    int grace_ms = 0;               // how long its workers may take to end
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
-                      (version, run_id, node_rank, nnodes, local_world_size, role, host, pid, wants_rank_ends,
-                       command, allow_different, reached_at, traits))
+                      (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
+                       wants_rank_ends, command, allow_different, reached_at, traits, grace_ms))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
@@ -160,6 +163,11 @@ struct StillRunning {
 BOOST_DESCRIBE_STRUCT(StillRunning, (), (round, count, ranks, pid))
 constexpr std::size_t limit_of(Of<&StillRunning::ranks>) { return kMaxRangesInMessage; }
 
+// The agent gives the coordinator up, and stops its workers, for which they have their grace period. Without that word
+// a connection that ends is that of an agent which is dead, and whose workers are killed.
+struct LeaseOver {};
+BOOST_DESCRIBE_STRUCT(LeaseOver, (), ())
+
 // The agent has read Finish and closes.
 struct Goodbye {};
 BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
@@ -205,13 +213,21 @@ constexpr std::size_t limit_of(Of<&NodesDiffer::differences>) { return kMaxDiffe
 // listed, and none where a node has no number yet.
 struct Waiting {
     int joined = 0;
-    int expected = 0;
+    int expected = 0;  // at least
     std::vector<int> missing;
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
+    int at_most = 0;                   // nodes that may take part; as many as expected where none may be missing
+    int last_call_ms = 0;              // so long the others are waited for, once the least have come
 };
-BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing, present))
+BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing, present, at_most, last_call_ms))
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
 constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed; }
+
+// The job runs, or is about to, without this node, which waits for a place.
+struct Parked {
+    std::string reason;
+};
+BOOST_DESCRIBE_STRUCT(Parked, (), (reason))
 
 // The round begins: what one agent needs to start its workers.
 struct RoundReady {
@@ -225,14 +241,15 @@ struct RoundReady {
     int role_world_size = 1;
     int restart_count = 0;
     int max_restarts = 0;
-    std::string restart_reason;  // of the last restart; empty in the first round
+    int resizes = 0;             // rounds that began because nodes came or went
+    std::string restart_reason;  // of the last restart or resize; empty in the first round
     int coordinator_rank = 0;    // group rank of the node that hosts the coordinator
     std::string reached_at;      // to that node: its address as another one has reached it; empty if none has
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
                       (round, job_id, group_rank, group_world_size, base_rank, world_size, role_base_rank,
-                       role_world_size, restart_count, max_restarts, restart_reason, coordinator_rank,
-                       reached_at))
+                       role_world_size, restart_count, max_restarts, resizes, restart_reason,
+                       coordinator_rank, reached_at))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
 constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
 
@@ -268,8 +285,10 @@ struct Restarting {
     int restart = 0;  // the first is 1
     int max_restarts = 0;
     int delay_ms = 0;
+    int resize = 0;  // the first is 1; 0: this is a restart
+    int nodes = 0;   // that are there for the next round, as far as is known
 };
-BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms))
+BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms, resize, nodes))
 
 // The job is over on all nodes.
 struct Finish {
@@ -282,6 +301,7 @@ struct Finish {
     int lost = 0;
     int succeeded = 0;
     std::vector<Restart> restarts;  // the last kMaxRestartsListed
+    std::vector<Restart> resizes;   // likewise: rounds that ended because nodes came or went
     // Nodes that could not be asked whether something of the job is left there: `node 1 (gpu07)`, at most
     // kMaxUnknownListed of them.
     std::vector<std::string> unknown_nodes;
@@ -289,15 +309,16 @@ struct Finish {
 };
 BOOST_DESCRIBE_STRUCT(Finish, (),
                       (exit_code, cause, message, others, failed_too, stopped, lost, succeeded, restarts,
-                       unknown_nodes, unknown_node_count))
+                       resizes, unknown_nodes, unknown_node_count))
 constexpr std::size_t limit_of(Of<&Finish::others>) { return kMaxOthersListed; }
 constexpr std::size_t limit_of(Of<&Finish::restarts>) { return kMaxRestartsListed; }
+constexpr std::size_t limit_of(Of<&Finish::resizes>) { return kMaxRestartsListed; }
 constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownListed; }
 
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
-                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, Goodbye, Welcome, GivenUp,
-                 Refused, PeerRefused, NodesDiffer, Waiting, RoundReady, PeerDying, WhoRuns, Remark, Stop,
-                 Restarting, Finish>;
+                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, LeaseOver, Goodbye, Welcome,
+                 GivenUp, Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns,
+                 Remark, Stop, Restarting, Finish>;
 
 }  // namespace ddprun

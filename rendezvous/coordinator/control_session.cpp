@@ -25,7 +25,7 @@ ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pen
       queue_event_(socket_.get_executor(), asio::steady_timer::time_point::max()),
       max_pending_(max_pending) {}
 
-asio::awaitable<void> ControlSession::run(std::string first_bytes,
+asio::awaitable<bool> ControlSession::run(std::string first_bytes,
                                           std::function<void(const ControlMessage&)> on_message) {
     auto self = shared_from_this();
     asio::co_spawn(
@@ -34,12 +34,13 @@ asio::awaitable<void> ControlSession::run(std::string first_bytes,
     ControlFrames frames;
     frames.append(first_bytes);
     std::array<char, kReadBytes> bytes{};
+    bool closed_there = false;
     while (socket_.is_open()) {
         for (;;) {
             auto message = frames.next();
             if (!message) {
                 close();  // Not an agent of ours; the coordinator treats it as a closed connection.
-                co_return;
+                co_return false;
             }
             if (!*message) break;
             on_message(**message);
@@ -47,10 +48,12 @@ asio::awaitable<void> ControlSession::run(std::string first_bytes,
         boost::system::error_code error;
         std::size_t count = co_await socket_.async_read_some(
             asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+        closed_there = error == asio::error::eof;
         if (error) break;
         frames.append({bytes.data(), count});
     }
     close();
+    co_return closed_there;
 }
 
 void ControlSession::send(const ControlMessage& message, bool close_after) {

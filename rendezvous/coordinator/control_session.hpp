@@ -24,8 +24,8 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending);
 
     // Reads until the connection ends, whichever way; hands over each message. `first_bytes` were read
-    // before.
-    boost::asio::awaitable<void> run(std::string first_bytes,
+    // before. True if the other end has closed it, and did not break off in the middle of a message.
+    boost::asio::awaitable<bool> run(std::string first_bytes,
                                      std::function<void(const ControlMessage&)> on_message);
 
     // Queues a message; with `close_after`, the connection ends once it is written.

@@ -8,6 +8,13 @@
 namespace ddprun {
 
 std::string to_text(const Waiting& waiting) {
+    if (waiting.at_most > waiting.expected) {
+        if (waiting.joined < waiting.expected)
+            return fmt::format("joined {}, the job needs {} to {} nodes", waiting.joined, waiting.expected,
+                               waiting.at_most);
+        return fmt::format("joined {} of at most {} nodes; others may still come (--last-call {:g})",
+                           waiting.joined, waiting.at_most, waiting.last_call_ms / 1000.0);
+    }
     const std::string text = fmt::format("joined {}/{}", waiting.joined, waiting.expected);
     return waiting.expected == waiting.joined ? text
                                               : fmt::format("{}, missing {}", text, missing_text(waiting));
@@ -39,6 +46,7 @@ std::string to_text(const Failure& failure) {
         case Failure::Kind::node_lost: return node + " was lost";
         case Failure::Kind::overdue:
             return fmt::format("rank {} on {}: {}", failure.rank, node, failure.message);
+        case Failure::Kind::resized: return fmt::format("a node ({}) has come", failure.host);
         case Failure::Kind::worker_failed: break;
     }
     const std::string end = failure.signal != 0 ? fmt::format("signal {}", failure.signal)
@@ -49,8 +57,12 @@ std::string to_text(const Failure& failure) {
 }
 
 std::string to_text(const Restarting& restarting) {
-    const std::string text = fmt::format("{}; restart {} of {}", to_text(restarting.cause),
-                                         restarting.restart, restarting.max_restarts);
+    const std::string next =
+        restarting.resize > 0
+            ? fmt::format("another round with {} node{} (resize {}) follows", restarting.nodes,
+                          restarting.nodes == 1 ? "" : "s", restarting.resize)
+            : fmt::format("restart {} of {}", restarting.restart, restarting.max_restarts);
+    const std::string text = fmt::format("{}; {}", to_text(restarting.cause), next);
     return restarting.delay_ms > 0 ? fmt::format("{} in {} ms", text, restarting.delay_ms) : text;
 }
 

@@ -48,31 +48,46 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
+    if (released_.contains(from)) return {};
     JobNode* node = find(from);
+    const auto queued = queue_.find(from);
     const bool is_hello = std::holds_alternative<Hello>(message);
     // Without a Hello, or from a node that was refused, nothing else has a meaning.
-    if (is_hello == (node != nullptr))
+    if (is_hello == (node != nullptr || queued != queue_.end()))
         return {{from, is_hello ? said_hello_before() : said_no_hello(), true}};
     if (const auto question = heartbeats_.seen(from, now)) send(from, *question);
-    if (std::holds_alternative<AgentSignalled>(message)) restart_cancelled_ = true;
-    // During a pause the agents still speak of the round before.
-    const bool is_stale = state_ != CoordinatorState::pausing && round_of(message).value_or(round_) != round_;
+    if (queued != queue_.end()) {
+        receive_queued(queued->second, message);
+        return take_out();
+    }
+    if (std::holds_alternative<LeaseOver>(message)) node->gave_up = true;
+    // A signal is meant for the job, whatever its agent has heard of the round.
+    const bool is_stale = round_of(message).value_or(round_) != round_ &&
+                          !std::holds_alternative<AgentSignalled>(message);
     const auto event = event_of(message);
-    if (event && !is_stale) handle(*event, {now, node, &message, from});
+    if (event && !is_stale) handle(meaning_of(*event, node, message), {now, node, &message, from});
     return take_out();
 }
 
-Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now) {
-    JobNode* node = find(connection);
-    if (node == nullptr) return {};
-    lose(*node, now);
+Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, bool closed_there) {
+    leave_queue(connection);
+    released_.erase(connection);
+    if (JobNode* node = find(connection)) lose(*node, now, closed_there);
     return take_out();
 }
 
-void Coordinator::lose(JobNode& node, TimePoint now) {
+void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     nodes_by_connection_.erase(node.connection);
     heartbeats_.remove(node.connection);
     node.connected = false;
+    const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;
+    if (runs && !node.is_gone) {
+        // Workers die with their agent, but outlive a connection that only broke.
+        const bool agent_is_dead = closed_there && !node.gave_up;
+        const std::chrono::milliseconds grace(agent_is_dead ? 0 : node.hello.grace_ms);
+        workers_gone_ = std::max(workers_gone_.value_or(now), now + grace + kKillTime);
+    }
+    if (state_ == CoordinatorState::awaiting_return) status_deadline_ = next_status(now);
     handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
 }
 
@@ -81,11 +96,12 @@ void Coordinator::beat(TimePoint now) {
     HeartbeatWatch::Turn turn = heartbeats_.tick(now);
     for (const auto& [agent, question] : turn.questions) send(agent, question);
     for (const ConnectionId agent : turn.lost) {
+        out_.push_back({agent, GivenUp{silence_text(options_.heartbeat)}, true});
+        leave_queue(agent);
         JobNode* node = find(agent);
         if (node == nullptr) continue;
-        out_.push_back({agent, GivenUp{silence_text(options_.heartbeat)}, true});
         node->silent = true;
-        lose(*node, now);
+        lose(*node, now, false);
     }
 }
 
@@ -97,6 +113,8 @@ Coordinator::Outbox Coordinator::tick(TimePoint now) {
         handle(CoordinatorEvent::exit_wait_due, {now});
     } else if (now >= join_deadline_) {
         handle(CoordinatorEvent::join_timed_out, {now});
+    } else if (last_call_end_ && now >= *last_call_end_) {
+        begin_first_round(now);
     } else if (status_deadline_ && now >= *status_deadline_) {
         handle(CoordinatorEvent::status_due, {now});
     }
@@ -110,8 +128,11 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
         deadline = std::min(deadline.value_or(time), time);
     };
     if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
-    if (state_ == CoordinatorState::gathering) at_latest(join_deadline_);
-    if (state_ == CoordinatorState::gathering && status_deadline_) at_latest(*status_deadline_);
+    const bool gathers =
+        state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
+    if (gathers) at_latest(join_deadline_);
+    if (gathers && status_deadline_) at_latest(*status_deadline_);
+    if (state_ == CoordinatorState::gathering && last_call_end_) at_latest(*last_call_end_);
     if (state_ == CoordinatorState::running && exit_wait_.deadline()) at_latest(*exit_wait_.deadline());
     return deadline;
 }
@@ -131,11 +152,16 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
             const auto& hello = std::get<Hello>(*message);
             return refuse(from, hello, reason_against(hello).value_or(came_too_late()), now);
         }
+        case CoordinatorAction::enqueue: return enqueue(from, std::get<Hello>(*message), now);
+        case CoordinatorAction::note_leaving: return note_leaving(*node, *message, now);
+        case CoordinatorAction::resize:
+            return stop_for({.kind = Failure::Kind::resized, .host = queue_.rbegin()->second.hello.host},
+                            now);
         case CoordinatorAction::forget: return forget(*node, now);
         case CoordinatorAction::start_round: return start_round(now);
         case CoordinatorAction::tell_waiting: return tell_waiting(now);
         case CoordinatorAction::give_up: return give_up();
-        case CoordinatorAction::refuse_all: return refuse_all(refused_for(differences_));
+        case CoordinatorAction::refuse_all: return refuse_all(*fault_of_nodes());
         case CoordinatorAction::stop_all: return stop_all(occasion);
         case CoordinatorAction::suspect: return suspect(*node, std::get<WorkerDying>(*message));
         case CoordinatorAction::contend: return contend(*node, *message);
@@ -155,6 +181,8 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::node_gone: return node_gone(occasion);
         case CoordinatorAction::decide: return decide(now);
         case CoordinatorAction::pause: return pause(now);
+        case CoordinatorAction::begin_again: return begin_again(now);
+        case CoordinatorAction::await_return: return await_return(now);
         case CoordinatorAction::finish: return finish();
         case CoordinatorAction::confirm:
             if (const auto question = heartbeats_.answered(from, std::get<Heartbeat>(*message)))
@@ -176,6 +204,9 @@ void Coordinator::excuse(const JobNode& node) {
     heartbeats_.excuse(node.connection, TimePoint::max());
     for (const auto& [rank, other] : nodes_) {
         if (is_own(node.hello) && other.connected && &other != &node) send(other.connection, Suspended{});
+    }
+    for (const auto& [connection, other] : queue_) {
+        if (is_own(node.hello)) send(connection, Suspended{});
     }
     send(node.connection, Suspended{});
 }
@@ -207,19 +238,22 @@ void Coordinator::keep_ends(JobNode& node, const RankEnds& ends) const {
 }
 
 void Coordinator::stop_all(const Occasion& occasion) {
-    stop_for(failure_of(*occasion.node, occasion.message, heartbeats_.terms()), occasion);
+    const auto& [now, node, message, from] = occasion;
+    if (message != nullptr && std::holds_alternative<AgentSignalled>(*message))
+        note_leaving(*node, *message, now);
+    stop_for(failures_.tell(node->hello.node_rank, failure_of(*node, message, heartbeats_.terms())), now);
 }
 
-void Coordinator::stop_for(Failure cause, const Occasion& occasion) {
-    uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(occasion.now - round_start_);
-    cause_ = failures_.tell(occasion.node->hello.node_rank, std::move(cause));
+void Coordinator::stop_for(Failure cause, TimePoint now) {
+    uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(now - round_start_);
+    cause_ = std::move(cause);
     awaited_ = 0;
     for (auto& [rank, node] : nodes_) {
         node.ended = !node.connected;
         if (node.connected) ++awaited_;
     }
     send_all(Stop{round_, *cause_});
-    if (awaited_ == 0) handle(CoordinatorEvent::all_ended, occasion);
+    if (awaited_ == 0) handle(CoordinatorEvent::all_ended, {now});
 }
 
 // What its agent has gathered of the first failure since it was told; nothing if the node itself was lost.
@@ -241,22 +275,29 @@ void Coordinator::node_ended(JobNode& node, TimePoint now) {
 }
 
 void Coordinator::decide(TimePoint now) {
-    cause_ = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); });
-    const bool complete =
-        std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.connected; });
+    if (auto first = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); }))
+        cause_ = std::move(first);
+    resizing_ = is_resize();
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
-    decision_ = policy_.decide({*cause_, uptime_, progressed_, complete, restart_cancelled_}, jitter);
+    decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}
+                          : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_}, jitter);
     handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
 }
 
 void Coordinator::pause(TimePoint now) {
-    restarts_.push_back({round_, to_text(*cause_).substr(0, kMaxReasonText), cause_->unix_time_ms});
-    if (restarts_.size() > kMaxRestartsListed) restarts_.erase(restarts_.begin());
-    const auto delay = static_cast<int>(decision_.delay.count());
-    send_all(Restarting{*cause_, policy_.restarts(), policy_.max_restarts(), delay});
-    ++round_;
-    pause_end_ = now + decision_.delay;
-    if (delay == 0) handle(CoordinatorEvent::pause_over, {now});
+    std::vector<Restart>& list = resizing_ ? resizes_ : restarts_;
+    list.push_back({round_, to_text(*cause_).substr(0, kMaxReasonText), cause_->unix_time_ms});
+    if (list.size() > kMaxRestartsListed) list.erase(list.begin());
+    if (resizing_) ++resize_count_;
+    pause_end_ = std::max(now + decision_.delay, workers_gone_.value_or(now));
+    const auto delay = std::chrono::ceil<std::chrono::milliseconds>(pause_end_ - now);
+    send_all(Restarting{.cause = *cause_,
+                        .restart = policy_.restarts(),
+                        .max_restarts = policy_.max_restarts(),
+                        .delay_ms = static_cast<int>(delay.count()),
+                        .resize = resizing_ ? resize_count_ : 0,
+                        .nodes = static_cast<int>(present())});
+    if (pause_end_ <= now) handle(CoordinatorEvent::pause_over, {now});
 }
 
 void Coordinator::finish() {
@@ -268,7 +309,9 @@ void Coordinator::finish() {
     Finish finish = summary_of(nodes_, cause_, requeue_);
     finish.message = decision_.message;
     finish.restarts = restarts_;
+    finish.resizes = resizes_;
     send_all(finish);
+    for (const auto& [connection, node] : queue_) send(connection, finish);
 }
 
 void Coordinator::send_all(const ControlMessage& message) {

@@ -3,7 +3,12 @@
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
 // What it does in which state stands in coordinator_table.cpp; this carries the actions out. The decisions are
-// parts of their own: admission.hpp, rank_mapping.hpp, node_differences.hpp, first_failure.hpp, restart_policy.hpp, job_summary.hpp.
+// parts of their own: admission.hpp, seating.hpp, rank_mapping.hpp, node_differences.hpp, first_failure.hpp,
+// restart_policy.hpp, job_summary.hpp.
+//
+// Nodes that come while workers run wait in a queue until a round ends, which it may do for them (elasticity.hpp). A
+// round begins only when no worker of the one before can be left, also of a node that nobody can ask any more: one
+// that was lost has its grace period from then on.
 //
 // It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
@@ -24,11 +29,13 @@
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
+#include "rendezvous/coordinator/elasticity.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/heartbeat.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/coordinator/seating.hpp"
 
 namespace ddprun {
 
@@ -37,6 +44,7 @@ struct CoordinatorOptions {
     std::string run_id = "none";
     std::string job_id;
     int nnodes = 1;
+    Elasticity elasticity;
     std::chrono::milliseconds join_timeout{900'000};
     std::chrono::milliseconds heartbeat{0};  // the limit of silence; 0: silence is no sign of a loss
     RestartOptions restarts;
@@ -71,13 +79,18 @@ class Coordinator {
     static constexpr std::size_t kMaxDeathsTold = 100'000;
     // So long an agent may take to start its workers, or to fail to do so.
     static constexpr std::chrono::seconds kStartTimeout{90};
+    // How long those may take to die whose agent is dead, or who are killed at the end of their grace period.
+    static constexpr std::chrono::seconds kKillTime{1};
+    // Signals to several agents that are this close together are meant for the job.
+    static constexpr std::chrono::seconds kSignalsTogether{1};
     // Different refusals that node 0's agent hears of.
     static constexpr std::size_t kMaxRefusalsTold = 32;
 
     Coordinator(CoordinatorOptions options, TimePoint now);
 
     Outbox receive(ConnectionId from, const ControlMessage& message, TimePoint now);
-    Outbox closed(ConnectionId connection, TimePoint now);
+    // `closed_there`: by the agent's own machine.
+    Outbox closed(ConnectionId connection, TimePoint now, bool closed_there = true);
     // To be called at next_deadline(), with what has arrived until then received before.
     Outbox tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
@@ -86,7 +99,10 @@ class Coordinator {
     int round() const { return round_; }
 
     // True once the job is over and every agent has left.
-    bool empty() const { return state_ == CoordinatorState::over && nodes_by_connection_.empty(); }
+    bool empty() const {
+        return state_ == CoordinatorState::over && nodes_by_connection_.empty() && queue_.empty() &&
+               released_.empty();
+    }
 
   private:
     // What happened: the node and the message that it is about, if there are any.
@@ -100,7 +116,7 @@ class Coordinator {
     void handle(CoordinatorEvent event, const Occasion& occasion);
     void carry_out(CoordinatorAction action, const Occasion& occasion);
 
-    void lose(JobNode& node, TimePoint now);
+    void lose(JobNode& node, TimePoint now, bool closed_there);
     void beat(TimePoint now);
     void excuse(const JobNode& node);
     bool is_own(const Hello& hello) const {
@@ -110,29 +126,53 @@ class Coordinator {
     std::optional<Refused> reason_against(const Hello& hello) const;
     void refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now);
     void make_room(const Hello& hello, TimePoint now);
-    void number_all();
+    std::size_t seats_left() const;
+    void begin_first_round(TimePoint now);
+    void seat_first_round();
+    const JobNode* holder_of(int number) const;
     JobNode* host();
     bool is_host(const Hello& hello) const {
         return options_.own_agent ? is_own(hello) : hello.node_rank == 0;
     }
     void watch(ConnectionId from, const Hello& hello, TimePoint now);
     JobMet job_met(TimePoint now) const;
-    JobTerms terms() const { return {options_.version, options_.run_id, options_.nnodes}; }
+    JobTerms terms() const {
+        return {options_.version, options_.run_id, options_.nnodes,
+                options_.elasticity.min_nodes.value_or(0)};
+    }
     void forget(const JobNode& node, TimePoint now);
     TimePoint next_status(TimePoint now) const;
     void tell_waiting(TimePoint now);
     void compare_nodes();
+    std::optional<Refused> fault_of_nodes() const;
     void give_up();
     void refuse_all(const Refused& refused);
     Waiting waiting() const;
 
+    bool may_leave(const JobNode& node, const AgentSignalled& signalled) const;
+    CoordinatorEvent meaning_of(CoordinatorEvent event, const JobNode* node, const ControlMessage& message);
+    void receive_queued(JobNode& node, const ControlMessage& message);
+    void enqueue(ConnectionId from, const Hello& hello, TimePoint now);
+    void leave_queue(ConnectionId from);
+    bool can_grow() const;
+    void note_leaving(JobNode& node, const ControlMessage& message, TimePoint now);
+    std::size_t present() const;
+    bool has_enough() const;
+    bool is_resize() const;
+    void begin_again(TimePoint now);
+    void await_return(TimePoint now);
+    void look_for_enough(TimePoint now);
+    void release_leavers();
+    void seat_next_round();
+
     void start_round(TimePoint now);
     std::string reached_at(int host) const;
+    std::string reason_of_round() const;
     void suspect(const JobNode& node, const WorkerDying& dying);
     void contend(const JobNode& node, const ControlMessage& message);
     void keep_ends(JobNode& node, const RankEnds& ends) const;
     void stop_all(const Occasion& occasion);
-    void stop_for(Failure cause, const Occasion& occasion);
+    void stop_for(Failure cause, TimePoint now);
     void exit_wait_due(TimePoint now);
     void note_running(const JobNode& node, const StillRunning& running, TimePoint now);
     void exit_wait_over(TimePoint now);
@@ -157,17 +197,23 @@ class Coordinator {
     Outbox out_;  // of the call that is being answered
     TimePoint start_;
     TimePoint join_deadline_;
+    std::optional<TimePoint> last_call_end_;
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
     TimePoint pause_end_;
     JobNodes nodes_;  // those without a number under one that no node can have, until all are there
     int unnumbered_ = 0;
-    std::optional<int> host_;  // its place in there
+    std::optional<int> host_;  // its key in there
     std::map<ConnectionId, int> nodes_by_connection_;
+    Seating seating_;
+    std::map<ConnectionId, JobNode> queue_;  // nodes that wait for another round, as they came
+    std::set<ConnectionId> released_;        // agents that were told how the job has ended for them
+    std::optional<TimePoint> workers_gone_;  // no round before: until then a lost node's may be there
     std::set<std::string> refusals_told_;
     std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
     std::size_t awaited_ = 0;                   // nodes that have not ended in this state
     int round_ = 0;
+    bool has_run_ = false;  // that round
     TimePoint round_start_;
     std::chrono::milliseconds uptime_{0};  // of the round, until its first failure
     bool progressed_ = false;
@@ -176,8 +222,11 @@ class Coordinator {
     FirstFailure failures_;           // of this round, each node's
     std::optional<Failure> cause_;    // what ends the round, as far as is known
     RestartPolicy::Decision decision_;
+    bool resizing_ = false;  // what follows is no restart
+    int resize_count_ = 0;
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
+    std::vector<Restart> resizes_;
     std::vector<std::string> differences_;  // between the nodes, once all have come
 };
 

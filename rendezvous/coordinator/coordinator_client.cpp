@@ -116,6 +116,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         co_await write_magic(*socket);
         session_ = std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
         hello_time_ = TimePoint::clock::now();
+        gave_up_ = false;
         loss_ = {CoordinatorLoss::Kind::broken,
                  fmt::format("the connection to {} was lost", to_string(coordinator_))};
         session_->send(hello_, false);
@@ -131,7 +132,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     void receive(const ControlMessage& message) {
-        if (silent_) return;
+        if (silent_ || gave_up_) return;
         if (const auto* welcome = std::get_if<Welcome>(&message)) {
             if (welcome->heartbeat_ms <= 0) return;  // no coordinator of ours says that
             lease_.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)}, hello_time_);
@@ -182,7 +183,18 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             if (self->session_->all_arrived()) self->lease_->all_arrived();
             if (!has_passed(self->lease_->end())) return self->await_lease_end();
             self->loss_ = self->lease_loss();
-            self->session_->close();
+            self->give_up();
+        });
+    }
+
+    // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease does.
+    void give_up() {
+        gave_up_ = true;
+        const auto bound = lease_->terms().margin() / 2;
+        session_->send(LeaseOver{}, true);
+        close_deadline_.expires_after(bound);
+        close_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+            if (!cancelled && self->session_) self->session_->close();
         });
     }
 
@@ -264,6 +276,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     std::shared_ptr<ControlSession> session_;
     std::function<void()> on_closed_;
     bool silent_ = false;
+    bool gave_up_ = false;  // the coordinator of this connection
 };
 
 CoordinatorClient::CoordinatorClient(const asio::any_io_executor& executor, Endpoint coordinator, Hello hello,

@@ -7,7 +7,6 @@
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
-#include "rendezvous/coordinator/node_numbering.hpp"
 #include "rendezvous/coordinator/rank_mapping.hpp"
 
 namespace ddprun {
@@ -21,17 +20,17 @@ constexpr std::size_t kMaxMissingShown = 8;
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused, now);
     make_room(hello, now);
+    if (!is_host(hello) && seats_left() == 0) return enqueue(from, hello, now);
     const int place = hello.node_rank != kUnnumbered ? hello.node_rank : options_.nnodes + unnumbered_++;
-    nodes_[place] = JobNode{.hello = hello, .connection = from};
+    JobNode& node = nodes_[place] = {.hello = hello, .connection = from, .hosts = is_host(hello)};
+    if (hello.node_rank != kUnnumbered) node.claim = hello.node_rank;
     nodes_by_connection_[from] = place;
-    if (is_host(hello)) host_ = place;
+    if (node.hosts) host_ = place;
     watch(from, hello, now);
-    if (static_cast<int>(nodes_.size()) == options_.nnodes) {
-        number_all();
-        compare_nodes();
-        const bool refused = options_.strict_env && !differences_.empty();
-        return handle(refused ? CoordinatorEvent::nodes_differ : CoordinatorEvent::all_joined, {now});
-    }
+    const auto seats = static_cast<std::size_t>(options_.elasticity.seats(options_.nnodes));
+    if (nodes_.size() == seats) return begin_first_round(now);
+    const auto least = static_cast<std::size_t>(options_.elasticity.least(options_.nnodes));
+    if (nodes_.size() >= least && !last_call_end_) last_call_end_ = now + options_.elasticity.last_call;
     // The newcomer hears of the others after a while; those who wait already hear of the newcomer.
     status_deadline_ = std::min(status_deadline_.value_or(TimePoint::max()), next_status(now));
     if (!is_host(hello)) return;
@@ -46,27 +45,50 @@ void Coordinator::make_room(const Hello& hello, TimePoint now) {
     });
     if (before == nodes_.end()) return;
     out_.push_back({before->second.connection, GivenUp{"this agent came again"}, true});
-    lose(before->second, now);
+    lose(before->second, now, true);
 }
 
-void Coordinator::number_all() {
-    if (nodes_.rbegin()->first < options_.nnodes) return;
+// One is kept for the host's own agent.
+std::size_t Coordinator::seats_left() const {
+    const auto seats = static_cast<std::size_t>(options_.elasticity.seats(options_.nnodes));
+    const std::size_t taken = nodes_.size() + (options_.own_agent && !host_ ? 1 : 0);
+    return seats - std::min(seats, taken);
+}
+
+void Coordinator::begin_first_round(TimePoint now) {
+    last_call_end_.reset();
+    seat_first_round();
+    compare_nodes();
+    handle(fault_of_nodes() ? CoordinatorEvent::nodes_unfit : CoordinatorEvent::all_joined, {now});
+}
+
+std::optional<Refused> Coordinator::fault_of_nodes() const {
+    if (options_.strict_env && !differences_.empty()) return refused_for(differences_);
+    const bool idle = std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
+        return entry.second.hello.local_world_size == 0;
+    });
+    if (idle) return Refused{"no node has workers: --nproc-per-node is 0 on each", kExitUsage};
+    return std::nullopt;
+}
+
+void Coordinator::seat_first_round() {
     std::vector<NodeClaim> claims;
-    for (const auto& [place, node] : nodes_) {
-        const int number = node.hello.node_rank;
-        claims.push_back({number == kUnnumbered ? std::nullopt : std::optional(number), node.hello.host,
-                          is_host(node.hello)});
-    }
-    const std::vector<int> numbers = number_nodes(claims);
-    JobNodes numbered;
-    auto number = numbers.begin();
-    for (auto& [place, node] : nodes_) {
-        node.hello.node_rank = *number++;
-        nodes_by_connection_[node.connection] = node.hello.node_rank;
-        if (host_ == place) host_ = node.hello.node_rank;
-        numbered.emplace(node.hello.node_rank, std::move(node));
-    }
-    nodes_ = std::move(numbered);
+    for (const auto& [key, node] : nodes_) claims.push_back({node.claim, node.hello.host, node.hosts});
+    const std::vector<int> places = seating_.seat_all(claims);
+    auto place = places.begin();
+    for (auto& [key, node] : nodes_) node.place = *place++;
+    seat_next_round();
+}
+
+// While nodes gather they stand in `nodes_` by their numbers, and there may be very many.
+const JobNode* Coordinator::holder_of(int number) const {
+    const auto is_holder = [number](const auto& entry) {
+        return entry.second.connected && entry.second.claim == number;
+    };
+    const auto holder = state_ == CoordinatorState::gathering
+                            ? nodes_.find(number)
+                            : std::find_if(nodes_.begin(), nodes_.end(), is_holder);
+    return holder == nodes_.end() ? nullptr : &holder->second;
 }
 
 JobNode* Coordinator::host() {
@@ -82,7 +104,8 @@ void Coordinator::watch(ConnectionId from, const Hello& hello, TimePoint now) {
 }
 
 std::optional<Refused> Coordinator::reason_against(const Hello& hello) const {
-    return reason_to_refuse(hello, terms(), company_of(hello, options_.own_agent, nodes_));
+    return reason_to_refuse(hello, terms(),
+                            company_of(hello, options_.own_agent, holder_of(hello.node_rank), nodes_));
 }
 
 void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now) {
@@ -120,8 +143,14 @@ JobMet Coordinator::job_met(TimePoint now) const {
 }
 
 void Coordinator::forget(const JobNode& node, TimePoint now) {
+    if (node.hosts) host_.reset();
     std::erase_if(nodes_, [&node](const auto& entry) { return &entry.second == &node; });
+    if (nodes_.size() < static_cast<std::size_t>(options_.elasticity.least(options_.nnodes)))
+        last_call_end_.reset();
     status_deadline_ = next_status(now);
+    if (queue_.empty()) return;
+    const JobNode next = std::move(queue_.extract(queue_.begin()).mapped());
+    admit(next.connection, next.hello, now);
 }
 
 Coordinator::TimePoint Coordinator::next_status(TimePoint now) const {
@@ -140,6 +169,7 @@ void Coordinator::refuse_all(const Refused& refused) {
     for (const auto& [rank, node] : nodes_) {
         if (node.connected) out_.push_back({node.connection, refused, true});
     }
+    for (const auto& [connection, node] : queue_) out_.push_back({connection, refused, true});
 }
 
 // What they are compared by is not needed again.
@@ -158,20 +188,31 @@ void Coordinator::tell_waiting(TimePoint now) {
 }
 
 Waiting Coordinator::waiting() const {
-    Waiting status{static_cast<int>(nodes_.size()), options_.nnodes, {}, {}};
-    for (const auto& [place, node] : nodes_) {
-        if (nodes_.size() > kMaxPresentListed) break;
-        status.present.push_back(place < options_.nnodes ? node_text(place, node.hello.host)
-                                                         : node.hello.host);
+    const Elasticity& elasticity = options_.elasticity;
+    Waiting status{.joined = static_cast<int>(present()),
+                   .expected = elasticity.least(options_.nnodes),
+                   .missing = {},
+                   .present = {},
+                   .at_most = elasticity.seats(options_.nnodes)};
+    if (last_call_end_) status.last_call_ms = static_cast<int>(elasticity.last_call.count());
+    bool numbered = !elasticity.is_elastic() && queue_.empty();
+    for (const auto& [key, node] : nodes_) {
+        numbered = numbered && key < options_.nnodes;
+        if (!node.connected || status.joined > static_cast<int>(kMaxPresentListed)) continue;
+        status.present.push_back(key < options_.nnodes ? node_text(key, node.hello.host) : node.hello.host);
     }
-    if (!nodes_.empty() && nodes_.rbegin()->first >= options_.nnodes) return status;
-    for (int rank = 0; rank < options_.nnodes && status.missing.size() < kMaxMissingListed; ++rank) {
-        if (!nodes_.contains(rank)) status.missing.push_back(rank);
+    for (int rank = 0; numbered && rank < options_.nnodes && status.missing.size() < kMaxMissingListed;
+         ++rank) {
+        const auto node = nodes_.find(rank);
+        if (node == nodes_.end() || !node->second.connected) status.missing.push_back(rank);
     }
     return status;
 }
 
 void Coordinator::start_round(TimePoint now) {
+    if (std::exchange(has_run_, true)) ++round_;
+    workers_gone_.reset();
+    status_deadline_.reset();
     awaited_ = nodes_.size();
     round_start_ = now;
     progressed_ = requeue_ = false;
@@ -184,24 +225,31 @@ void Coordinator::start_round(TimePoint now) {
     const std::vector<NodeRanks> ranks = map_ranks(shares);
     for (auto& [node_rank, node] : nodes_) {
         const NodeRanks& own = ranks.at(static_cast<std::size_t>(node_rank));
-        node.ended = node.all_zero = node.is_gone = false;
+        node.ended = node.all_zero = node.is_gone = node.gave_up = false;
         node.ends.clear();
         node.base_rank = own.base_rank;
         heartbeats_.excuse(node.connection, now + kStartTimeout);
         send(node.connection, RoundReady{.round = round_,
                                          .job_id = options_.job_id,
                                          .group_rank = node_rank,
-                                         .group_world_size = options_.nnodes,
+                                         .group_world_size = static_cast<int>(nodes_.size()),
                                          .base_rank = own.base_rank,
                                          .world_size = own.world_size,
                                          .role_base_rank = own.role_base_rank,
                                          .role_world_size = own.role_world_size,
                                          .restart_count = policy_.restarts(),
                                          .max_restarts = policy_.max_restarts(),
-                                         .restart_reason = restarts_.empty() ? "" : restarts_.back().reason,
+                                         .resizes = resize_count_,
+                                         .restart_reason = reason_of_round(),
                                          .coordinator_rank = host_.value_or(0),
                                          .reached_at = node_rank == host_ ? reached_at(node_rank) : ""});
     }
+}
+
+// Of the last restart, or resize, whichever was later.
+std::string Coordinator::reason_of_round() const {
+    const std::vector<Restart>& list = resizing_ ? resizes_ : restarts_;
+    return list.empty() ? std::string() : list.back().reason;
 }
 
 // As the node with the lowest number says, since one that shares node 0's machine may have taken another way.

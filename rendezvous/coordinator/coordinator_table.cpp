@@ -16,14 +16,17 @@ struct CoordinatorTable {
     static constexpr Transition<CoordinatorState, E, A> kRows[] = {
         {gathering, E::hello,             A::admit,          gathering},
         {gathering, E::all_joined,        A::start_round,    running},
-        {gathering, E::nodes_differ,      A::refuse_all,     over},
+        {gathering, E::last_call_over,    A::start_round,    running},
+        {gathering, E::nodes_unfit,       A::refuse_all,     over},
         {gathering, E::status_due,        A::tell_waiting,   gathering},
         {gathering, E::join_timed_out,    A::give_up,        over},
         {gathering, E::node_lost,         A::forget,         gathering},
         {gathering, E::heartbeat,         A::confirm,        gathering},
         {gathering, E::suspended,         A::excuse,         gathering},
 
-        {running,   E::hello,             A::refuse,         running},
+        {running,   E::hello,             A::enqueue,        running},
+        {running,   E::resize_due,        A::resize,         stopping},
+        {running,   E::node_leaves,       A::stop_all,       stopping},
         {running,   E::worker_dying,      A::suspect,        running},
         {running,   E::notice_signal,     A::pass_on,        running},
         {running,   E::rank_ends,         A::keep_ends,      running},
@@ -40,7 +43,8 @@ struct CoordinatorTable {
         // The job needs no more of a node whose workers are done: no row for ended_node_lost.
         {running,   E::all_ended,         A::finish,         over},
 
-        {stopping,  E::hello,             A::refuse,         stopping},
+        {stopping,  E::hello,             A::enqueue,        stopping},
+        {stopping,  E::node_leaves,       A::note_leaving,   stopping},
         {stopping,  E::worker_dying,      A::contend,        stopping},
         {stopping,  E::worker_failed,     A::contend,        stopping},
         {stopping,  E::rank_ends,         A::keep_ends,      stopping},
@@ -52,12 +56,25 @@ struct CoordinatorTable {
         {stopping,  E::restart_granted,   A::pause,          pausing},
         {stopping,  E::restart_refused,   A::finish,         over},
 
-        {pausing,   E::hello,             A::refuse,         pausing},
+        {pausing,   E::hello,             A::enqueue,        pausing},
         {pausing,   E::heartbeat,         A::confirm,        pausing},
         {pausing,   E::suspended,         A::excuse,         pausing},
+        {pausing,   E::node_leaves,       A::note_leaving,   pausing},
         {pausing,   E::agent_signalled,   A::abort,          over},
-        {pausing,   E::ended_node_lost,   A::abort,          over},
-        {pausing,   E::pause_over,        A::start_round,    running},
+        // Whether that matters, the end of the pause shows: no row for ended_node_lost.
+        {pausing,   E::pause_over,        A::begin_again,    pausing},
+        {pausing,   E::all_joined,        A::start_round,    running},
+        {pausing,   E::nodes_missing,     A::await_return,   awaiting_return},
+
+        {awaiting_return, E::hello,           A::enqueue,      awaiting_return},
+        {awaiting_return, E::heartbeat,       A::confirm,      awaiting_return},
+        {awaiting_return, E::suspended,       A::excuse,       awaiting_return},
+        {awaiting_return, E::status_due,      A::tell_waiting, awaiting_return},
+        {awaiting_return, E::agent_signalled, A::abort,        over},
+        {awaiting_return, E::node_leaves,     A::note_leaving, awaiting_return},
+        {awaiting_return, E::grace_runs,      A::none,         pausing},
+        {awaiting_return, E::all_joined,      A::start_round,  running},
+        {awaiting_return, E::join_timed_out,  A::finish,       over},
 
         {over,      E::hello,             A::refuse,         over},
         {over,      E::goodbye,           A::release,        over},
@@ -72,7 +89,7 @@ constexpr std::array<std::optional<CoordinatorEvent>, std::variant_size_v<Contro
     CoordinatorEvent::worker_dying, CoordinatorEvent::agent_signalled,   CoordinatorEvent::workers_gone,
     CoordinatorEvent::rank_ends,    CoordinatorEvent::notice_signal,     CoordinatorEvent::heartbeat,
     CoordinatorEvent::suspended,    CoordinatorEvent::rank_succeeded,    CoordinatorEvent::still_running,
-    CoordinatorEvent::goodbye};
+    std::nullopt,                   CoordinatorEvent::goodbye};
 
 }  // namespace
 

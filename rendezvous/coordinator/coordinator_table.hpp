@@ -2,11 +2,12 @@
 // carries the actions out.
 //
 //   state       meaning
-//   gathering   nodes say Hello; not all of them are there
-//   running     workers run
-//   stopping    there is a first failure; the nodes stop their workers
-//   pausing     all workers are gone, and another round follows
-//   over        every node was told how it ended; they leave one by one
+//   gathering        nodes say Hello; not all of them are there
+//   running          workers run
+//   stopping         there is a first failure, or another reason; the nodes stop their workers
+//   pausing          all workers are gone, and another round follows
+//   awaiting_return  another round follows once nodes have come for those that were lost
+//   over             every node was told how it ended; they leave one by one
 //
 // The rows are in coordinator_table.cpp; what has none in a state is no news there (for example a failure in a
 // round that fails already).
@@ -19,17 +20,20 @@
 
 namespace ddprun {
 
-enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausing, over };
+enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausing, awaiting_return, over };
 
 enum class CoordinatorEvent : std::uint8_t {
     hello,  // somebody says who it is
-    all_joined,
-    nodes_differ,  // all have joined, but they may not differ
+    all_joined,      // or as many as there may be
+    last_call_over,  // enough have
+    nodes_unfit,     // all have joined, but they cannot run this job together
     status_due,    // those who wait may be told who is missing
     join_timed_out,
     worker_failed,
     worker_dying,
     agent_signalled,
+    node_leaves,    // likewise, but the job may go on without it
+    resize_due,     // a node has come that may take part at once
     notice_signal,  // an agent was sent a signal that the workers shall get
     rank_ends,
     heartbeat,          // an agent's answer
@@ -47,6 +51,8 @@ enum class CoordinatorEvent : std::uint8_t {
     restart_granted,
     restart_refused,
     pause_over,
+    nodes_missing,  // for another round
+    grace_runs,     // workers of a lost node may still be ending
 };
 
 enum class CoordinatorAction : std::uint8_t {
@@ -57,7 +63,10 @@ enum class CoordinatorAction : std::uint8_t {
     start_round,   // ranks for everybody
     tell_waiting,  // who is there and who is not
     give_up,       // refuse all that have come
-    refuse_all,    // likewise, since they differ
+    refuse_all,    // likewise, since they do not fit
+    enqueue,       // it may take part later
+    resize,        // stop all, though nothing failed
+    note_leaving,  // it takes part in no other round
     stop_all,      // this is the first failure
     contend,       // or perhaps this
     suspect,       // keep in mind who ended first, and tell the others
@@ -73,6 +82,8 @@ enum class CoordinatorAction : std::uint8_t {
     node_gone,
     decide,  // whether a restart follows
     pause,   // announce it
+    begin_again,    // with those who are there
+    await_return,   // of those who are not
     finish,  // say how the job ended
     abort,   // likewise, for this reason
     release,
@@ -92,6 +103,6 @@ std::optional<CoordinatorEvent> event_of(const ControlMessage& message);
 std::optional<int> round_of(const ControlMessage& message);
 
 inline constexpr int kCoordinatorStates = static_cast<int>(CoordinatorState::over) + 1;
-inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::pause_over) + 1;
+inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::grace_runs) + 1;
 
 }  // namespace ddprun

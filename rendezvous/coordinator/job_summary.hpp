@@ -13,10 +13,15 @@ namespace ddprun {
 
 // One node, as the coordinator knows it.
 struct JobNode {
-    Hello hello;
+    Hello hello;  // its node_rank is that of the round
     std::uint64_t connection = 0;
+    std::optional<int> claim;    // the number that its user gave it
+    bool hosts = false;          // the coordinator
+    int place = 0;               // see Seating
+    std::optional<int> leaving;  // its agent was sent this signal, and takes part in no other round
     bool connected = true;
     bool silent = false;  // not connected any more because nothing was heard of it
+    bool gave_up = false;  // it says that it stops its workers by itself
     bool ended = false;   // succeeded, while the round runs; gone, while it stops
     bool all_zero = false;
     bool is_gone = false;       // it said that nothing of this round's workers is left there

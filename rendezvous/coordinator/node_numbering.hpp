@@ -14,7 +14,7 @@ struct NodeClaim {
     bool hosts = false;  // the coordinator
 };
 
-// The numbers 0 to N-1 of N nodes, which are given in the order of their arrival and whose own numbers are different
+// The numbers of nodes, which are given in the order of their arrival and whose own numbers are different
 // and within that range. Who has a number keeps it; the others take what is left: first the node that hosts the
 // coordinator, then in the natural order of their host names, then as they came.
 std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes);

@@ -101,12 +101,13 @@ class RendezvousServer::Impl {
         deadline.async_wait([session](boost::system::error_code cancelled) {
             if (!cancelled) session->close();
         });
-        co_await session->run(std::move(first_bytes), [&, id](const ControlMessage& message) {
-            deadline.cancel();
-            deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
-        });
+        const bool closed_there =
+            co_await session->run(std::move(first_bytes), [&, id](const ControlMessage& message) {
+                deadline.cancel();
+                deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
+            });
         sessions_.erase(id);
-        deliver(coordinator_.closed(id, Coordinator::TimePoint::clock::now()));
+        deliver(coordinator_.closed(id, Coordinator::TimePoint::clock::now(), closed_there));
     }
 
     void deliver(const Coordinator::Outbox& outbox) {

@@ -54,7 +54,6 @@ RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double 
     const bool signalled = failure.kind == Failure::Kind::signalled;
     const auto refused = [](const std::string& why) { return Decision{.message = "no restart: " + why}; };
     if (options_.max_restarts == 0 || signalled || result.cancelled) return {};
-    if (failure.kind == Failure::Kind::node_lost || !result.complete) return refused("a node is missing");
     // The exit code alone could be the worker's own; one that never ran has no pid.
     if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound))
         return refused("the program cannot be started");

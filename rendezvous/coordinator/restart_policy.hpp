@@ -1,7 +1,7 @@
 // RestartPolicy: whether a failed round is followed by another. Pure; asked by the Coordinator, once for each
 // failure.
 //
-// In this order: what cannot be helped by trying again is final (a signal from outside, a lost node, a
+// In this order: what cannot be helped by trying again is final (a signal from outside, a
 // program that cannot be started, an exit code the user excluded); then the budget of the whole job; then
 // progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing, another one is
 // not worth it. A round has come to something if the progress file changed, or, without such a file, if it
@@ -51,7 +51,6 @@ class RestartPolicy {
         Failure failure;
         std::chrono::milliseconds uptime{0};
         bool progressed = false;  // some node's progress file changed
-        bool complete = true;     // all nodes are there
         bool cancelled = false;   // the user wants the job to end
     };
 

@@ -20,8 +20,9 @@ struct Failure {
         node_lost,
         signalled,  // an agent was, or acted as if
         overdue,    // a worker ran longer than others whom it should have followed
+        resized,    // none: a node comes, and the round ends for it
     };
-    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled, overdue)
+    BOOST_DESCRIBE_NESTED_ENUM(Kind, worker_failed, node_lost, signalled, overdue, resized)
 
     Kind kind = Kind::worker_failed;
     int node_rank = 0;

@@ -1,0 +1,198 @@
+// How the nodes of a job change between its rounds: who comes, who leaves, who is waited for.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+
+namespace ddprun {
+
+// What the host's agent is sent is meant for the job: the coordinator goes with it. A time limit is, too.
+bool Coordinator::may_leave(const JobNode& node, const AgentSignalled& signalled) const {
+    return options_.elasticity.is_elastic() && !node.hosts && signalled.reason.empty();
+}
+
+CoordinatorEvent Coordinator::meaning_of(CoordinatorEvent event, const JobNode* node,
+                                         const ControlMessage& message) {
+    const auto* signalled = std::get_if<AgentSignalled>(&message);
+    if (signalled == nullptr) return event;
+    if (may_leave(*node, *signalled)) return CoordinatorEvent::node_leaves;
+    restart_cancelled_ = true;
+    return event;
+}
+
+void Coordinator::receive_queued(JobNode& node, const ControlMessage& message) {
+    if (const auto* answer = std::get_if<Heartbeat>(&message)) {
+        if (const auto question = heartbeats_.answered(node.connection, *answer))
+            send(node.connection, *question);
+    } else if (std::holds_alternative<Suspended>(message)) {
+        excuse(node);
+    } else if (std::holds_alternative<Goodbye>(message)) {
+        leave_queue(node.connection);
+    }
+}
+
+// An agent that comes again has given its other connection up. One of the same machine, by the number of a node whose
+// loss nobody has noticed yet, waits until somebody does.
+void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) {
+    const JobNode* holder = holder_of(hello.node_rank);
+    const bool is_heir = holder != nullptr && holder->hello.host == hello.host;
+    const auto refused = reason_to_refuse(
+        hello, terms(), company_of(hello, options_.own_agent, is_heir ? nullptr : holder, nodes_));
+    if (refused) return refuse(from, hello, *refused, now);
+    if (!options_.elasticity.is_elastic() && policy_.max_restarts() == 0)
+        return refuse(from, hello, came_too_late(), now);
+    if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
+    for (const auto& [connection, node] : queue_) {
+        if (!is_same_agent(node.hello, hello)) continue;
+        out_.push_back({connection, GivenUp{"this agent came again"}, true});
+        leave_queue(connection);
+        break;
+    }
+    JobNode& node = queue_[from] = {.hello = hello, .connection = from};
+    if (hello.node_rank != kUnnumbered) node.claim = hello.node_rank;
+    watch(from, hello, now);
+    if (state_ == CoordinatorState::awaiting_return) return look_for_enough(now);
+    send(from, Parked{can_grow() ? fmt::format("the job runs on {} nodes, which stop to let this one in",
+                                               nodes_.size())
+                                 : fmt::format("the job has its {} nodes; this one waits for a place",
+                                               nodes_.size())});
+    if (state_ == CoordinatorState::running && can_grow()) handle(CoordinatorEvent::resize_due, {now});
+}
+
+void Coordinator::leave_queue(ConnectionId from) {
+    if (queue_.erase(from) > 0) heartbeats_.remove(from);
+}
+
+// A round that some nodes are done with is not begun again for another one.
+bool Coordinator::can_grow() const {
+    const auto seats = static_cast<std::size_t>(options_.elasticity.seats(options_.nnodes));
+    return options_.elasticity.resize == Resize::now && nodes_.size() < seats &&
+           std::none_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.ended; });
+}
+
+void Coordinator::note_leaving(JobNode& node, const ControlMessage& message, TimePoint now) {
+    const auto& signalled = std::get<AgentSignalled>(message);
+    if (!may_leave(node, signalled)) return;
+    node.leaving = signalled.signal;
+    workers_gone_ = std::max(workers_gone_.value_or(now), now + kSignalsTogether);
+    if (state_ == CoordinatorState::awaiting_return) release_leavers();
+}
+
+// Nodes that another round could begin with.
+std::size_t Coordinator::present() const {
+    const auto staying = std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) {
+        return entry.second.connected && !entry.second.leaving;
+    });
+    return static_cast<std::size_t>(staying) + queue_.size();
+}
+
+// And somebody who works.
+bool Coordinator::has_enough() const {
+    const auto works = [](const auto& entry) {
+        const JobNode& node = entry.second;
+        return node.connected && !node.leaving && node.hello.local_world_size > 0;
+    };
+    return present() >= static_cast<std::size_t>(options_.elasticity.least(options_.nnodes)) &&
+           (std::any_of(nodes_.begin(), nodes_.end(), works) ||
+            std::any_of(queue_.begin(), queue_.end(), works));
+}
+
+// Whether the round ended because of its nodes: then its workers' failures are that, too.
+bool Coordinator::is_resize() const {
+    if (restart_cancelled_ || !options_.elasticity.is_elastic()) return false;
+    if (cause_->kind == Failure::Kind::resized || cause_->kind == Failure::Kind::signalled) return true;
+    return std::any_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return !entry.second.connected; });
+}
+
+void Coordinator::begin_again(TimePoint now) {
+    if (workers_gone_ && now < *workers_gone_) {
+        pause_end_ = *workers_gone_;
+        return;
+    }
+    if (has_enough()) {
+        release_leavers();
+        seat_next_round();
+        return handle(CoordinatorEvent::all_joined, {now});
+    }
+    const bool left = std::any_of(nodes_.begin(), nodes_.end(),
+                                  [](const auto& entry) { return entry.second.leaving.has_value(); });
+    handle(left || restart_cancelled_ ? CoordinatorEvent::restart_refused : CoordinatorEvent::nodes_missing,
+           {now});
+}
+
+void Coordinator::await_return(TimePoint now) {
+    join_deadline_ = now + options_.join_timeout;
+    last_status_.reset();
+    decision_.message =
+        fmt::format("no node has come in its place within {} s (--join-timeout)",
+                    std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout).count());
+    tell_waiting(now);
+}
+
+// While others are awaited.
+void Coordinator::look_for_enough(TimePoint now) {
+    if (!has_enough()) {
+        status_deadline_ = next_status(now);
+        return;
+    }
+    if (workers_gone_ && now < *workers_gone_) {
+        pause_end_ = *workers_gone_;
+        return handle(CoordinatorEvent::grace_runs, {now});
+    }
+    seat_next_round();
+    handle(CoordinatorEvent::all_joined, {now});
+}
+
+// For them the job is over, though it goes on.
+void Coordinator::release_leavers() {
+    for (auto& [rank, node] : nodes_) {
+        if (!node.connected || !node.leaving) continue;
+        const Failure cause{.kind = Failure::Kind::signalled,
+                            .node_rank = rank,
+                            .host = node.hello.host,
+                            .signal = *node.leaving};
+        Finish finish = summary_of({{rank, node}}, cause, false);
+        finish.message = "the job goes on without this node";
+        finish.restarts = restarts_;
+        finish.resizes = resizes_;
+        send(node.connection, std::move(finish));
+        released_.insert(node.connection);
+        nodes_by_connection_.erase(node.connection);
+        heartbeats_.remove(node.connection);
+        node.connected = false;
+    }
+}
+
+// Those of the last round keep their order, and others come from the queue.
+void Coordinator::seat_next_round() {
+    const auto all = static_cast<std::size_t>(options_.elasticity.seats(options_.nnodes));
+    const std::size_t seats = has_run_ && options_.elasticity.resize == Resize::never ? nodes_.size() : all;
+    std::map<int, JobNode> seated;
+    for (auto& [rank, node] : nodes_) {
+        if (node.connected) {
+            seated.emplace(node.place, std::move(node));
+        } else {
+            seating_.vacate(node.place, node.hello.host);
+        }
+    }
+    while (seated.size() < seats && !queue_.empty()) {
+        JobNode node = std::move(queue_.extract(queue_.begin()).mapped());
+        node.place = seating_.seat({node.claim, node.hello.host, false});
+        seated.emplace(node.place, std::move(node));
+    }
+    nodes_.clear();
+    nodes_by_connection_.clear();
+    host_.reset();
+    int rank = 0;
+    for (auto& [place, node] : seated) {
+        node.hello.node_rank = rank;
+        nodes_by_connection_[node.connection] = rank;
+        if (node.hosts) host_ = rank;
+        nodes_.emplace(rank++, std::move(node));
+    }
+}
+
+}  // namespace ddprun
