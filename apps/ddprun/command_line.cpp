@@ -30,8 +30,8 @@ void set_master(CommandLine& line) {
 }
 
 // From one place both, the option of that name is the stronger.
-void take_from_conf(const CommandLine& line, const char* option, const std::optional<std::chrono::seconds>& value,
-                    std::chrono::milliseconds& target) {
+void take_from_conf(const CommandLine& line, const char* option,
+                    const std::optional<std::chrono::seconds>& value, std::chrono::milliseconds& target) {
     if (!value) return;
     const auto own = line.origins.find(option);
     const OptionSource conf = line.origins.at("--rdzv-conf").source;
@@ -71,18 +71,20 @@ void set_signals(CommandLine& line) {
 void check_spares(const CommandLine& line) {
     const std::string spares = fmt::format("--spares {}", line.elasticity.spares);
     if (!line.elasticity.is_elastic())
-        refuse(line, spares, fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
-                                         "work give --nnodes {}:{}",
-                                         line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
+        refuse(line, spares,
+               fmt::format("needs --nnodes MIN:MAX, which counts the spares, too; for {} that "
+                           "work give --nnodes {}:{}",
+                           line.nnodes, line.nnodes, line.nnodes + line.elasticity.spares));
     if (line.elasticity.seats(line.nnodes) < *line.elasticity.min_nodes)
-        refuse(line, spares, fmt::format("leaves less than the {} nodes of --nnodes {}:{} to work",
-                                         *line.elasticity.min_nodes, *line.elasticity.min_nodes, line.nnodes));
+        refuse(line, spares,
+               fmt::format("leaves less than the {} nodes of --nnodes {}:{} to work",
+                           *line.elasticity.min_nodes, *line.elasticity.min_nodes, line.nnodes));
 }
 
 void check_together(const CommandLine& line) {
-    const std::string nnodes =
-        line.elasticity.is_elastic() ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
-                                     : std::to_string(line.nnodes);
+    const std::string nnodes = line.elasticity.is_elastic()
+                                   ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
+                                   : std::to_string(line.nnodes);
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");

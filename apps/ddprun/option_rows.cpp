@@ -41,8 +41,7 @@ OptionGroup node_rows(CommandLine& line) {
               line.elasticity.min_nodes = count.least;
           },
           "PET_NNODES"},
-         {"--spares", "N",
-          "Of MIN:MAX nodes, so many wait without working until another one is lost (0)",
+         {"--spares", "N", "Of MIN:MAX nodes, so many wait without working until another one is lost (0)",
           into(line.elasticity.spares, number(0, kMaxNodes))},
          {"--resize", "WHEN",
           "When a node that comes later is let in: now, which restarts the workers; failure: with the next "

@@ -62,9 +62,10 @@ enum class AgentEvent {
     goodbye_said,  // or there was nobody to say it to
     guests_gone,   // there is none, or none left, or they take too long
 };
-BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost, workers_succeeded,
-                    worker_failed, workers_gone, stop_ordered, finish_ordered, signal_received,
-                    interrupted_again, finish_timed_out, output_shown, reported, goodbye_said, guests_gone)
+BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost,
+                    workers_succeeded, worker_failed, workers_gone, stop_ordered, finish_ordered,
+                    signal_received, interrupted_again, finish_timed_out, output_shown, reported,
+                    goodbye_said, guests_gone)
 
 enum class AgentAction {
     none,

@@ -89,6 +89,7 @@ std::string gpu_models(const fs::path& driver) {
 
 std::vector<NodeTrait> node_traits(const LaunchOptions& options, const fs::path& driver) {
     std::vector<NodeTrait> traits;
+    if (options.workers.empty()) return traits;
     const std::string* path = find_variable(options.environment, "PATH");
     const std::string executable = find_executable(options.workers.front().argv.front(),
                                                    path != nullptr ? std::optional(*path) : std::nullopt);

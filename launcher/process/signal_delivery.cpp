@@ -22,7 +22,8 @@ std::optional<GroupMember> look_at(ProcessStat process, const std::filesystem::p
     const auto folder = proc / std::to_string(process.pid);
     const auto status = read_small_file(folder / "status", kMaxStatusFile);
     if (!status.has_value()) return std::nullopt;
-    const auto masks = parse_signal_masks(*status, call_text(folder / "wchan"), call_text(folder / "syscall"));
+    const auto masks =
+        parse_signal_masks(*status, call_text(folder / "wchan"), call_text(folder / "syscall"));
     if (!masks) return std::nullopt;
     std::error_code unknown;
     const auto file = std::filesystem::read_symlink(folder / "exe", unknown);

@@ -73,7 +73,8 @@ std::string circumstances(const ReportFacts& facts) {
     std::string text;
     const std::int64_t time = facts.finish.cause->unix_time_ms;
     if (time != 0) text = "at " + wall_clock_text(time, facts.utc_offset);
-    if (facts.resizes > 0) text += fmt::format("{}resizes so far: {}", text.empty() ? "" : "; ", facts.resizes);
+    if (facts.resizes > 0)
+        text += fmt::format("{}resizes so far: {}", text.empty() ? "" : "; ", facts.resizes);
     if (facts.max_restarts == 0 && facts.restarts == 0) return text;
     text += fmt::format("{}restarts so far: {} of {}", text.empty() ? "" : "; ", facts.restarts,
                         facts.max_restarts);

@@ -46,9 +46,8 @@ std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& term
     }
     const bool is_numbered = newcomer.node_rank != kUnnumbered;
     if (is_numbered && (newcomer.node_rank < 0 || newcomer.node_rank >= terms.nnodes)) {
-        return not_admitted(
-            fmt::format("--node-rank {} is out of range: --nnodes is {}", newcomer.node_rank,
-                        nodes_text(terms.min_nodes, terms.nnodes)));
+        return not_admitted(fmt::format("--node-rank {} is out of range: --nnodes is {}", newcomer.node_rank,
+                                        nodes_text(terms.min_nodes, terms.nnodes)));
     }
     if (newcomer.local_world_size < 0 || newcomer.local_world_size > kMaxWorkersPerNode) {
         return not_admitted(fmt::format("--nproc-per-node {} is not between 0 and {}",

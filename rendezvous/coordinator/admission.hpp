@@ -14,7 +14,7 @@ namespace ddprun {
 struct JobTerms {
     std::string version;
     std::string run_id;
-    int nnodes = 1;     // as in Hello, like the next
+    int nnodes = 1;  // as in Hello, like the next
     int min_nodes = 0;
 };
 

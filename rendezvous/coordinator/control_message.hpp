@@ -216,8 +216,8 @@ struct Waiting {
     int expected = 0;  // at least
     std::vector<int> missing;
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
-    int at_most = 0;                   // nodes that may take part; as many as expected where none may be missing
-    int last_call_ms = 0;              // so long the others are waited for, once the least have come
+    int at_most = 0;       // nodes that may take part; as many as expected where none may be missing
+    int last_call_ms = 0;  // so long the others are waited for, once the least have come
 };
 BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing, present, at_most, last_call_ms))
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }

@@ -62,8 +62,8 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     }
     if (std::holds_alternative<LeaseOver>(message)) node->gave_up = true;
     // A signal is meant for the job, whatever its agent has heard of the round.
-    const bool is_stale = round_of(message).value_or(round_) != round_ &&
-                          !std::holds_alternative<AgentSignalled>(message);
+    const bool is_stale =
+        round_of(message).value_or(round_) != round_ && !std::holds_alternative<AgentSignalled>(message);
     const auto event = event_of(message);
     if (event && !is_stale) handle(meaning_of(*event, node, message), {now, node, &message, from});
     return take_out();
@@ -88,6 +88,10 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
         workers_gone_ = std::max(workers_gone_.value_or(now), now + grace + kKillTime);
     }
     if (state_ == CoordinatorState::awaiting_return) status_deadline_ = next_status(now);
+    const bool may_go_on = state_ == CoordinatorState::pausing || state_ == CoordinatorState::awaiting_return;
+    // Then it is this that keeps the job from going on.
+    if (may_go_on && cause_->kind != Failure::Kind::node_lost)
+        cause_ = failure_of(node, nullptr, heartbeats_.terms());
     handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
 }
 
@@ -128,8 +132,7 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
         deadline = std::min(deadline.value_or(time), time);
     };
     if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
-    const bool gathers =
-        state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
+    const bool gathers = state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
     if (gathers) at_latest(join_deadline_);
     if (gathers && status_deadline_) at_latest(*status_deadline_);
     if (state_ == CoordinatorState::gathering && last_call_end_) at_latest(*last_call_end_);

@@ -64,9 +64,8 @@ void Coordinator::begin_first_round(TimePoint now) {
 
 std::optional<Refused> Coordinator::fault_of_nodes() const {
     if (options_.strict_env && !differences_.empty()) return refused_for(differences_);
-    const bool idle = std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
-        return entry.second.hello.local_world_size == 0;
-    });
+    const bool idle = std::all_of(nodes_.begin(), nodes_.end(),
+                                  [](const auto& entry) { return entry.second.hello.local_world_size == 0; });
     if (idle) return Refused{"no node has workers: --nproc-per-node is 0 on each", kExitUsage};
     return std::nullopt;
 }

@@ -55,10 +55,9 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     if (hello.node_rank != kUnnumbered) node.claim = hello.node_rank;
     watch(from, hello, now);
     if (state_ == CoordinatorState::awaiting_return) return look_for_enough(now);
-    send(from, Parked{can_grow() ? fmt::format("the job runs on {} nodes, which stop to let this one in",
-                                               nodes_.size())
-                                 : fmt::format("the job has its {} nodes; this one waits for a place",
-                                               nodes_.size())});
+    const std::string others = fmt::format("{} node{}", nodes_.size(), nodes_.size() == 1 ? "" : "s");
+    send(from, Parked{can_grow() ? fmt::format("the job runs on {}, which stop to let this one in", others)
+                                 : fmt::format("the job has its {}; this one waits for a place", others)});
     if (state_ == CoordinatorState::running && can_grow()) handle(CoordinatorEvent::resize_due, {now});
 }
 
@@ -104,7 +103,8 @@ bool Coordinator::has_enough() const {
 bool Coordinator::is_resize() const {
     if (restart_cancelled_ || !options_.elasticity.is_elastic()) return false;
     if (cause_->kind == Failure::Kind::resized || cause_->kind == Failure::Kind::signalled) return true;
-    return std::any_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return !entry.second.connected; });
+    return std::any_of(nodes_.begin(), nodes_.end(),
+                       [](const auto& entry) { return !entry.second.connected; });
 }
 
 void Coordinator::begin_again(TimePoint now) {

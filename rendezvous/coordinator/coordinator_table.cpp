@@ -65,6 +65,7 @@ struct CoordinatorTable {
         {pausing,   E::pause_over,        A::begin_again,    pausing},
         {pausing,   E::all_joined,        A::start_round,    running},
         {pausing,   E::nodes_missing,     A::await_return,   awaiting_return},
+        {pausing,   E::restart_refused,   A::finish,         over},
 
         {awaiting_return, E::hello,           A::enqueue,      awaiting_return},
         {awaiting_return, E::heartbeat,       A::confirm,      awaiting_return},
@@ -85,11 +86,20 @@ static_assert(is_unambiguous(CoordinatorTable::kRows));
 
 // In the order of ControlMessage's alternatives, as far as agents send them.
 constexpr std::array<std::optional<CoordinatorEvent>, std::variant_size_v<ControlMessage>> kEvents = {
-    CoordinatorEvent::hello,        CoordinatorEvent::workers_succeeded, CoordinatorEvent::worker_failed,
-    CoordinatorEvent::worker_dying, CoordinatorEvent::agent_signalled,   CoordinatorEvent::workers_gone,
-    CoordinatorEvent::rank_ends,    CoordinatorEvent::notice_signal,     CoordinatorEvent::heartbeat,
-    CoordinatorEvent::suspended,    CoordinatorEvent::rank_succeeded,    CoordinatorEvent::still_running,
-    std::nullopt,                   CoordinatorEvent::goodbye};
+    CoordinatorEvent::hello,
+    CoordinatorEvent::workers_succeeded,
+    CoordinatorEvent::worker_failed,
+    CoordinatorEvent::worker_dying,
+    CoordinatorEvent::agent_signalled,
+    CoordinatorEvent::workers_gone,
+    CoordinatorEvent::rank_ends,
+    CoordinatorEvent::notice_signal,
+    CoordinatorEvent::heartbeat,
+    CoordinatorEvent::suspended,
+    CoordinatorEvent::rank_succeeded,
+    CoordinatorEvent::still_running,
+    std::nullopt,
+    CoordinatorEvent::goodbye};
 
 }  // namespace
 

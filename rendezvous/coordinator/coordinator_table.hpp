@@ -23,11 +23,11 @@ namespace ddprun {
 enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausing, awaiting_return, over };
 
 enum class CoordinatorEvent : std::uint8_t {
-    hello,  // somebody says who it is
+    hello,           // somebody says who it is
     all_joined,      // or as many as there may be
     last_call_over,  // enough have
     nodes_unfit,     // all have joined, but they cannot run this job together
-    status_due,    // those who wait may be told who is missing
+    status_due,      // those who wait may be told who is missing
     join_timed_out,
     worker_failed,
     worker_dying,
@@ -80,12 +80,12 @@ enum class CoordinatorAction : std::uint8_t {
     stop_overdue,  // this is the first failure, too
     node_succeeded,
     node_gone,
-    decide,  // whether a restart follows
-    pause,   // announce it
-    begin_again,    // with those who are there
-    await_return,   // of those who are not
-    finish,  // say how the job ended
-    abort,   // likewise, for this reason
+    decide,        // whether a restart follows
+    pause,         // announce it
+    begin_again,   // with those who are there
+    await_return,  // of those who are not
+    finish,        // say how the job ended
+    abort,         // likewise, for this reason
     release,
 };
 

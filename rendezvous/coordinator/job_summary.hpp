@@ -20,9 +20,9 @@ struct JobNode {
     int place = 0;               // see Seating
     std::optional<int> leaving;  // its agent was sent this signal, and takes part in no other round
     bool connected = true;
-    bool silent = false;  // not connected any more because nothing was heard of it
+    bool silent = false;   // not connected any more because nothing was heard of it
     bool gave_up = false;  // it says that it stops its workers by itself
-    bool ended = false;   // succeeded, while the round runs; gone, while it stops
+    bool ended = false;    // succeeded, while the round runs; gone, while it stops
     bool all_zero = false;
     bool is_gone = false;       // it said that nothing of this round's workers is left there
     int base_rank = 0;          // of this round, like the next

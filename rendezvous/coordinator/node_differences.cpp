@@ -110,7 +110,9 @@ void compare(const Nodes& nodes, std::vector<std::string>& sentences, std::size_
 
 std::vector<std::string> differences_of(const JobNodes& nodes) {
     std::map<std::string_view, Nodes> by_role;
-    for (const auto& [rank, node] : nodes) by_role[node.hello.role].push_back(&node);
+    for (const auto& [rank, node] : nodes) {
+        if (node.hello.local_world_size > 0) by_role[node.hello.role].push_back(&node);
+    }
     std::vector<std::string> sentences;
     std::size_t untold = 0;
     for (const auto& [role, alike] : by_role) compare(alike, sentences, untold);

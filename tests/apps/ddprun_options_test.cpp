@@ -73,6 +73,7 @@ std::string text(const std::optional<Value>& value) {
     return value ? text(*value) : "none";
 }
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
+std::string text(Resize value) { return value == Resize::never ? "never" : "another"; }
 std::string text(SignalScope value) { return value == SignalScope::group ? "group" : "another"; }
 std::string text(Verbosity value) { return value == Verbosity::quiet ? "quiet" : "verbose"; }
 std::string text(const std::map<int, int>& signals) {
@@ -117,6 +118,9 @@ struct Row {
 
 const std::vector<Row> kRows = {
     {"nnodes", "3", at(&CommandLine::nnodes), "3"},
+    {"spares", "0", at(&LaunchOptions::elasticity, &Elasticity::spares), "0"},
+    {"resize", "never", at(&LaunchOptions::elasticity, &Elasticity::resize), "never"},
+    {"last-call", "7", at(&LaunchOptions::elasticity, &Elasticity::last_call), "7000"},
     {"node-rank", "1", at(&CommandLine::node_rank), "1"},
     {"nproc-per-node", "gpu", at(&CommandLine::nproc_per_node), "gpu"},
     {"master-addr", "[::1]", at(&CommandLine::master_addr), "::1"},
@@ -180,7 +184,10 @@ const std::vector<std::string> kTorchruns = comma_separated(
     "prefix-template");
 
 // A value that each of these refuses; a flag refuses "maybe".
-const std::map<std::string, std::string> kRefused = {{"nnodes", "2:4"},
+const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
+                                                     {"spares", "-1"},
+                                                     {"resize", "later"},
+                                                     {"last-call", "-1"},
                                                      {"node-rank", "-1"},
                                                      {"nproc-per-node", "4097"},
                                                      {"master-addr", "[::1"},

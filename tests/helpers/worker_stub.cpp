@@ -22,6 +22,7 @@
 //   print-signals       prints "ready", then the name of every signal that arrives (all that can be caught);
 //                       goes on until it is killed
 //   stop-itself         prints "ready", then stops itself (SIGSTOP) and waits
+//   print-place         prints "place 0 of 2 nodes, rank 1 of 4"
 //   print-env           prints the environment, one NAME=VALUE a line, sorted; a newline in a value as \n
 //   print-args ARGS...  prints every remaining argument as LENGTH:BYTES, one a line; takes all that follow
 //   print-stdin         prints what stdin holds up to its end, then "eof"
@@ -281,6 +282,8 @@ bool print_something(const std::string& mode, const Arguments& arguments, std::s
         say(take(arguments, at));
     } else if (mode == "complain") {
         std::fprintf(stderr, "%s\n", take(arguments, at).c_str());
+    } else if (mode == "print-place") {
+        print_place();
     } else if (mode == "print-env") {
         print_environment();
     } else if (mode == "print-args") {

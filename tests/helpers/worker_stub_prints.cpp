@@ -33,6 +33,15 @@ int to_number(const std::string& text) {
     return static_cast<int>(number);
 }
 
+void print_place() {
+    const auto value = [](const char* name) -> std::string {
+        const char* text = std::getenv(name);
+        return text == nullptr ? "?" : text;
+    };
+    say("place " + value("GROUP_RANK") + " of " + value("GROUP_WORLD_SIZE") + " nodes, rank " +
+        value("RANK") + " of " + value("WORLD_SIZE"));
+}
+
 void print_environment() {
     Arguments lines;
     for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -19,6 +19,7 @@ std::string name_of(int signal);
 int to_number(const std::string& text);
 
 void print_environment();
+void print_place();
 void print_stdin();
 void print_descriptors();
 void print_dispositions();

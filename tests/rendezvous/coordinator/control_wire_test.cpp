@@ -61,6 +61,7 @@ std::vector<ControlMessage> samples() {
     finish.others = {sample_end()};
     finish.failed_too = 1;
     finish.restarts = {{0, "rank 1 failed", 1'700'000'000'000}};
+    finish.resizes = {{1, "a node (gpu02) has come", 1'700'000'000'000}};
     finish.unknown_nodes = {"node 1 (gpu07)"};
     finish.unknown_node_count = 3;
     return {hello,
@@ -75,19 +76,21 @@ std::vector<ControlMessage> samples() {
             Suspended{},
             RankSucceeded{2, 12},
             StillRunning{2, 3, {{4, 5}, {7, 7}}, 4711},
+            LeaseOver{},
             Goodbye{},
             Welcome{5000},
             GivenUp{"no heartbeat for 5 s"},
             Refused{"no", 77},
             peer_refused,
             NodesDiffer{{"nodes differ in NCCL_DEBUG", "nodes differ in OMP_NUM_THREADS"}},
-            Waiting{1, 3, {1, 2}, {"node 0 (gpu00)"}},
+            Waiting{1, 3, {1, 2}, {"node 0 (gpu00)"}, 4, 30'000},
+            Parked{"the job has its 2 nodes"},
             ready,
             PeerDying{2, 17},
             WhoRuns{2},
             Remark{"they still run"},
             Stop{2, sample_failure()},
-            Restarting{sample_failure(), 1, 3, 500},
+            Restarting{sample_failure(), 1, 3, 500, 2, 4},
             finish};
 }
 

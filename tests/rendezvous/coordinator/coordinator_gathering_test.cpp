@@ -47,7 +47,8 @@ TEST_CASE("an agent that does not fit is refused with both values, and nothing e
         {with([](Hello& h) { h.node_rank = 2; }), {"--node-rank 2", "out of range"}},
         {with([](Hello& h) { h.node_rank = -2; }), {"--node-rank -2", "out of range"}},
         {with([](Hello& h) { h.node_rank = 0; }), {"--node-rank 0", "already joined from gpu0", "pid 100"}},
-        {with([](Hello& h) { h.local_world_size = 0; }), {"--nproc-per-node 0"}},
+        {with([](Hello& h) { h.min_nodes = 1; }), {"--nnodes is 1:2", "--nnodes 2"}},
+        {with([](Hello& h) { h.local_world_size = -1; }), {"--nproc-per-node -1"}},
         {with([](Hello& h) { h.local_world_size = kMaxWorkersPerNode + 1; }), {"--nproc-per-node 4097"}},
     };
     std::uint64_t connection = 10;
@@ -309,7 +310,7 @@ TEST_CASE("nodes without numbers get them when all are there: own numbers, the h
     const auto again = coordinator.receive(3, named("node10", 4, kUnnumbered, 2), kStart);
     CHECK(of_type<GivenUp>(again).size() == 1);
     CHECK(of_type<Waiting>(coordinator.tick(kStart + 3s)) ==
-          std::vector<Waiting>(2, Waiting{2, 5, {}, {"node2", "node10"}}));
+          std::vector<Waiting>(2, Waiting{2, 5, {}, {"node2", "node10"}, 5}));
     coordinator.receive(4, named("node10", 5, kUnnumbered, 4), kStart);
     coordinator.receive(5, *options.own_agent, kStart);
     CHECK(of_type<Refused>(coordinator.receive(9, named("x", 9, 5, 1), kStart)).size() == 1);

@@ -216,6 +216,8 @@ struct Simulation {
         if (restart_causes.empty()) return;
         for (const Failure& cause : restart_causes) check_cause(cause);
         restart_causes.clear();
+        // A job of fixed size waits for its lost nodes, in vain here.
+        if (std::any_of(agents.begin(), agents.end(), [](const Agent& agent) { return agent.dead; })) return;
         first.reset();
         suspects.clear();
     }

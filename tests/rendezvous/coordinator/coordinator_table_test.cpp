@@ -70,7 +70,7 @@ TEST_CASE("the lives of a job") {
     }
     SECTION("the nodes differ, and must not") {
         walk({{E::hello, A::admit, S::gathering},
-              {E::nodes_differ, A::refuse_all, S::over},
+              {E::nodes_unfit, A::refuse_all, S::over},
               {E::hello, A::refuse, S::over}});
     }
     SECTION("a failure, and another round") {
@@ -81,15 +81,44 @@ TEST_CASE("the lives of a job") {
               {E::workers_gone, A::node_gone, S::stopping},
               {E::all_ended, A::decide, S::stopping},
               {E::restart_granted, A::pause, S::pausing},
-              {E::pause_over, A::start_round, S::running}});
+              {E::pause_over, A::begin_again, S::pausing},
+              {E::all_joined, A::start_round, S::running}});
     }
-    SECTION("a signal during the pause ends the job, and so does the loss of a node") {
-        for (const E event : {E::agent_signalled, E::ended_node_lost}) {
-            walk({{E::all_joined, A::start_round, S::running},
-                  {E::node_lost, A::stop_all, S::stopping},
-                  {E::restart_granted, A::pause, S::pausing},
-                  {event, A::abort, S::over}});
-        }
+    SECTION("a signal during the pause ends the job") {
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::node_lost, A::stop_all, S::stopping},
+              {E::restart_granted, A::pause, S::pausing},
+              {E::agent_signalled, A::abort, S::over}});
+    }
+    SECTION("a node comes, and the round ends for it") {
+        walk({{E::last_call_over, A::start_round, S::running},
+              {E::hello, A::enqueue, S::running},
+              {E::resize_due, A::resize, S::stopping},
+              {E::hello, A::enqueue, S::stopping},
+              {E::workers_gone, A::node_gone, S::stopping},
+              {E::restart_granted, A::pause, S::pausing},
+              {E::pause_over, A::begin_again, S::pausing},
+              {E::all_joined, A::start_round, S::running}});
+    }
+    SECTION("a node is lost, and waited for") {
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::node_lost, A::stop_all, S::stopping},
+              {E::restart_granted, A::pause, S::pausing},
+              {E::ended_node_lost, A::none, S::pausing},
+              {E::pause_over, A::begin_again, S::pausing},
+              {E::nodes_missing, A::await_return, S::awaiting_return},
+              {E::status_due, A::tell_waiting, S::awaiting_return},
+              {E::hello, A::enqueue, S::awaiting_return},
+              {E::grace_runs, A::none, S::pausing},
+              {E::nodes_missing, A::await_return, S::awaiting_return},
+              {E::all_joined, A::start_round, S::running}});
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::node_leaves, A::stop_all, S::stopping},
+              {E::node_leaves, A::note_leaving, S::stopping},
+              {E::restart_granted, A::pause, S::pausing},
+              {E::node_leaves, A::note_leaving, S::pausing},
+              {E::nodes_missing, A::await_return, S::awaiting_return},
+              {E::join_timed_out, A::finish, S::over}});
     }
 }
 

@@ -195,26 +195,17 @@ TEST_CASE("a pause between rounds is kept, and ends early when the job must") {
     auto finish = of_type<Finish>(signalled.receive(2, AgentSignalled{0, 15}, kStart + 1s));
     REQUIRE(finish.size() == 2);
     CHECK(finish[0].exit_code == kExitSignalBase + 15);
-
-    Coordinator lost = pausing();
-    finish = of_type<Finish>(lost.closed(2, kStart + 1s));
-    REQUIRE(finish.size() == 1);
-    CHECK(finish[0].exit_code == kExitUnavailable);
-    CHECK(finish[0].cause.value().kind == Failure::Kind::node_lost);
 }
 
-TEST_CASE("no restart once the user wants the job to end, or a node is missing") {
-    for (bool by_signal : {true, false}) {
-        Coordinator coordinator = make_restarting(2, {.max_restarts = 5});
-        join_all(coordinator, {1, 1});
-        coordinator.receive(1, failed_with(7, 0), kStart);
-        coordinator.receive(1, gone(0, false), kStart);
-        if (by_signal) coordinator.receive(2, AgentSignalled{0, 15}, kStart);
-        auto out = by_signal ? coordinator.receive(2, gone(0, false), kStart) : coordinator.closed(2, kStart);
-        auto finish = of_type<Finish>(out);
-        REQUIRE(finish.size() == (by_signal ? 2 : 1));
-        CHECK(finish[0].exit_code == 7);
-    }
+TEST_CASE("no restart once the user wants the job to end") {
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 5});
+    join_all(coordinator, {1, 1});
+    coordinator.receive(1, failed_with(7, 0), kStart);
+    coordinator.receive(1, gone(0, false), kStart);
+    coordinator.receive(2, AgentSignalled{0, 15}, kStart);
+    const auto finish = of_type<Finish>(coordinator.receive(2, gone(0, false), kStart));
+    REQUIRE(finish.size() == 2);
+    CHECK(finish[0].exit_code == 7);
 }
 
 TEST_CASE("where nobody has sent a signal, the reason goes to all nodes") {

@@ -63,12 +63,6 @@ TEST_CASE("what cannot be helped is final and uses nothing up") {
     CHECK_THAT(policy.decide(failed(3), 0).message, Catch::Contains("exit code 3 is among --no-restart-on"));
     CHECK_THAT(policy.decide(failed(41), 0).message,
                Catch::Contains("exit code 41 is not among --restart-on"));
-    auto lost = failed(69);
-    lost.failure.kind = Failure::Kind::node_lost;
-    CHECK_THAT(policy.decide(lost, 0).message, Catch::Contains("node is missing"));
-    auto incomplete = failed(1);
-    incomplete.complete = false;
-    CHECK_THAT(policy.decide(incomplete, 0).message, Catch::Contains("node is missing"));
     auto cancelled = failed(1);
     cancelled.cancelled = true;
     CHECK_FALSE(policy.decide(cancelled, 0).restart);
