@@ -8,8 +8,7 @@ namespace {
 
 using Set = std::function<void(const std::string&)>;
 
-// The largest values taken; beyond them a number is a typing error.
-constexpr int kMaxRestarts = 1'000'000;
+// The largest value taken; beyond it a number is a typing error.
 constexpr int kMaxRank = 100'000'000;
 
 // One part of the output's plan, whose grammar the launcher has.
@@ -189,6 +188,11 @@ OptionGroup restart_rows(CommandLine& line) {
               line.restarts.has_progress_file = true;
               line.progress_file = text;
           }},
+         {"--same-failure", "N",
+          "The same failure so many times in a row ends the job, restarts left or not; 0: never (3)\n"
+          "The same: exit code, message and last lines, whatever rank, node and numbers they name. A change "
+          "of --progress-file begins the count anew.",
+          into(restarts.same_failure, parse_same_failure)},
          {"--monitor-interval", "S", "No effect: nothing is polled", [](const std::string&) {},
           "PET_MONITOR_INTERVAL"}}};
 }

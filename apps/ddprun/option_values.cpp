@@ -175,6 +175,13 @@ ExitWaitOptions parse_exit_wait(const std::string& text) {
     return {.wait = *wait, .kill = kill, .text = text};
 }
 
+int parse_same_failure(const std::string& text) {
+    const int failures = number(0, kMaxRestarts)(text);
+    if (failures == 1)
+        throw BadValue("no failure is the same as another after one; --max-restarts 0 restarts nothing");
+    return failures;
+}
+
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text) {
     const auto dots = text.find("..");
     const auto low = parse_duration(text.substr(0, dots));

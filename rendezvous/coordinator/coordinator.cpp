@@ -6,6 +6,7 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
+#include "rendezvous/job/failure_signature.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -245,7 +246,9 @@ void Coordinator::decide(TimePoint now) {
     const bool complete =
         std::all_of(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.connected; });
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
-    decision_ = policy_.decide({*cause_, uptime_, progressed_, complete, restart_cancelled_}, jitter);
+    decision_ = policy_.decide({*cause_, uptime_, progressed_, complete, restart_cancelled_,
+                                failure_signature(*cause_, hosts_of(nodes_))},
+                               jitter);
     handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
 }
 
