@@ -38,6 +38,7 @@ std::string check_rdzv_endpoint(const std::string& text);
 // What of `KEY=VALUE,…` has an effect. Keys that nobody knows are passed over, as torchrun does; a line says so.
 struct RdzvConf {
     std::optional<std::chrono::seconds> join_timeout;
+    std::optional<std::chrono::seconds> heartbeat;  // all attempts of keep_alive_max_attempt
     std::optional<bool> is_host;
     std::vector<std::string> complaints;
 };
