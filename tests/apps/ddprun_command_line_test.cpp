@@ -278,6 +278,16 @@ TEST_CASE("command line: times that are none") {
     CHECK(parsed({"--warn-before=2m:sigusr2", "p"}).times.warn_before == 2min);
 }
 
+TEST_CASE("launch: with c10d the port is torchrun's, but a free one for a single node unless it is said") {
+    const auto port = [](const std::string& nnodes, const std::string& endpoint) {
+        return launched({"--rdzv-backend=c10d", nnodes, endpoint, "p"}, facts_with({})).master.port;
+    };
+    CHECK(port("--nnodes=2", "--rdzv-endpoint=h") == 29400);
+    CHECK(port("--nnodes=2", "--rdzv-endpoint=h:7") == 7);
+    CHECK(port("--nnodes=1", "--rdzv-endpoint=h") == 0);
+    CHECK(port("--nnodes=1", "--rdzv-endpoint=h:29400") == 29400);
+}
+
 TEST_CASE("launch: a warning needs a limit, that of the options or of the scheduler") {
     const auto with_end = [](const Words& words, const std::string& end) {
         return launched(words, facts_with({{"SLURM_JOB_END_TIME", end}}));
