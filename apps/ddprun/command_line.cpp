@@ -29,13 +29,17 @@ void set_master(CommandLine& line) {
     if (endpoint->port != 0) line.master_port = endpoint->port;
 }
 
-// From one place both, the option of that name is the stronger.
-void take_from_conf(const CommandLine& line, const char* option,
-                    const std::optional<std::chrono::seconds>& value, std::chrono::milliseconds& target) {
-    if (!value) return;
-    const auto own = line.origins.find(option);
-    const OptionSource conf = line.origins.at("--rdzv-conf").source;
-    if (own == line.origins.end() || own->second.source < conf) target = *value;
+// From one place both, the time's own option is the stronger.
+void set_times(CommandLine& line) {
+    const auto set = [&line](const char* flag, std::chrono::milliseconds& time, const auto& conf) {
+        if (!conf) return;
+        const auto own = line.origins.find(flag);
+        if (own == line.origins.end() || own->second.source < line.origins.at("--rdzv-conf").source)
+            time = *conf;
+    };
+    set("--join-timeout", line.join_timeout, line.rdzv_conf.join_timeout);
+    set("--heartbeat", line.heartbeat, line.rdzv_conf.heartbeat);
+    set("--last-call", line.elasticity.last_call, line.rdzv_conf.last_call);
 }
 
 // As torchrun has it: without an address all nodes are this machine. With c10d only an explicit number is one.
@@ -100,6 +104,29 @@ void check_together(const CommandLine& line) {
     if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
 }
 
+long seconds_of(std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
+
+// Only what nothing can fulfil: a time that may be shorter than another, or makes it idle, is the user's to choose.
+// The grace begins when the limit is reached, and the limit includes joining, so neither has to fit into another.
+void check_times(const CommandLine& line) {
+    // A node that falls silent is to be noticed while others still wait for it. What only the default breaks is no
+    // contradiction of the user's.
+    const bool is_of_conf = line.rdzv_conf.heartbeat == line.heartbeat;
+    if ((is_of_conf || line.origins.contains("--heartbeat")) && line.heartbeat >= line.join_timeout)
+        refuse(line,
+               fmt::format("{} {}",
+                           is_of_conf ? "--rdzv-conf keep_alive_interval times keep_alive_max_attempt:"
+                                      : "--heartbeat",
+                           seconds_of(line.heartbeat)),
+               fmt::format("must be less than --join-timeout, which is {} s", seconds_of(line.join_timeout)));
+    const TimeLimitOptions& times = line.times;
+    if (times.warn_before && times.limit && *times.warn_before >= *times.limit)
+        refuse(line, "--warn-before " + times.warn_text,
+               "must be less than --time-limit, which is " + times.limit_text);
+}
+
 }  // namespace
 
 CommandLine::CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
@@ -126,10 +153,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     if (line.quiet) line.verbosity = Verbosity::quiet;
     if (line.verbose) line.verbosity = Verbosity::verbose;
     set_master(line);
-    take_from_conf(line, "--join-timeout", line.rdzv_conf.join_timeout, line.join_timeout);
-    take_from_conf(line, "--last-call", line.rdzv_conf.last_call, line.elasticity.last_call);
+    set_times(line);
     set_signals(line);
     check_together(line);
+    check_times(line);
     set_nodes(line);
     if (line.program.empty())
         throw UsageError("no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");

@@ -31,7 +31,7 @@ struct CommandLine : LaunchOptions {
     bool is_c10d = false;          // --rdzv-backend
     std::string rdzv_endpoint;     // made into the two above
     bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
-    RdzvConf rdzv_conf;            // its timeout is made into join_timeout
+    RdzvConf rdzv_conf;            // its times are made into join_timeout and heartbeat
     bool listen_any = false;
     std::string networks;                      // for the workers' own connections; empty: not said
     std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning

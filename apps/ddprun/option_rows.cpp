@@ -8,8 +8,7 @@ namespace {
 
 using Set = std::function<void(const std::string&)>;
 
-// The largest values taken; beyond them a number is a typing error.
-constexpr int kMaxRestarts = 1'000'000;
+// The largest value taken; beyond it a number is a typing error.
 constexpr int kMaxRank = 100'000'000;
 
 // One part of the output's plan, whose grammar the launcher has.
@@ -109,11 +108,15 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           "line warns of each difference\nCompared are the file that is run, the variables NCCL_*, CUDA_*, "
           "PYTHON* and OMP_*, and GPU model and driver.",
           into(line.strict_env)},
-         {"--heartbeat", "S", "Seconds without a sign of a node until it counts as lost; node 0's counts (5)",
+         {"--heartbeat", "S",
+          "Seconds without a sign of a node until it counts as lost; node 0's counts (5)\nLess than "
+          "--join-timeout.",
           seconds_into(line.heartbeat, 1)},
          {"--rdzv-conf", "KEY=VALUE,…",
           "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as --last-call; "
-          "is_host=1 or 0: whether this agent hosts, with c10d",
+          "is_host=1 or 0: whether this agent hosts, with c10d\n"
+          "keep_alive_interval=5 times keep_alive_max_attempt=3: as --heartbeat, which is the stronger. "
+          "torchrun's other keys have no effect.",
           into(line.rdzv_conf, parse_rdzv_conf), "PET_RDZV_CONF"}}};
 }
 
@@ -178,12 +181,16 @@ OptionGroup time_rows(CommandLine& line) {
              {"--warn-before", "S[:SIGNAL]",
               "Send all workers a signal this long before the limit (USR1)\nThe limit is --time-limit or "
               "$SLURM_JOB_END_TIME, whichever is earlier; if the signal is one of --requeue-on, it counts as "
-              "received.",
+              "received. Less than --time-limit.",
               [&line](const std::string& text) { parse_warn_before(text, line.times); }},
              {"--exit-wait", "S[:kill]",
               "When a rank has ended with 0 and others still run after this time, one line on node 0 names "
               "them\nWith :kill they are then ended, as after a failure; the exit code is 124.",
-              into(line.exit_wait, parse_exit_wait)}}};
+              into(line.exit_wait, parse_exit_wait)},
+             {"--hang-timeout", "S", "Reserved for a later version; refused until then",
+              [](const std::string&) -> void {
+                  throw BadValue("reserved for a later version, not built yet");
+              }}}};
 }
 
 OptionGroup restart_rows(CommandLine& line) {
@@ -209,6 +216,11 @@ OptionGroup restart_rows(CommandLine& line) {
               line.restarts.has_progress_file = true;
               line.progress_file = text;
           }},
+         {"--same-failure", "N",
+          "The same failure so many times in a row ends the job, restarts left or not; 0: never (3)\n"
+          "The same: exit code, message and last lines, whatever rank, node and numbers they name. A change "
+          "of --progress-file begins the count anew.",
+          into(restarts.same_failure, parse_same_failure)},
          {"--monitor-interval", "S", "No effect: nothing is polled", [](const std::string&) {},
           "PET_MONITOR_INTERVAL"}}};
 }

@@ -49,6 +49,26 @@ bool parse_is_host(std::string text) {
     throw UsageError(fmt::format("--rdzv-conf is_host {}: must be 1 or 0", text));
 }
 
+int conf_number(const std::string& key, const std::string& value, int least = 1) {
+    try {
+        return number(least, kMaxTimeoutSeconds)(value);
+    } catch (const BadValue& bad) {
+        throw UsageError(fmt::format("--rdzv-conf {} {}: {}", key, value, bad.what()));
+    }
+}
+
+std::optional<std::chrono::seconds> silence_of(std::optional<int> interval, std::optional<int> attempts) {
+    constexpr int kTorchrunsInterval = 5, kTorchrunsAttempts = 3;
+    if (!interval && !attempts) return std::nullopt;
+    const std::int64_t seconds =
+        std::int64_t{interval.value_or(kTorchrunsInterval)} * attempts.value_or(kTorchrunsAttempts);
+    if (seconds > kMaxTimeoutSeconds)
+        throw UsageError(fmt::format(
+            "--rdzv-conf keep_alive_interval times keep_alive_max_attempt: {} s, must be at most {}", seconds,
+            kMaxTimeoutSeconds));
+    return std::chrono::seconds(seconds);
+}
+
 }  // namespace
 
 NodeCount parse_nnodes(const std::string& text) {
@@ -90,12 +110,15 @@ std::string check_rdzv_endpoint(const std::string& text) {
     return text;
 }
 
-// `timeout` is the static backend's name for it; torchrun's other keys are known and have no effect.
+// `timeout` is the static backend's name for it; torchrun's other keys, those for etcd included, are known and have
+// no effect.
 RdzvConf parse_rdzv_conf(const std::string& conf) {
     static const std::vector<std::string> kKnown = comma_separated(
         "join_timeout,timeout,last_call_timeout,close_timeout,heartbeat_timeout,rank,read_timeout,is_host,"
-        "store_type,keep_alive_interval,keep_alive_max_attempt");
+        "store_type,use_libuv,keep_alive_interval,keep_alive_max_attempt,protocol,ssl_cert,ssl_cert_key,"
+        "ca_cert,cert,key,cacert,etcd_prefix");
     RdzvConf known;
+    std::optional<int> interval, attempts;
     for (const std::string& entry : comma_separated(conf)) {
         const auto equals = entry.find('=');
         const std::string key = comma_separated(entry.substr(0, equals)).front();
@@ -106,15 +129,13 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
             known.complaints.push_back(
                 fmt::format("--rdzv-conf {}: passed over, no such key{}", key, did_you_mean(key, kKnown)));
         if (key == "is_host") known.is_host = parse_is_host(value);
-        const bool is_last_call = key == "last_call_timeout";
-        if (key != "join_timeout" && key != "timeout" && !is_last_call) continue;
-        try {
-            const std::chrono::seconds seconds(number(is_last_call ? 0 : 1, kMaxTimeoutSeconds)(value));
-            (is_last_call ? known.last_call : known.join_timeout) = seconds;
-        } catch (const BadValue& bad) {
-            throw UsageError(fmt::format("--rdzv-conf {} {}: {}", key, value, bad.what()));
-        }
+        if (key == "join_timeout" || key == "timeout")
+            known.join_timeout = std::chrono::seconds(conf_number(key, value));
+        if (key == "keep_alive_interval") interval = conf_number(key, value);
+        if (key == "keep_alive_max_attempt") attempts = conf_number(key, value);
+        if (key == "last_call_timeout") known.last_call = std::chrono::seconds(conf_number(key, value, 0));
     }
+    known.heartbeat = silence_of(interval, attempts);
     return known;
 }
 
@@ -174,6 +195,13 @@ ExitWaitOptions parse_exit_wait(const std::string& text) {
     if (!wait || (kill && text.substr(colon) != ":kill"))
         throw BadValue("must be S or S:kill, like 30s:kill");
     return {.wait = *wait, .kill = kill, .text = text};
+}
+
+int parse_same_failure(const std::string& text) {
+    const int failures = number(0, kMaxRestarts)(text);
+    if (failures == 1)
+        throw BadValue("no failure is the same as another after one; --max-restarts 0 restarts nothing");
+    return failures;
 }
 
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text) {

@@ -18,6 +18,7 @@ namespace ddprun {
 // The largest values taken; beyond them a number is a typing error.
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
+inline constexpr int kMaxRestarts = 1'000'000;
 
 // `N` or `MIN:MAX`: the most, and the least where it is another number.
 struct NodeCount {
@@ -42,6 +43,7 @@ std::string check_rdzv_endpoint(const std::string& text);
 struct RdzvConf {
     std::optional<std::chrono::seconds> join_timeout;
     std::optional<std::chrono::seconds> last_call;
+    std::optional<std::chrono::seconds> heartbeat;  // all attempts of keep_alive_max_attempt
     std::optional<bool> is_host;
     std::vector<std::string> complaints;
 };
@@ -67,6 +69,9 @@ std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
 
 // `30`, or `30:kill`.
 ExitWaitOptions parse_exit_wait(const std::string& text);
+
+// A number of failures, from two on; 0: none.
+int parse_same_failure(const std::string& text);
 
 // `1s..5m`, or one duration for both ends.
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);

@@ -87,6 +87,7 @@ class Agent {
         } catch (const boost::system::system_error& error) {
             // Whoever has the port shows itself when this agent joins it.
             if (options_.hosting != Hosting::if_first || error.code() != Errc::address_in_use) throw;
+            join_news_.port_taken(options_.master.port);
             log_.debug(error.what());
         }
     }
@@ -94,6 +95,7 @@ class Agent {
     CoordinatorClientEvents client_events() {
         return {.on_message =
                     [this](const ControlMessage& message) {
+                        join_news_.heard();
                         std::visit([this](const auto& one) { receive(one); }, message);
                         if (const auto event = job_.learn(message)) handle(*event);
                     },
@@ -166,6 +168,7 @@ class Agent {
         if (loss.kind == CoordinatorLoss::Kind::unreached)
             return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
         if (machine_.state() == AgentState::joining) {
+            if (const auto refused = join_news_.met(loss)) return handle(job_.learn_refusal(*refused));
             join_news_.trouble(loss.cause);
         } else {
             const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;

@@ -8,6 +8,7 @@
 
 #include "launcher/agent/join_status.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "rendezvous/coordinator/coordinator_client.hpp"
 
 namespace ddprun {
 
@@ -18,8 +19,22 @@ class JoinNews {
     JoinNews(LauncherLog& log, JoinStatus status)
         : log_(log), status_(std::move(status)), updates_(log.can_update()) {}
 
+    // This agent would host the rendezvous, but another process has the port; it is that of a coordinator when
+    // something is heard from there.
+    void port_taken(std::uint16_t port) { taken_ = port; }
+    void heard() { taken_.reset(); }
+    // What an agent that would host ends with when its port turns out to be a stranger's, after some trying.
+    std::optional<Refused> met(const CoordinatorLoss& loss) const {
+        const bool is_stranger = taken_ && loss.kind == CoordinatorLoss::Kind::stranger;
+        if (!is_stranger || !status_.speaks(TimePoint::clock::now())) return std::nullopt;
+        return Refused{with_holder(loss.cause), kExitSystem};
+    }
+
     // A cause is too long for a line that is cut, and stays to be read.
-    void trouble(const std::string& cause) { log_.info(status_.trouble(cause, TimePoint::clock::now())); }
+    void trouble(const std::string& cause) {
+        const TimePoint now = TimePoint::clock::now();
+        log_.info(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
+    }
     void waiting(const Waiting& status) {
         const TimePoint now = TimePoint::clock::now();
         if (std::exchange(ended_, false)) status_.begin_again(now);
@@ -45,9 +60,12 @@ class JoinNews {
         if (updates_) log_.update({});
     }
 
-    Refused given_up(const std::string& cause) const { return status_.given_up(cause); }
+    Refused given_up(const std::string& cause) const { return status_.given_up(with_holder(cause)); }
 
   private:
+    std::string with_holder(const std::string& cause) const {
+        return taken_ ? cause + "; " + JoinStatus::port_taken(*taken_, find_port_owner(*taken_)) : cause;
+    }
     void say(const std::string& line) { updates_ ? log_.debug(line) : log_.info(line); }
     void update() {
         if (updates_) log_.update(status_.passing(TimePoint::clock::now()));
@@ -57,6 +75,7 @@ class JoinNews {
     JoinStatus status_;
     bool updates_;
     bool ended_ = false;
+    std::optional<std::uint16_t> taken_;
 };
 
 }  // namespace ddprun

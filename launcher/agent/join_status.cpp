@@ -38,7 +38,7 @@ void JoinStatus::begin_again(TimePoint now) {
 
 std::string JoinStatus::trouble(const std::string& cause, TimePoint now) {
     last_line_ = "waiting for node 0: " + cause;
-    if (now < speaks_from_ || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
+    if (!speaks(now) || causes_.size() == kMaxCauses || !causes_.insert(cause).second) return {};
     return fmt::format("{}; {}", last_line_, time_text(now - start_));
 }
 
@@ -55,7 +55,7 @@ std::string JoinStatus::parked(const Parked& status) {
 }
 
 std::string JoinStatus::passing(TimePoint now) const {
-    if (last_line_.empty() || now < speaks_from_) return {};
+    if (last_line_.empty() || !speaks(now)) return {};
     return fmt::format("{}: {}", time_text(now - start_), last_line_);
 }
 
@@ -80,6 +80,20 @@ std::string JoinStatus::advice_to(int node_rank) {
 std::string JoinStatus::refused(const PeerRefused& other) {
     return fmt::format("refused an agent on {} (pid {}): {}", harmless_line(other.host), other.pid,
                        harmless_line(other.reason, kMaxRefusalShown));
+}
+
+std::string JoinStatus::port_taken(std::uint16_t port, const std::optional<PortOwner>& holder) {
+    if (!holder)
+        return fmt::format(
+            "this agent does not host the rendezvous, since port {} was taken, by a process that has ended "
+            "or cannot "
+            "be seen; start again, or give all nodes another port in --rdzv-endpoint",
+            port);
+    return fmt::format(
+        "this agent does not host the rendezvous, since port {} is held by pid {} ({}); end that process, or "
+        "give all "
+        "nodes another port in --rdzv-endpoint",
+        port, holder->pid, harmless_line(holder->command));
 }
 
 Refused JoinStatus::given_up(const std::string& cause) const {

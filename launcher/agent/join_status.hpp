@@ -7,10 +7,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/net/port_owner.hpp"
 
 namespace ddprun {
 
@@ -34,6 +37,9 @@ class JoinStatus {
     // An attempt to reach the coordinator failed with this cause.
     std::string trouble(const std::string& cause, TimePoint now);
 
+    // Whether trouble is worth a line by now.
+    bool speaks(TimePoint now) const { return now >= speaks_from_; }
+
     // The coordinator says who is there (it has waited before it said so).
     std::string waiting(const Waiting& status, TimePoint now);
 
@@ -48,6 +54,10 @@ class JoinStatus {
 
     // The coordinator, which is here, refused another agent.
     static std::string refused(const PeerRefused& other);
+
+    // Why an agent does not host the rendezvous that would, and what to do, as the end of a line: another process
+    // holds its port, as far as that can be seen.
+    static std::string port_taken(std::uint16_t port, const std::optional<PortOwner>& holder);
 
     // The agent has given up, for this cause.
     Refused given_up(const std::string& cause) const;

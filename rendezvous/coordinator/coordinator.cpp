@@ -6,6 +6,7 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
+#include "rendezvous/job/failure_signature.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -283,7 +284,9 @@ void Coordinator::decide(TimePoint now) {
     resizing_ = is_resize();
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
     decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}
-                          : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_}, jitter);
+                          : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_,
+                                            failure_signature(*cause_, hosts_of(nodes_))},
+                                           jitter);
     handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
 }
 

@@ -39,6 +39,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
           events_(std::move(events)),
           pause_(executor),
           close_deadline_(executor),
+          answer_deadline_(executor),
           lease_end_(executor),
           suspend_deadline_(executor),
           random_(std::random_device{}()) {}
@@ -99,6 +100,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         on_closed_ = nullptr;
         pause_.cancel();
         close_deadline_.cancel();
+        answer_deadline_.cancel();
         lease_end_.cancel();
         on_suspended_ = nullptr;
         suspend_deadline_.cancel();
@@ -117,18 +119,44 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         session_ = std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
         hello_time_ = TimePoint::clock::now();
         gave_up_ = false;
-        loss_ = {CoordinatorLoss::Kind::broken,
-                 fmt::format("the connection to {} was lost", to_string(coordinator_))};
         session_->send(hello_, false);
-        co_await session_->run({}, [this](const ControlMessage& message) { receive(message); });
+        await_answer();
+        co_await session_->run({}, [this](const ControlMessage& message) {
+            note_answer();
+            receive(message);
+        });
         session_.reset();
         close_deadline_.cancel();
+        answer_deadline_.cancel();
         end_lease();
+        cause_ = loss_.cause;
         if (silent_) {
             closed();
         } else {
             events_.on_lost(loss_);
         }
+    }
+
+    void await_answer() {
+        is_answered_ = false;
+        loss_ = {CoordinatorLoss::Kind::stranger,
+                 fmt::format("what listens at {} ended the connection without an answer",
+                             to_string(coordinator_))};
+        answer_deadline_.expires_at(std::min(hello_time_ + kAnswerTimeout, join_deadline_));
+        answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+            if (cancelled || self->is_answered_ || !self->session_) return;
+            self->loss_ = {CoordinatorLoss::Kind::broken,
+                           fmt::format("what listens at {} does not answer", to_string(self->coordinator_))};
+            self->session_->close();
+        });
+    }
+
+    void note_answer() {
+        if (std::exchange(is_answered_, true)) return;
+        answer_deadline_.cancel();
+        pause_length_ = kFirstPause;
+        loss_ = {CoordinatorLoss::Kind::broken,
+                 fmt::format("the connection to {} was lost", to_string(coordinator_))};
     }
 
     void receive(const ControlMessage& message) {
@@ -213,31 +241,33 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     // A connected socket; nothing if the client was closed meanwhile or the deadline passed (which is
     // reported).
     asio::awaitable<std::optional<tcp::socket>> connect() {
-        auto pause = kFirstPause;
-        std::string cause;
+        if (!is_answered_) co_await pause();
         while (!silent_) {
             if (has_passed(join_deadline_)) {
-                events_.on_lost({CoordinatorLoss::Kind::unreached, cause});
+                events_.on_lost({CoordinatorLoss::Kind::unreached, cause_});
                 co_return std::nullopt;
             }
             try {
                 const auto timeout = std::min(time_until(join_deadline_), kAttemptTimeout);
                 co_return co_await async_connect_tcp(coordinator_, timeout);
             } catch (const boost::system::system_error& error) {
-                cause = error.what();
+                cause_ = error.what();
             }
             if (silent_) break;
-            events_.on_trouble(cause);
-            // Nothing tells when the coordinator's node starts to listen, so this is one of the few places
-            // that poll.
-            std::uniform_real_distribution<double> jitter(0.5, 1.0);
-            auto next = std::chrono::duration_cast<std::chrono::milliseconds>(pause * jitter(random_));
-            pause_.expires_at(std::min(TimePoint::clock::now() + next, join_deadline_));
-            boost::system::error_code cancelled;
-            co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-            pause = std::min(2 * pause, kLongestPause);
+            events_.on_trouble(cause_);
+            co_await pause();
         }
         co_return std::nullopt;
+    }
+
+    // Nothing tells when the coordinator's node starts to listen, so this is one of the few places that poll.
+    asio::awaitable<void> pause() {
+        std::uniform_real_distribution<double> jitter(0.5, 1.0);
+        auto next = std::chrono::duration_cast<std::chrono::milliseconds>(pause_length_ * jitter(random_));
+        pause_.expires_at(std::min(TimePoint::clock::now() + next, join_deadline_));
+        boost::system::error_code cancelled;
+        co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+        pause_length_ = std::min(2 * pause_length_, kLongestPause);
     }
 
     void note_addresses(const tcp::socket& socket) {
@@ -265,7 +295,11 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     TimePoint join_deadline_;
     CoordinatorClientEvents events_;
     asio::steady_timer pause_;
+    std::chrono::milliseconds pause_length_ = kFirstPause;  // of the next one
     asio::steady_timer close_deadline_;
+    asio::steady_timer answer_deadline_;
+    bool is_answered_ = true;  // the last Hello, if there was one
+    std::string cause_;        // why there is no connection
     asio::steady_timer lease_end_;
     asio::steady_timer suspend_deadline_;
     std::function<void()> on_suspended_;

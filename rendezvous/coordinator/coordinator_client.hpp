@@ -1,6 +1,6 @@
 // CoordinatorClient: an agent's one connection to the coordinator.
 //
-// Connects (and tries again, with a growing pause, until the join deadline), says Hello (and in it, at which
+// Connects (and tries again, with a growing pause, until the join deadline; also where nobody answered), says Hello (and in it, at which
 // address it has reached the coordinator), then hands over each message and writes what it is given. Answers
 // heartbeats by itself, and gives the connection up when they fail (heartbeat.hpp). Created, driven and destroyed by the agent on the thread of
 // `executor`; callbacks come from there and never from inside a call of the client's own functions. After a
@@ -26,6 +26,7 @@ struct CoordinatorLoss {
         broken,     // the connection was closed or broke
         silent,     // no heartbeat
         given_up,   // it is this agent that was too long silent
+        stranger,  // what was reached ended the connection before it said anything: perhaps no coordinator at all
     };
     Kind kind = Kind::broken;
     std::string cause;
@@ -49,6 +50,8 @@ class CoordinatorClient {
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
     // One attempt; a dropped packet must not hide the cause for longer.
     static constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
+    // From Hello to the first word of the coordinator, which answers at once.
+    static constexpr std::chrono::seconds kAnswerTimeout{10};
 
     CoordinatorClient(const boost::asio::any_io_executor& executor, Endpoint coordinator, Hello hello,
                       TimePoint join_deadline, CoordinatorClientEvents events);

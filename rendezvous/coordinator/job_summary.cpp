@@ -51,6 +51,12 @@ std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank) {
     return std::nullopt;
 }
 
+std::vector<std::string> hosts_of(const JobNodes& nodes) {
+    std::vector<std::string> hosts;
+    for (const auto& [rank, node] : nodes) hosts.push_back(node.hello.host);
+    return hosts;
+}
+
 std::vector<RankEnd> all_ends(const JobNodes& nodes) {
     std::vector<RankEnd> ends;
     for (const auto& [rank, node] : nodes) ends.insert(ends.end(), node.ends.begin(), node.ends.end());

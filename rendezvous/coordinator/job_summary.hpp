@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "rendezvous/coordinator/control_message.hpp"
@@ -35,6 +36,9 @@ using JobNodes = std::map<int, JobNode>;  // by node rank
 
 // How the worker of this rank ended; lost if its node did not say. Nothing for a rank that is not there.
 std::optional<RankEnd> end_of_rank(const JobNodes& nodes, int rank);
+
+// The nodes' names.
+std::vector<std::string> hosts_of(const JobNodes& nodes);
 
 // Of all nodes' workers.
 std::vector<RankEnd> all_ends(const JobNodes& nodes);

@@ -49,10 +49,17 @@ std::optional<std::chrono::milliseconds> parse_duration(const std::string& text)
     return std::chrono::milliseconds(std::llround(value * factor));
 }
 
+void RestartPolicy::count_same(const RoundResult& result) {
+    const bool again = !result.signature.empty() && result.signature == signature_ && !result.progressed;
+    same_ = again ? same_ + 1 : 1;
+    signature_ = result.signature;
+}
+
 RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double jitter) {
     const Failure& failure = result.failure;
     const bool signalled = failure.kind == Failure::Kind::signalled;
     const auto refused = [](const std::string& why) { return Decision{.message = "no restart: " + why}; };
+    count_same(result);
     if (options_.max_restarts == 0 || signalled || result.cancelled) return {};
     // The exit code alone could be the worker's own; one that never ran has no pid.
     if (failure.pid == 0 && (failure.exit_code == kExitNotExecutable || failure.exit_code == kExitNotFound))
@@ -64,6 +71,9 @@ RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double 
         return refused(fmt::format("exit code {} is not among --restart-on", failure.exit_code));
     if (restarts_ >= options_.max_restarts)
         return refused(fmt::format("all {} of --max-restarts are used up", options_.max_restarts));
+    if (options_.same_failure > 0 && same_ >= options_.same_failure && !result.signature.empty())
+        return refused(fmt::format("the same failure {} times in a row (--same-failure {})", same_,
+                                   options_.same_failure));
     const bool progress =
         options_.has_progress_file ? result.progressed : result.uptime >= options_.min_uptime;
     if (progress) without_progress_ = 0;

@@ -3,9 +3,15 @@
 //
 // In this order: what cannot be helped by trying again is final (a signal from outside, a
 // program that cannot be started, an exit code the user excluded); then the budget of the whole job; then
-// progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing, another one is
-// not worth it. A round has come to something if the progress file changed, or, without such a file, if it
+// whether it failed as before: the same_failure-th failure in a row with one signature (failure_signature.hpp) is
+// the last; then progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing, another
+// one is not worth it. A round has come to something if the progress file changed, or, without such a file, if it
 // lasted min_uptime.
+//
+// A row of the same failure begins anew with another failure, with one that is not the program's (it has no
+// signature), and with one whose round changed the progress file: training that got on and then crashed at its old
+// place is worth another round. That a round lasted does not break the row, for a program may need its time to reach
+// the place where it always dies.
 #pragma once
 
 #include <chrono>
@@ -38,6 +44,7 @@ struct RestartOptions {
     std::chrono::milliseconds backoff_max{0};
     std::chrono::milliseconds min_uptime{10'000};
     bool has_progress_file = false;
+    int same_failure = 3;  // so many in a row end the job; 0: as many as there may be
 };
 
 class RestartPolicy {
@@ -52,6 +59,7 @@ class RestartPolicy {
         std::chrono::milliseconds uptime{0};
         bool progressed = false;  // some node's progress file changed
         bool cancelled = false;   // the user wants the job to end
+        std::string signature;    // failure_signature() of it
     };
 
     struct Decision {
@@ -67,8 +75,12 @@ class RestartPolicy {
     int max_restarts() const { return options_.max_restarts; }
 
   private:
+    void count_same(const RoundResult& result);
+
     RestartOptions options_;
     int restarts_ = 0;
+    std::string signature_;     // of the last failure
+    int same_ = 0;              // in a row with that signature
     int without_progress_ = 0;  // restarts in a row whose rounds came to nothing
 };
 

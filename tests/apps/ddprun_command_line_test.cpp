@@ -278,6 +278,16 @@ TEST_CASE("command line: times that are none") {
     CHECK(parsed({"--warn-before=2m:sigusr2", "p"}).times.warn_before == 2min);
 }
 
+TEST_CASE("launch: with c10d the port is torchrun's, but a free one for a single node unless it is said") {
+    const auto port = [](const std::string& nnodes, const std::string& endpoint) {
+        return launched({"--rdzv-backend=c10d", nnodes, endpoint, "p"}, facts_with({})).master.port;
+    };
+    CHECK(port("--nnodes=2", "--rdzv-endpoint=h") == 29400);
+    CHECK(port("--nnodes=2", "--rdzv-endpoint=h:7") == 7);
+    CHECK(port("--nnodes=1", "--rdzv-endpoint=h") == 0);
+    CHECK(port("--nnodes=1", "--rdzv-endpoint=h:29400") == 29400);
+}
+
 TEST_CASE("launch: a warning needs a limit, that of the options or of the scheduler") {
     const auto with_end = [](const Words& words, const std::string& end) {
         return launched(words, facts_with({{"SLURM_JOB_END_TIME", end}}));
@@ -328,8 +338,46 @@ TEST_CASE("--join-timeout is stronger than --rdzv-conf, unless its place is the 
     CHECK(parse_command_line({"p"}, {}).join_timeout == 900s);
 }
 
+TEST_CASE("torchrun's keep-alive is --heartbeat, which is the stronger") {
+    const auto heartbeat = [](const Words& words, const Environment& environment = {}) {
+        return parse_command_line(words, environment).heartbeat;
+    };
+    CHECK(heartbeat({"p"}) == 5s);
+    CHECK(heartbeat({"--rdzv-conf=keep_alive_interval=4,keep_alive_max_attempt=6", "p"}) == 24s);
+    CHECK(heartbeat({"--rdzv-conf=keep_alive_interval=4", "p"}) == 12s);
+    CHECK(heartbeat({"--rdzv-conf=keep_alive_max_attempt=1", "p"}) == 5s);
+    CHECK(heartbeat({"--rdzv-conf=keep_alive_interval=4,heartbeat_timeout=9", "--heartbeat=7", "p"}) == 7s);
+    CHECK(heartbeat({"--heartbeat=7", "p"}, {{"PET_RDZV_CONF", "keep_alive_interval=4"}}) == 7s);
+    CHECK(heartbeat({"--rdzv-conf=keep_alive_interval=4", "p"}, {{"DDPRUN_HEARTBEAT", "7"}}) == 12s);
+    CHECK(parse_refusal({"--rdzv-conf=keep_alive_interval=0", "p"}) ==
+          "--rdzv-conf keep_alive_interval 0: must be a whole number from 1 to 10000000");
+    CHECK(parse_refusal({"--rdzv-conf=keep_alive_interval=9999999,keep_alive_max_attempt=9999999", "p"}) ==
+          "--rdzv-conf keep_alive_interval times keep_alive_max_attempt: 99999980000001 s, must be at most "
+          "10000000");
+}
+
+TEST_CASE("command line: times that contradict each other are refused with the rule") {
+    CHECK(parse_refusal({"--heartbeat=60", "--join-timeout=60", "p"}) ==
+          "--heartbeat 60: must be less than --join-timeout, which is 60 s");
+    CHECK(parse_refusal({"--heartbeat=900", "p"}) ==
+          "--heartbeat 900: must be less than --join-timeout, which is 900 s");
+    CHECK(parse_refusal({"--rdzv-conf=keep_alive_interval=4,join_timeout=10", "p"}) ==
+          "--rdzv-conf keep_alive_interval times keep_alive_max_attempt: 12: must be less than "
+          "--join-timeout, which "
+          "is 10 s");
+    CHECK(parse_refusal({"--warn-before=2m:TERM", "--time-limit=90s", "p"}) ==
+          "--warn-before 2m:TERM: must be less than --time-limit, which is 90s");
+    CHECK(parse_refusal({"--warn-before=90", "--time-limit=1.5m", "p"}) ==
+          "--warn-before 90: must be less than --time-limit, which is 1.5m");
+    // No contradictions: a default that is longer, and times that come one after the other or not at all.
+    CHECK(parsed({"--join-timeout=1", "p"}).heartbeat == 5s);
+    CHECK(parsed({"--grace=60", "--time-limit=10", "--exit-wait=60", "--min-uptime=60", "p"}).grace_period ==
+          60s);
+}
+
 TEST_CASE("keys of --rdzv-conf that nobody knows are passed over with a word") {
-    const RdzvConf conf = parse_rdzv_conf("join_timout=5,store_type=file,of_mine=x,timeout=3");
+    const RdzvConf conf =
+        parse_rdzv_conf("join_timout=5,store_type=file,of_mine=x,timeout=3,use_libuv=0,cacert=x");
     CHECK(conf.join_timeout == 3s);
     CHECK(conf.complaints ==
           std::vector<std::string>{

@@ -2,6 +2,8 @@
 
 import os
 import re
+import select
+import socket
 import tempfile
 
 import support
@@ -60,6 +62,30 @@ class Unnumbered(AgentsTest):
             for agent in agents:
                 self.assertEqual(agent.wait(), 0, agent.err())
                 self.assertIn("the nodes meet at 127.0.0.1, which other machines cannot reach", agent.err())
+
+    def test_a_port_that_another_program_holds_is_named_with_its_holder(self):
+        me = f"port {self.port} is held by pid {os.getpid()} "
+        remedy = "; end that process, or give all nodes another port in --rdzv-endpoint"
+        with socket.create_server(("127.0.0.1", self.port)) as stranger:
+            # It accepts and never answers: the agent waits, but not for ever, and not without a word.
+            agent = self.c10d(*worker("exit", 0), nnodes=2, flags=("--join-timeout", 1))
+            self.assertEqual(agent.wait(), 69)
+            self.assertIn(f"not reached within 1 s: what listens at 127.0.0.1:{self.port} does not answer; ", agent.err())
+            self.assertIn(me, agent.err())
+            # It closes each connection, and the agent tries again for a while.
+            agent = self.c10d(*worker("exit", 0), nnodes=2)
+            connections = 0
+            while agent.process.poll() is None:
+                if select.select([stranger], [], [], 0.1)[0]:
+                    stranger.accept()[0].close()
+                    connections += 1
+            self.assertEqual(agent.wait(), 71)
+            self.assertLess(connections, 50)
+            said = agent.err()
+            self.assertIn(f"what listens at 127.0.0.1:{self.port} ended the connection without an answer; ", said)
+            self.assertIn(me, said)
+            self.assertIn(remedy, said)
+            self.assertEqual(len(said.splitlines()), 1, said)
 
     def test_one_node_needs_nothing_of_it(self):
         for flags in (("--rdzv-backend=c10d",), ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"),

@@ -47,7 +47,7 @@ class Restarts(EndToEndTest):
             # Each round another rank fails; the rounds are counted in a file.
             agents = self.agents(*shell(
                 f'if [ $RANK = $((DDPRUN_ROUND % 4)) ]; then echo x >> {folder}/rounds; exit 9; fi; exec sleep 1000'),
-                flags=("--max-restarts", 5, "--min-uptime", "0"))
+                flags=("--max-restarts", 5, "--min-uptime", "0", "--same-failure", 0))
             for agent in agents:
                 self.assertEqual(agent.wait(), 9)
                 self.assertIn("all 5 of --max-restarts are used up", agent.err())
@@ -79,9 +79,29 @@ class Restarts(EndToEndTest):
         self.assertNotIn("restart 1", err)
 
     def test_three_restarts_without_progress_are_enough(self):
-        status, out, err = self.run_job("--max-restarts", 50, *worker("say", "round", "exit", "6"))
-        self.assertEqual((status, out.count("round")), (6, 4))
+        status, out, err = self.run_job("--max-restarts", 50, *shell("echo round; exit $((DDPRUN_ROUND + 5))"))
+        self.assertEqual((status, out.count("round")), (8, 4))
         self.assertIn("3 restarts in a row without progress", err)
+
+    def test_the_same_failure_again_ends_the_job_before_its_budget(self):
+        # Whichever rank of whichever node fails, and whatever it says of itself.
+        agents = self.agents(*shell(
+            'if [ $RANK = $((DDPRUN_ROUND % 4)) ]; then echo "[rank$RANK] pid $$: no such file" >&2; exit 9; fi; '
+            'exec sleep 1000'), flags=("--max-restarts", 10, "--min-uptime", 0))
+        for agent in agents:
+            self.assertEqual(agent.wait(), 9, agent.err())
+            self.assertIn("restart 2 of 10", agent.err())
+            self.assertNotIn("restart 3 of 10", agent.err())
+            self.assertIn("no restart: the same failure 3 times in a row (--same-failure 3)\n", agent.err())
+
+    def test_another_failure_in_between_is_no_row(self):
+        flags = ("--max-restarts", 4, "--min-uptime", 0, "--same-failure", 2)
+        status, out, err = self.run_job(*flags, *shell("echo round; exit $((DDPRUN_ROUND % 2 + 5))"))
+        self.assertEqual((status, out.count("round")), (5, 5))
+        self.assertIn("all 4 of --max-restarts are used up", err)
+        status, out, err = self.run_job(*flags, *shell("echo round; exit $((DDPRUN_ROUND / 2 + 5))"))
+        self.assertEqual((status, out.count("round")), (5, 2))
+        self.assertIn("the same failure 2 times in a row (--same-failure 2)", err)
 
     def test_a_progress_file_that_changes_keeps_the_job_going(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +109,7 @@ class Restarts(EndToEndTest):
             status, out, _ = self.run_job("--max-restarts", 6, "--progress-file", progress, *shell(
                 f'echo round; echo $DDPRUN_ROUND >> {progress}; exit 6'))
             self.assertEqual((status, out.count("round")), (6, 7))
-            status, out, err = self.run_job("--max-restarts", 6, "--progress-file", progress,
+            status, out, err = self.run_job("--max-restarts", 6, "--progress-file", progress, "--same-failure", 0,
                                             *worker("say", "round", "exit", "6"))
             self.assertEqual((status, out.count("round")), (6, 4))
             self.assertIn("--progress-file did not change", err)

@@ -30,6 +30,17 @@ TEST_CASE("an agent that joins is silent at first, then says each cause once") {
                Catch::StartsWith("joined 1/2, missing node 1; there: node 0 (gpu?0); 12 s"));
 }
 
+TEST_CASE("a port that is taken is named with its holder, if that can be seen") {
+    CHECK(
+        JoinStatus::port_taken(29400, PortOwner{77, "nc -l 29400"}) ==
+        "this agent does not host the rendezvous, since port 29400 is held by pid 77 (nc -l 29400); end that "
+        "process, or give all nodes another port in --rdzv-endpoint");
+    CHECK(JoinStatus::port_taken(29400, std::nullopt) ==
+          "this agent does not host the rendezvous, since port 29400 was taken, by a process that has ended "
+          "or cannot "
+          "be seen; start again, or give all nodes another port in --rdzv-endpoint");
+}
+
 TEST_CASE("causes without end are not all printed") {
     JoinStatus status(kStart, 0s, 15min, "");
     std::size_t printed = 0;

@@ -151,7 +151,7 @@ TEST_CASE("a failure with restarts left begins the next round when every node's 
 }
 
 TEST_CASE("restarts are counted once for the job, whichever node fails") {
-    Coordinator coordinator = make_restarting(2, {.max_restarts = 3, .min_uptime = 0ms});
+    Coordinator coordinator = make_restarting(2, {.max_restarts = 3, .min_uptime = 0ms, .same_failure = 0});
     join_all(coordinator, {1, 1});
     for (int round = 0; round < 3; ++round) {
         const std::uint64_t failing = static_cast<std::uint64_t>(round % 2) + 1;

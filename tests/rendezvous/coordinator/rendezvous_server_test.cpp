@@ -189,6 +189,46 @@ TEST_CASE("a client answers heartbeats, and gives up a coordinator that is conne
     CHECK(losses == 1);
 }
 
+TEST_CASE("a client that is not answered pauses longer and longer, and gives up at its deadline") {
+    for (const bool closes : {true, false}) {
+        boost::asio::io_context context;
+        auto stranger = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+        const Endpoint where{"127.0.0.1", stranger.local_endpoint().port()};
+        std::vector<boost::asio::ip::tcp::socket> accepted;
+        std::function<void()> accept = [&] {
+            stranger.async_accept([&](boost::system::error_code error, boost::asio::ip::tcp::socket socket) {
+                if (error) return;
+                if (!closes) accepted.push_back(std::move(socket));
+                accept();
+            });
+        };
+        accept();
+        std::unique_ptr<CoordinatorClient> client;
+        std::vector<CoordinatorLoss> losses;
+        CoordinatorClientEvents events;
+        events.on_message = [](const ControlMessage&) { FAIL("a message from a stranger"); };
+        events.on_trouble = [](const std::string& cause) { FAIL(cause); };
+        events.on_lost = [&](const CoordinatorLoss& loss) {
+            losses.push_back(loss);
+            loss.kind == CoordinatorLoss::Kind::unreached ? stranger.close() : client->join();
+        };
+        client = std::make_unique<CoordinatorClient>(context.get_executor(), where, hello(1, 2),
+                                                     TimePoint::clock::now() + 300ms, events);
+        client->join();
+        context.run_for(kHangGuard);
+        // The pauses are 5 ms, 10, 20, … at least.
+        REQUIRE(losses.size() >= 2);
+        CHECK(losses.size() <= 8);
+        CHECK(losses.front().kind ==
+              (closes ? CoordinatorLoss::Kind::stranger : CoordinatorLoss::Kind::broken));
+        CHECK(losses.front().cause ==
+              "what listens at " + to_string(where) +
+                  (closes ? " ended the connection without an answer" : " does not answer"));
+        CHECK(losses.back().kind == CoordinatorLoss::Kind::unreached);
+        CHECK(losses.back().cause == losses.front().cause);
+    }
+}
+
 TEST_CASE("a client tries until its deadline, then gives up with the last cause") {
     boost::asio::io_context context;
     auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);

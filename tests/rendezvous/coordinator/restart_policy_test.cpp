@@ -7,10 +7,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Without a signature: never the same failure.
 RestartPolicy::RoundResult failed(int exit_code, std::chrono::milliseconds uptime = 60s,
                                   bool progressed = false) {
     Failure failure{.kind = Failure::Kind::worker_failed, .pid = 100, .exit_code = exit_code};
     return {failure, uptime, progressed};
+}
+
+RestartPolicy::RoundResult failed_by(const std::string& signature, bool progressed = false) {
+    auto result = failed(1, 60s, progressed);
+    result.signature = signature;
+    return result;
 }
 
 }  // namespace
@@ -101,6 +108,41 @@ TEST_CASE("with a progress file only the file counts") {
     auto decision = policy.decide(failed(1, 24h, false), 0);
     CHECK_FALSE(decision.restart);
     CHECK_THAT(decision.message, Catch::Contains("--progress-file"));
+}
+
+TEST_CASE("the same failure three times in a row is enough, however long its rounds lasted") {
+    RestartPolicy policy({.max_restarts = 10});
+    CHECK(policy.decide(failed_by("a"), 0).restart);
+    CHECK(policy.decide(failed_by("a"), 0).restart);
+    const auto decision = policy.decide(failed_by("a"), 0);
+    CHECK_FALSE(decision.restart);
+    CHECK(decision.message == "no restart: the same failure 3 times in a row (--same-failure 3)");
+    CHECK(policy.restarts() == 2);
+}
+
+TEST_CASE("a row of the same failure is broken by another one, by a lost node and by progress") {
+    for (const auto& other : {failed_by("b"), failed_by(""), failed_by("a", true)}) {
+        RestartPolicy policy({.max_restarts = 100, .same_failure = 2});
+        CHECK(policy.decide(failed_by("a"), 0).restart);
+        CHECK(policy.decide(other, 0).restart);
+        if (other.signature != "a") CHECK(policy.decide(failed_by("a"), 0).restart);
+        CHECK_FALSE(policy.decide(failed_by("a"), 0).restart);
+    }
+    RestartPolicy getting_on({.max_restarts = 100, .has_progress_file = true});
+    for (int i = 0; i < 20; ++i) CHECK(getting_on.decide(failed_by("a", true), 0).restart);
+}
+
+TEST_CASE("the same failure may come as often as the user allows") {
+    RestartPolicy never({.max_restarts = 20, .same_failure = 0});
+    for (int i = 0; i < 20; ++i) CHECK(never.decide(failed_by("a"), 0).restart);
+    // What is no failure of the program is never the same.
+    RestartPolicy lost({.max_restarts = 20});
+    for (int i = 0; i < 20; ++i) CHECK(lost.decide(failed_by(""), 0).restart);
+    // The budget is what the user has counted out.
+    RestartPolicy spent({.max_restarts = 2});
+    for (int i = 0; i < 2; ++i) CHECK(spent.decide(failed_by("a"), 0).restart);
+    CHECK_THAT(spent.decide(failed_by("a"), 0).message,
+               Catch::Contains("all 2 of --max-restarts are used up"));
 }
 
 TEST_CASE("pauses double up to the longest, and jitter takes away half at most") {
