@@ -40,6 +40,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
     void close();
 
   private:
+    bool read_into(ControlFrames& frames);
     boost::asio::awaitable<void> write_queue();
 
     boost::asio::ip::tcp::socket socket_;
