@@ -88,8 +88,8 @@ class Job:
 
     def __init__(self, bench, nodes, *options):
         place = ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--nnodes", str(nodes)]
-        self.lines = bench.words
-        self.agents = [Process([bench.ddprun, *place, "--node-rank", str(node), "--nproc-per-node", "1", *options,
+        self.lines, self.agents = bench.words, bench.agents
+        self.agents += [Process([bench.ddprun, *place, "--node-rank", str(node), "--nproc-per-node", "1", *options,
                                 "--no-python", PYTHON, "-I", "-S", bench.worker]) for node in range(nodes)]
         self.workers = {}
         while len(self.workers) < nodes:
@@ -98,7 +98,8 @@ class Job:
         self.handles = [os.pidfd_open(pid) for pid in self.workers.values()]
 
     def word(self, kinds):
-        """The next word of a worker that is of one of these kinds: (kind, rank, number)."""
+        """The next word of a worker that is of one of these kinds: (kind, rank, number). What an earlier job's said late
+        comes before this one's "up"."""
         while True:
             kind, rank, number = self.lines.next().split()
             if kind in kinds:
@@ -127,9 +128,7 @@ class Job:
                 pass
             select.select([handle], [], [], LIMIT_SECONDS)
             os.close(handle)
-        # What they said late is not the next job's.
-        while select.select([self.lines.descriptor], [], [], 0)[0]:
-            self.lines.next()
+        self.agents.clear()
 
 
 class Bench:
@@ -138,10 +137,15 @@ class Bench:
         self.ddprun = os.path.join(arguments.bin, "ddprun")
         self.load_program = os.path.join(arguments.bin, "rendezvous_load")
         self.worker, words = os.path.join(folder, "worker.py"), os.path.join(folder, "words")
+        self.agents = []  # of the job that runs
         os.mkfifo(words)
         self.words = Lines(os.open(words, os.O_RDWR))  # both ends, so that nobody waits for the other
         with open(self.worker, "w", encoding="utf-8") as file:
             file.write(WORKER % {"words": words})
+
+    def end(self):
+        for agent in self.agents:
+            agent.reap()
 
     def load(self, kind, count, nodes):
         """The numbers that the load printed, and the server's memory for one idle connection in KiB."""
@@ -279,8 +283,11 @@ def main():
     table = Table()
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
         bench = Bench(arguments, folder)
-        for figure in FIGURES:
-            figure(bench, table)
+        try:
+            for figure in FIGURES:
+                figure(bench, table)
+        finally:
+            bench.end()
     table.print()
     return 0 if table.all_met else 1
 
