@@ -103,8 +103,10 @@ class Table:
         self.rows.append((figure, ours, peer, ratio, goal, {None: "", True: "yes", False: "NO"}[met]))
 
     def print(self):
-        widths = [max(len(row[column]) for row in self.rows) for column in range(6)]
-        for row in self.rows:
+        # Where there is no peer there are no columns for it.
+        rows = list(zip(*(column for column in zip(*self.rows) if any(column[1:]))))
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        for row in rows:
             print(" | ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
 

@@ -2,6 +2,7 @@
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>
@@ -9,6 +10,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 
 namespace ddprun {
 
@@ -33,8 +35,6 @@ asio::awaitable<bool> ControlSession::run(std::string first_bytes,
 
     ControlFrames frames;
     frames.append(first_bytes);
-    std::array<char, kReadBytes> bytes{};
-    bool closed_there = false;
     while (socket_.is_open()) {
         for (;;) {
             auto message = frames.next();
@@ -46,14 +46,22 @@ asio::awaitable<bool> ControlSession::run(std::string first_bytes,
             on_message(**message);
         }
         boost::system::error_code error;
-        std::size_t count = co_await socket_.async_read_some(
-            asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
-        closed_there = error == asio::error::eof;
-        if (error) break;
-        frames.append({bytes.data(), count});
+        co_await socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                                    asio::redirect_error(asio::use_awaitable, error));
+        if (error || !read_into(frames)) break;
     }
     close();
-    co_return closed_there;
+    co_return closed_there_;
+}
+
+// What has arrived; false at the connection's end. The room for it is this call's only: a coroutine would keep it as
+// long as the connection lasts, and most of those are idle.
+bool ControlSession::read_into(ControlFrames& frames) {
+    std::array<char, kReadBytes> bytes{};
+    const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (count > 0) frames.append({bytes.data(), static_cast<std::size_t>(count)});
+    closed_there_ = count == 0;
+    return count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
 void ControlSession::send(const ControlMessage& message, bool close_after) {

@@ -40,6 +40,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
     void close();
 
   private:
+    bool read_into(ControlFrames& frames);
     boost::asio::awaitable<void> write_queue();
 
     boost::asio::ip::tcp::socket socket_;
@@ -47,6 +48,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
     std::size_t max_pending_;
     std::string pending_;
     bool close_after_pending_ = false;
+    bool closed_there_ = false;
 };
 
 }  // namespace ddprun

@@ -47,6 +47,7 @@ if(DDPRUN_SANITIZE)
       other_processes                                                      # is traced
       gpu_check train_digits_gpu_on_standin                                # nccl_test calls the same
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
+      rendezvous_load                                                      # measures
       fork_test fork_program)                                              # a sanitizer's threads do not survive fork()
 endif()
 if(DDPRUN_SANITIZE MATCHES "thread")

@@ -1,6 +1,7 @@
 // The server and the client over real sockets: what the pure coordinator's tests cannot see.
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -146,6 +147,24 @@ TEST_CASE("an agent that is connected but does not answer is given up, with the 
     REQUIRE(message.has_value());
     CHECK(std::get<GivenUp>(*message).reason == "no heartbeat for 0.3 s");
     CHECK_FALSE(agent.hear());
+}
+
+TEST_CASE("an agent that says nothing costs no more than 16 KiB of memory") {
+    constexpr int kAgents = 200;
+    RendezvousServerOptions with_heartbeats = options(kAgents + 1);
+    with_heartbeats.coordinator.heartbeat = 60s;  // for the Welcome, which says that an agent is there
+    RendezvousServer server(with_heartbeats, [] {});
+    std::vector<std::unique_ptr<RawPeer>> agents;
+    const auto add = [&](int node) {
+        agents.push_back(std::make_unique<RawPeer>(server.port()));
+        agents.back()->say("DDPR" + encode_control(hello(node, kAgents + 1)));
+        REQUIRE(agents.back()->hear().has_value());
+    };
+    add(1);  // what comes with the first one is not counted
+    const std::size_t before = ::mallinfo2().uordblks;
+    for (int node = 2; node <= kAgents; ++node) add(node);
+    const std::size_t after = ::mallinfo2().uordblks;  // a sanitizer's own heap tells nothing here
+    CHECK((after - before) / (kAgents - 1) <= 16 * 1024);
 }
 
 TEST_CASE("a client answers heartbeats, and gives up a coordinator that is connected but silent") {
