@@ -16,8 +16,9 @@ WINGS = {
     "rendezvous/net": ("rendezvous/system",),
     "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
-    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/job", "rendezvous/net", "rendezvous/worker",
-                               "rendezvous/store"),
+    "rendezvous/membership": ("rendezvous/job",),
+    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
+                               "rendezvous/worker", "rendezvous/store"),
 
     "launcher": (),
     "launcher/plan": ("launcher",),

@@ -29,13 +29,13 @@
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
-#include "rendezvous/coordinator/elasticity.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/heartbeat.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
-#include "rendezvous/coordinator/seating.hpp"
+#include "rendezvous/membership/elasticity.hpp"
+#include "rendezvous/membership/seating.hpp"
 
 namespace ddprun {
 

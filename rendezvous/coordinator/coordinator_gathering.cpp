@@ -7,7 +7,7 @@
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
-#include "rendezvous/coordinator/rank_mapping.hpp"
+#include "rendezvous/membership/rank_mapping.hpp"
 
 namespace ddprun {
 namespace {

@@ -38,12 +38,12 @@ void Coordinator::receive_queued(JobNode& node, const ControlMessage& message) {
 // loss nobody has noticed yet, waits until somebody does.
 void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) {
     const JobNode* holder = holder_of(hello.node_rank);
-    const bool is_heir = holder != nullptr && holder->hello.host == hello.host;
+    const bool places_change = options_.elasticity.is_elastic() || policy_.max_restarts() > 0;
+    const bool is_heir = places_change && holder != nullptr && holder->hello.host == hello.host;
     const auto refused = reason_to_refuse(
         hello, terms(), company_of(hello, options_.own_agent, is_heir ? nullptr : holder, nodes_));
     if (refused) return refuse(from, hello, *refused, now);
-    if (!options_.elasticity.is_elastic() && policy_.max_restarts() == 0)
-        return refuse(from, hello, came_too_late(), now);
+    if (!places_change) return refuse(from, hello, came_too_late(), now);
     if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
     for (const auto& [connection, node] : queue_) {
         if (!is_same_agent(node.hello, hello)) continue;

@@ -98,21 +98,6 @@ TEST_CASE("the lives of an agent") {
               {E::stop_ordered, A::report_gone, S::leaving},
               {E::finish_ordered, A::leave, S::draining_output}});
     }
-    SECTION("the job goes on when a node has come, or this one has a place") {
-        walk({{E::round_ready, A::start_workers, S::running},
-              {E::stop_ordered, A::stop_workers, S::stopping},
-              {E::workers_gone, A::report_gone, S::leaving},
-              {E::place_awaited, A::await_place, S::rejoining},
-              {E::place_awaited, A::none, S::rejoining},
-              {E::reminder_due, A::remind, S::rejoining},
-              {E::round_ready, A::start_workers, S::running},
-              {E::stop_ordered, A::stop_workers, S::stopping},
-              {E::workers_gone, A::report_gone, S::leaving},
-              {E::place_awaited, A::await_place, S::rejoining},
-              {E::signal_received, A::tell_signal, S::rejoining},
-              {E::finish_ordered, A::leave, S::draining_output}});
-        walk({{E::place_awaited, A::none, S::joining}, {E::finish_ordered, A::leave, S::draining_output}});
-    }
     SECTION("a signal is forwarded once; a second SIGINT ends the grace") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::signal_received, A::report_signal, S::stopping},
@@ -121,6 +106,22 @@ TEST_CASE("the lives of an agent") {
               {E::workers_gone, A::report_gone, S::leaving},
               {E::finish_timed_out, A::leave, S::draining_output}});
     }
+}
+
+TEST_CASE("an agent goes on when a node has come, or this one has a place") {
+    walk({{E::round_ready, A::start_workers, S::running},
+          {E::stop_ordered, A::stop_workers, S::stopping},
+          {E::workers_gone, A::report_gone, S::leaving},
+          {E::place_awaited, A::await_place, S::rejoining},
+          {E::place_awaited, A::none, S::rejoining},
+          {E::reminder_due, A::remind, S::rejoining},
+          {E::round_ready, A::start_workers, S::running},
+          {E::stop_ordered, A::stop_workers, S::stopping},
+          {E::workers_gone, A::report_gone, S::leaving},
+          {E::place_awaited, A::await_place, S::rejoining},
+          {E::signal_received, A::tell_signal, S::rejoining},
+          {E::finish_ordered, A::leave, S::draining_output}});
+    walk({{E::place_awaited, A::none, S::joining}, {E::finish_ordered, A::leave, S::draining_output}});
 }
 
 TEST_CASE("the lives of an agent that loses its coordinator") {
@@ -202,6 +203,7 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                 case A::await_guests:
                 case A::none:
                 case A::join_again:
+                case A::await_place:
                 case A::remind:
                 case A::report_success:
                 case A::tell_signal: break;

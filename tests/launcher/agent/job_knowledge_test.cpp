@@ -30,8 +30,10 @@ TEST_CASE("what the coordinator's messages are to the machine") {
     CHECK(job.learn(Refused{}) == E::refused);
     CHECK(job.learn(Stop{0, kWorker}) == E::stop_ordered);
     CHECK(job.learn(Finish{}) == E::finish_ordered);
+    CHECK(job.learn(Waiting{}) == E::place_awaited);
+    CHECK(job.learn(Parked{}) == E::place_awaited);
     for (const ControlMessage& message :
-         {ControlMessage(Waiting{}), ControlMessage(PeerRefused{}), ControlMessage(PeerDying{}),
+         {ControlMessage(PeerRefused{}), ControlMessage(PeerDying{}),
           ControlMessage(Restarting{}), ControlMessage(RankEnds{}), ControlMessage(NoticeSignal{}),
           ControlMessage(WhoRuns{}), ControlMessage(Remark{})})
         CHECK_FALSE(job.learn(message));

@@ -48,6 +48,8 @@ JobResult killed_job() {
     result.restart_count = 1;
     result.max_restarts = 3;
     result.restarts = {{0, "rank 1: exit code 1", 1'714'559'600'000}};
+    result.resize_count = 1;
+    result.resizes = {{1, "a node (gpu08) has come", 1'714'559'600'000}};
     result.start_unix_ms = 1'714'559'500'000;
     result.end_unix_ms = 1'714'559'700'000;
     result.survivors = {"pid 18"};
@@ -105,6 +107,9 @@ TEST_CASE("result: the whole truth as JSON") {
         "restart_count": 1, "max_restarts": 3,
         "restarts": [{"round": 0, "reason": "rank 1: exit code 1", "time_unix_ms": 1714559600000,
                       "time": "2024-05-01T10:33:20.000Z"}],
+        "resize_count": 1,
+        "resizes": [{"round": 1, "reason": "a node (gpu08) has come", "time_unix_ms": 1714559600000,
+                     "time": "2024-05-01T10:33:20.000Z"}],
         "survivors": ["pid 18"], "unknown_nodes": [], "unknown_node_count": 0})");
     expected.as_object()["version"] = DDPRUN_VERSION;
     CHECK(json::parse(text) == expected);
@@ -123,7 +128,7 @@ TEST_CASE("result: the README lists the members, in their order, and no other") 
     std::vector<std::string> listed;
     for (const auto& [names, details] : rows) listed.insert(listed.end(), names.begin(), names.end());
     CHECK(listed == members(root));
-    for (const char* name : {"first_failure", "ranks", "restarts"}) {
+    for (const char* name : {"first_failure", "ranks", "restarts", "resizes"}) {
         INFO(name);
         const auto row =
             std::find_if(rows.begin(), rows.end(), [&](const auto& one) { return one.first.back() == name; });

@@ -13,12 +13,11 @@ constexpr std::chrono::milliseconds kLastCall = 7s;
 
 // Agents by the number of their connection: 1 is the host, which has no number of its own, like all.
 struct Story {
-    explicit Story(int least, int most, Elasticity elasticity = {}, RestartOptions restarts = {})
-        : most(most) {
+    explicit Story(int least, int all, Elasticity elasticity = {}, RestartOptions restarts = {}) : most(all) {
         elasticity.last_call = kLastCall;
-        if (least < most) elasticity.min_nodes = least;
+        if (least < all) elasticity.min_nodes = least;
         min_nodes = elasticity.min_nodes.value_or(0);
-        CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = most, .elasticity = elasticity};
+        CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = all, .elasticity = elasticity};
         options.join_timeout = 100s;
         options.restarts = restarts;
         options.own_agent = hello_from(1);

@@ -90,6 +90,9 @@ TEST_CASE("the lives of a job") {
               {E::restart_granted, A::pause, S::pausing},
               {E::agent_signalled, A::abort, S::over}});
     }
+}
+
+TEST_CASE("the lives of a job whose nodes come and go") {
     SECTION("a node comes, and the round ends for it") {
         walk({{E::last_call_over, A::start_round, S::running},
               {E::hello, A::enqueue, S::running},

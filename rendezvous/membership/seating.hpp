@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordinator/node_numbering.hpp"
+#include "rendezvous/membership/node_numbering.hpp"
 
 namespace ddprun {
 

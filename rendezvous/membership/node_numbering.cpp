@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/node_numbering.hpp"
+#include "rendezvous/membership/node_numbering.hpp"
 
 #include <algorithm>
 #include <cstddef>

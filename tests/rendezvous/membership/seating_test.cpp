@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/seating.hpp"
+#include "rendezvous/membership/seating.hpp"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/rank_mapping.hpp"
+#include "rendezvous/membership/rank_mapping.hpp"
 
 #include "tests/support/catch.hpp"
 
