@@ -15,7 +15,7 @@ class Elastic(AgentsTest):
     def node(self, nnodes, *flags, hosts=0, nproc=1, words=()):
         return self.launch("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", "--rdzv-id=job",
                            "--rdzv-conf", f"is_host={hosts}", "--nnodes", nnodes, "--nproc-per-node", nproc,
-                           "--last-call", 0, "--grace", 5, *flags,
+                           "--last-call", 0, "--grace", 10, *flags,
                            *(words or worker("print-place", "exit-zero-on-term")))
 
     def host(self, *arguments, **options):
@@ -78,14 +78,14 @@ class Losses(Elastic):
         self.assertEqual([agent.wait() for agent in agents], [PREEMPTED] * 3)
 
     def test_nobody_is_waited_for_beyond_the_join_timeout(self):
-        host = self.host("2:3", "--join-timeout", 2)
+        host = self.host("2:3", "--join-timeout", 8)
         second = self.node("2:3")
         self.runs(second, 1, 2, 1, 2)
         second.send(signal.SIGKILL)
         second.wait()
         host.wait_for_line("^ddprun: joined 1, the job needs 2 to 3 nodes; ")
         self.assertEqual(host.wait(), UNAVAILABLE)
-        self.assertIn("no node has come in its place within 2 s (--join-timeout)", host.err())
+        self.assertIn("no node has come in its place within 8 s (--join-timeout)", host.err())
         self.assertRegex(host.err(), r"node 1 \(\S+\) was lost")
 
 

@@ -33,9 +33,9 @@ TEST_CASE("what the coordinator's messages are to the machine") {
     CHECK(job.learn(Waiting{}) == E::place_awaited);
     CHECK(job.learn(Parked{}) == E::place_awaited);
     for (const ControlMessage& message :
-         {ControlMessage(PeerRefused{}), ControlMessage(PeerDying{}),
-          ControlMessage(Restarting{}), ControlMessage(RankEnds{}), ControlMessage(NoticeSignal{}),
-          ControlMessage(WhoRuns{}), ControlMessage(Remark{})})
+         {ControlMessage(PeerRefused{}), ControlMessage(PeerDying{}), ControlMessage(Restarting{}),
+          ControlMessage(RankEnds{}), ControlMessage(NoticeSignal{}), ControlMessage(WhoRuns{}),
+          ControlMessage(Remark{})})
         CHECK_FALSE(job.learn(message));
 }
 
