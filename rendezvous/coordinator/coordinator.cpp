@@ -65,6 +65,8 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     // A signal is meant for the job, whatever its agent has heard of the round.
     const bool is_stale =
         round_of(message).value_or(round_) != round_ && !std::holds_alternative<AgentSignalled>(message);
+    if (std::holds_alternative<AgentSignalled>(message))
+        replace_resize(failure_of(*node, &message, heartbeats_.terms()));
     const auto event = event_of(message);
     if (event && !is_stale) handle(meaning_of(*event, node, message), {now, node, &message, from});
     return take_out();
@@ -93,6 +95,7 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     // Then it is this that keeps the job from going on.
     if (may_go_on && cause_->kind != Failure::Kind::node_lost)
         cause_ = failure_of(node, nullptr, heartbeats_.terms());
+    replace_resize(failure_of(node, nullptr, heartbeats_.terms()));
     handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
 }
 

@@ -155,6 +155,7 @@ class Coordinator {
     void enqueue(ConnectionId from, const Hello& hello, TimePoint now);
     void leave_queue(ConnectionId from);
     bool can_grow() const;
+    void replace_resize(const Failure& cause);
     void note_leaving(JobNode& node, const ControlMessage& message, TimePoint now);
     std::size_t present() const;
     bool has_enough() const;

@@ -37,7 +37,8 @@ void Coordinator::stop_overdue(const Occasion& occasion) {
     failure.node_rank = occasion.node->hello.node_rank;
     failure.host = occasion.node->hello.host;
     failure.local_rank = failure.rank - occasion.node->base_rank;
-    stop_for(failures_.tell(failure.node_rank, std::move(failure)), occasion.now);
+    const int teller = failure.node_rank;
+    stop_for(failures_.tell(teller, std::move(failure)), occasion.now);
 }
 
 }  // namespace ddprun

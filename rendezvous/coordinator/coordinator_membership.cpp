@@ -102,9 +102,14 @@ bool Coordinator::has_enough() const {
 // Whether the round ended because of its nodes: then its workers' failures are that, too.
 bool Coordinator::is_resize() const {
     if (restart_cancelled_ || !options_.elasticity.is_elastic()) return false;
-    if (cause_->kind == Failure::Kind::resized || cause_->kind == Failure::Kind::signalled) return true;
+    if (cause_->kind != Failure::Kind::worker_failed && cause_->kind != Failure::Kind::overdue) return true;
     return std::any_of(nodes_.begin(), nodes_.end(),
-                       [](const auto& entry) { return !entry.second.connected; });
+                       [](const auto& entry) { return !entry.second.connected && !entry.second.is_gone; });
+}
+
+// The round ends for a node that comes, but should the job end now, then by this.
+void Coordinator::replace_resize(const Failure& cause) {
+    if (cause_ && cause_->kind == Failure::Kind::resized) cause_ = cause;
 }
 
 void Coordinator::begin_again(TimePoint now) {

@@ -1,93 +1,10 @@
 // Nodes that come and go between the rounds of a job, one story each.
 #include "rendezvous/coordinator/control_text.hpp"
-#include "tests/support/catch.hpp"
-#include "tests/support/coordinator_fixture.hpp"
+#include "tests/support/membership_story.hpp"
 
 namespace ddprun {
 
 using namespace std::chrono_literals;
-namespace {
-
-constexpr std::chrono::milliseconds kGrace = 20s;
-constexpr std::chrono::milliseconds kLastCall = 7s;
-
-// Agents by the number of their connection: 1 is the host, which has no number of its own, like all.
-struct Story {
-    explicit Story(int least, int all, Elasticity elasticity = {}, RestartOptions restarts = {}) : most(all) {
-        elasticity.last_call = kLastCall;
-        if (least < all) elasticity.min_nodes = least;
-        min_nodes = elasticity.min_nodes.value_or(0);
-        CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = all, .elasticity = elasticity};
-        options.join_timeout = 100s;
-        options.restarts = restarts;
-        options.own_agent = hello_from(1);
-        coordinator.emplace(std::move(options), kStart);
-    }
-
-    Hello hello_from(int agent, int workers = 1) const {
-        Hello one = hello(kUnnumbered, most, workers);
-        one.min_nodes = min_nodes;
-        one.host = "gpu" + std::to_string(agent);
-        one.pid = 100 + agent;
-        one.grace_ms = static_cast<int>(kGrace.count());
-        return one;
-    }
-
-    void take(Coordinator::Outbox outbox) {
-        last = std::move(outbox);
-        for (const auto& outgoing : last) {
-            if (const auto* ready = std::get_if<RoundReady>(&outgoing.message)) rounds[outgoing.to] = *ready;
-            if (const auto* finish = std::get_if<Finish>(&outgoing.message)) finished[outgoing.to] = *finish;
-        }
-    }
-    void come(int agent, int workers = 1) {
-        take(coordinator->receive(static_cast<std::uint64_t>(agent), hello_from(agent, workers), now));
-    }
-    void say(int agent, const ControlMessage& message) {
-        take(coordinator->receive(static_cast<std::uint64_t>(agent), message, now));
-    }
-    void lose(int agent, bool closed_there = true) {
-        take(coordinator->closed(static_cast<std::uint64_t>(agent), now, closed_there));
-    }
-    void stopped(std::initializer_list<int> agents, bool all_zero = false) {
-        for (const int agent : agents) say(agent, gone(coordinator->round(), all_zero));
-    }
-    void fails(int agent) {
-        const RoundReady& place = rounds.at(static_cast<std::uint64_t>(agent));
-        WorkerFailed failed = failed_with(7, place.base_rank);
-        failed.round = place.round;
-        say(agent, failed);
-    }
-    // Until something is due, and then that.
-    void wait() {
-        const auto deadline = coordinator->next_deadline();
-        REQUIRE(deadline);
-        now = *deadline;
-        take(coordinator->tick(now));
-    }
-    bool has_begun() const { return !of_type<RoundReady>(last).empty(); }
-    // The group rank of each, in the round that has just begun.
-    std::map<int, int> order() const {
-        std::map<int, int> ranks;
-        for (const auto& outgoing : last) {
-            if (const auto* ready = std::get_if<RoundReady>(&outgoing.message))
-                ranks[static_cast<int>(outgoing.to)] = ready->group_rank;
-        }
-        return ranks;
-    }
-
-    int most;
-    int min_nodes = 0;
-    TimePoint now = kStart;
-    std::optional<Coordinator> coordinator;
-    Coordinator::Outbox last;
-    std::map<std::uint64_t, RoundReady> rounds;
-    std::map<std::uint64_t, Finish> finished;
-};
-
-using Order = std::map<int, int>;
-
-}  // namespace
 
 TEST_CASE("a job begins with the least after the last call, and at once with all") {
     Story some(2, 4);
@@ -213,6 +130,28 @@ TEST_CASE("a failure while a round ends for a newcomer is one") {
     CHECK(story.order() == Order{{1, 0}, {2, 1}});
     CHECK(story.rounds.at(1).restart_count == 1);
     CHECK(story.rounds.at(1).resizes == 0);
+}
+
+TEST_CASE("a job that ends while a round ends for a newcomer ends by what ends it") {
+    for (const bool lost : {false, true}) {
+        Story story(2, 3);
+        story.come(1);
+        story.come(2);
+        while (!story.has_begun()) story.wait();
+        story.come(3);
+        story.take(story.coordinator->closed(3, story.now));
+        if (lost) {
+            story.lose(2);
+        } else {
+            story.say(2, AgentSignalled{0, 15});
+            story.stopped({2}, true);
+        }
+        story.stopped({1}, true);
+        while (story.finished.empty()) story.wait();
+        const Failure::Kind kind = story.finished.at(1).cause.value().kind;
+        CHECK(kind == (lost ? Failure::Kind::node_lost : Failure::Kind::signalled));
+        CHECK(story.finished.at(1).exit_code == (lost ? kExitUnavailable : kExitPreempted));
+    }
 }
 
 TEST_CASE("a round that some are done with is not begun again for a newcomer, who hears of the end") {

@@ -11,7 +11,7 @@ namespace ddprun {
 using namespace std::chrono_literals;
 namespace {
 
-constexpr std::chrono::milliseconds kGrace = 3s;
+constexpr std::chrono::milliseconds kShortGrace = 3s;
 
 // Each step one random thing happens to one agent: it comes, is killed, cut off, signalled, its workers fail or succeed.
 // Agents that are lost come again as others, from the same machine.
@@ -51,7 +51,7 @@ struct Membership {
         one.min_nodes = min_nodes;
         one.host = "gpu" + std::to_string(machine);
         one.pid = 100 + (agents.empty() ? 0 : agents.at(static_cast<std::size_t>(machine)).life);
-        one.grace_ms = static_cast<int>(kGrace.count());
+        one.grace_ms = static_cast<int>(kShortGrace.count());
         return one;
     }
 
@@ -67,9 +67,13 @@ struct Membership {
         for (const auto& outgoing : outbox) {
             Agent* agent = find(outgoing.to);
             if (agent == nullptr) continue;
-            if (std::holds_alternative<GivenUp>(outgoing.message)) lose(*agent, kGrace);
+            if (std::holds_alternative<GivenUp>(outgoing.message)) lose(*agent, kShortGrace);
             if (std::holds_alternative<Refused>(outgoing.message)) agent->done = agent->refused = true;
-            if (std::holds_alternative<Finish>(outgoing.message)) agent->finished = true;
+            if (const auto* finish = std::get_if<Finish>(&outgoing.message)) {
+                agent->finished = true;
+                // No job ends because a node comes.
+                if (finish->cause) CHECK(finish->cause->kind != Failure::Kind::resized);
+            }
             if (std::holds_alternative<Stop>(outgoing.message)) agent->stopping = true;
             if (const auto* question = std::get_if<Heartbeat>(&outgoing.message); question && !agent->silent)
                 answers.emplace_back(outgoing.to, *question);
@@ -180,7 +184,7 @@ struct Membership {
             agent.silent = true;
             return;
         }
-        lose(agent, how == 1 ? 500ms : kGrace);
+        lose(agent, how == 1 ? 500ms : kShortGrace);
         deliver(coordinator->closed(connection, now, how == 1));
     }
 
