@@ -284,7 +284,7 @@ void Coordinator::node_ended(JobNode& node, TimePoint now) {
 void Coordinator::decide(TimePoint now) {
     if (auto first = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); }))
         cause_ = std::move(first);
-    resizing_ = is_resize();
+    resizing_ = is_resize() && (has_enough() || !somebody_leaves());
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
     decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}
                           : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_,

@@ -159,6 +159,7 @@ class Coordinator {
     void note_leaving(JobNode& node, const ControlMessage& message, TimePoint now);
     std::size_t present() const;
     bool has_enough() const;
+    bool somebody_leaves() const;
     bool is_resize() const;
     void begin_again(TimePoint now);
     void await_return(TimePoint now);

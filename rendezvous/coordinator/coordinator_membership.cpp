@@ -99,6 +99,11 @@ bool Coordinator::has_enough() const {
             std::any_of(queue_.begin(), queue_.end(), works));
 }
 
+bool Coordinator::somebody_leaves() const {
+    return std::any_of(nodes_.begin(), nodes_.end(),
+                       [](const auto& entry) { return entry.second.leaving.has_value(); });
+}
+
 // Whether the round ended because of its nodes: then its workers' failures are that, too.
 bool Coordinator::is_resize() const {
     if (restart_cancelled_ || !options_.elasticity.is_elastic()) return false;
@@ -122,9 +127,8 @@ void Coordinator::begin_again(TimePoint now) {
         seat_next_round();
         return handle(CoordinatorEvent::all_joined, {now});
     }
-    const bool left = std::any_of(nodes_.begin(), nodes_.end(),
-                                  [](const auto& entry) { return entry.second.leaving.has_value(); });
-    handle(left || restart_cancelled_ ? CoordinatorEvent::restart_refused : CoordinatorEvent::nodes_missing,
+    handle(somebody_leaves() || restart_cancelled_ ? CoordinatorEvent::restart_refused
+                                                   : CoordinatorEvent::nodes_missing,
            {now});
 }
 
