@@ -21,6 +21,7 @@ AGENTS, AGENTS_GOAL_SECONDS = 1000, 1
 CLIENTS, CLIENTS_GOAL_SECONDS = 10_000, 10
 IDLE_GOAL_KIB = 16
 FAILURE_GOAL_MS = 5
+NEXT_ROUND_GOAL_MS = 1500  # and a grace period, which nobody needs where an agent is dead
 NODES = 3  # of the jobs that fail
 HEARTBEAT_SECONDS = 5
 IDLE_SETTLE_SECONDS = 2
@@ -86,8 +87,9 @@ class Program:
 class Job:
     """Agents of ddprun on this machine, one worker each."""
 
-    def __init__(self, bench, nodes, *options):
-        place = ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--nnodes", str(nodes)]
+    def __init__(self, bench, nodes, *options, least=None):
+        wanted = str(nodes) if least is None else f"{least}:{nodes}"
+        place = ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--nnodes", wanted]
         self.lines, self.agents = bench.words, bench.agents
         self.agents += [Process([bench.ddprun, *place, "--node-rank", str(node), "--nproc-per-node", "1", *options,
                                 "--no-python", PYTHON, "-I", "-S", bench.worker]) for node in range(nodes)]
@@ -115,6 +117,12 @@ class Job:
             else:
                 stamps[rank] = stamp
         return max(stamps[rank] for rank in ranks), failed
+
+    def next_round(self, workers):
+        """When the last worker of another round runs, in nanoseconds."""
+        for _ in range(workers):
+            self.word({"up"})
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
     def end(self):
         """All agents end by themselves, or because they are killed here, and no worker outlives them."""
@@ -221,6 +229,19 @@ def killed_figure(bench, table):
     table.add(f"one of {NODES} agents is killed, until the last of the others' workers is told to end", times_text(times))
 
 
+def next_round_figure(bench, table):
+    times = []
+    for number in range(max(1, bench.rounds // 4)):
+        victim, job = 1 + number % (NODES - 1), Job(bench, NODES, least=NODES - 1)
+        killed = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        os.kill(job.agents[victim].pid, signal.SIGKILL)
+        times.append((job.next_round(NODES - 1) - killed) / 1e6)
+        os.kill(job.agents[0].pid, signal.SIGTERM)
+        job.end()
+    table.add(f"one of {NODES} agents is killed, until the others' workers of the next round run", times_text(times),
+              goal=f"p50 <= {NEXT_ROUND_GOAL_MS} ms", met=median(times) <= NEXT_ROUND_GOAL_MS)
+
+
 def descendants(pid):
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -265,7 +286,7 @@ def idle_figure(bench, table):
 
 
 # A figure is a function of the bench, which adds its rows to the table.
-FIGURES = (agents_figures, clients_figures, failure_figure, killed_figure, idle_figure)
+FIGURES = (agents_figures, clients_figures, failure_figure, killed_figure, next_round_figure, idle_figure)
 
 
 def main():

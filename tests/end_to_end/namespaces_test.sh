@@ -168,4 +168,32 @@ words="--master-addr=10.77.0.1 sh '$folder/blip.sh' '$folder/runs'"
 two_nodes "$words" "$words" || status=$?
 [[ $status -eq 0 ]] || fail "a network that was gone for 3 s: exit code $status"
 
+# A job that goes on with one node does so when the other, which nobody can ask, has ended its workers. These take the
+# whole grace.
+cat >"$folder/deaf.sh" <<'WORKER'
+# usage: deaf.sh FIFO: of two, rank 0 cuts the cable when rank 1 is deaf to SIGTERM; alone it ends.
+[ "$WORLD_SIZE" = 2 ] || exit 0
+if [ "$RANK" = 1 ]; then
+    trap '' TERM
+    echo deaf >"$1"
+    exec sleep 1000
+fi
+read -r word <"$1"
+# As above.
+sleep 1
+ip link set cable0 down
+exec sleep 1000
+WORKER
+rm -f "$folder"/launcher*
+words="--verbose --log-file='$folder/launcher'\$node --heartbeat=2 --grace=3 sh '$folder/deaf.sh' '$folder/runs'"
+elastic="--nnodes=1:2 --master-addr=10.77.0.1"
+timeout "$hang_guard" bash "$root/scripts/two_nodes.sh" \
+    "node=0; '$bin/ddprun' $elastic --node-rank=0 $words >'$folder/node0.log' 2>&1; echo \$? >'$folder/code0'" \
+    "node=1; '$bin/ddprun' $elastic --node-rank=1 $words >'$folder/node1.log' 2>&1; echo \$? >'$folder/code1'" ||
+    fail "a cut job of 1 or 2 nodes"
+[[ $(cat "$folder/code0") -eq 0 ]] || fail "the node that goes on: exit code $(cat "$folder/code0")"
+[[ $(cat "$folder/code1") -eq 69 ]] || fail "the node that is cut off: exit code $(cat "$folder/code1")"
+expect node0 "node 1 (node1) was lost; another round with 1 node (resize 1) follows in"
+in_this_order "$folder/launcher1" "rank 1, pid .* stopped by ddprun" "$folder/launcher0" "round 1 of job"
+
 echo "two nodes: all passed"
