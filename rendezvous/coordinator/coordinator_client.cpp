@@ -170,6 +170,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (const auto* question = std::get_if<Heartbeat>(&message)) {
             // An answer behind the word that this agent will be silent would take that back.
             if (!lease_ || on_suspended_) return;
+            // A question that waited for longer than the lease lasts, as this process stood still: the answer comes too
+            // late, though the other machine would take it.
+            if (!lease_->is_suspended() && gives_up()) return;
             session_->send(lease_->answer(*question, TimePoint::clock::now()), false);
             return await_lease_end();
         }
@@ -208,11 +211,18 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         lease_end_.expires_at(lease_->end());
         lease_end_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || !self->lease_ || !self->session_ || self->lease_->is_suspended()) return;
-            if (self->session_->all_arrived()) self->lease_->all_arrived();
-            if (!has_passed(self->lease_->end())) return self->await_lease_end();
-            self->loss_ = self->lease_loss();
-            self->give_up();
+            if (!self->gives_up()) self->await_lease_end();
         });
+    }
+
+    // If the lease is over.
+    bool gives_up() {
+        if (!has_passed(lease_->end())) return false;
+        if (session_->all_arrived()) lease_->all_arrived();
+        if (!has_passed(lease_->end())) return false;
+        loss_ = lease_loss();
+        give_up();
+        return true;
     }
 
     // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease does.
