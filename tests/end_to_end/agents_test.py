@@ -186,9 +186,8 @@ class Failing(AgentsTest):
             self.assertEqual(agents[other].wait(), 69)
             agents[frozen].send(signal.SIGCONT)
             self.assertEqual(agents[frozen].wait(), 69)
-            # It finds out by itself, or by the coordinator's last word; the one that hosts finds the others gone.
-            self.assertRegex(agents[frozen].err(),
-                             r"node 1 \(.*\) lost: (it stood still for about \d+ s|the connection)")
+            # The one that hosts the rendezvous finds the others gone.
+            self.assertRegex(agents[frozen].err(), r"node 1 \(.*\) lost: (it stood still for about \d+ s|the connection)")
 
     def test_every_agent_ends_with_the_code_of_the_first_failing_worker(self):
         for failure, code, text in ((("exit", "42"), 42, "exit code 42"), (("exit", "1"), 1, "exit code 1"),

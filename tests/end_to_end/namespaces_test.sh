@@ -179,7 +179,7 @@ if [ "$RANK" = 1 ]; then
     exec sleep 1000
 fi
 read -r word <"$1"
-# As above.
+# Until its agent has said that rank 1 runs, it has more time than the limit; no event shows that it has.
 sleep 1
 ip link set cable0 down
 exec sleep 1000
