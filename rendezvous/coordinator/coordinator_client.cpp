@@ -142,7 +142,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         loss_ = {CoordinatorLoss::Kind::stranger,
                  fmt::format("what listens at {} ended the connection without an answer",
                              to_string(coordinator_))};
-        answer_deadline_.expires_at(std::min(hello_time_ + kAnswerTimeout, join_deadline_));
+        answer_deadline_.expires_at(std::min(hello_time_ + kAnswerTimeout, join_deadline_ + kRefusalTime));
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
             self->loss_ = {CoordinatorLoss::Kind::broken,

@@ -50,8 +50,10 @@ class CoordinatorClient {
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
     // One attempt; a dropped packet must not hide the cause for longer.
     static constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
-    // From Hello to the first word of the coordinator, which answers at once.
+    // From Hello to the first word of the coordinator, which may take Coordinator::kFirstStatusDelay.
     static constexpr std::chrono::seconds kAnswerTimeout{10};
+    // A coordinator whose own join timeout ends at the same time says more about it, in this time.
+    static constexpr std::chrono::seconds kRefusalTime{2};
 
     CoordinatorClient(const boost::asio::any_io_executor& executor, Endpoint coordinator, Hello hello,
                       TimePoint join_deadline, CoordinatorClientEvents events);
