@@ -142,7 +142,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         loss_ = {CoordinatorLoss::Kind::stranger,
                  fmt::format("what listens at {} ended the connection without an answer",
                              to_string(coordinator_))};
-        answer_deadline_.expires_at(std::min(hello_time_ + kAnswerTimeout, join_deadline_ + kRefusalTime));
+        const TimePoint latest = hello_time_ + kAnswerTimeout;
+        answer_deadline_.expires_at(join_deadline_ < latest ? std::min(latest, join_deadline_ + kRefusalTime)
+                                                            : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
             self->loss_ = {CoordinatorLoss::Kind::broken,

@@ -175,6 +175,7 @@ class Failing(AgentsTest):
         for frozen, other in ((1, 0), (0, 1)):
             agents, _ = self.failing_job("exit", "3", flags=("--heartbeat", 2, "-v"))
             pids = [int(agents[1].wait_for_line(rf"rank {rank} of 4: pid (\d+)")[1]) for rank in (2, 3)]
+            agents[1].wait_until_idle()  # It may take longer than the limit until it has told that they run.
             agents[frozen].send(signal.SIGSTOP)
             agents[other].wait_for_line(rf"^ddprun: node {frozen} \(.*\) lost: no heartbeat for 2 s$")
             if frozen == 1:  # Its guardian does not wait for it.

@@ -79,6 +79,17 @@ class Launcher:
                 if not self.more.wait(timeout=max(0.0, deadline - time.monotonic())):
                     raise AssertionError(f"no line like {pattern!r} in {self.seen}")
 
+    def wait_until_idle(self):
+        """Waits until the launcher's main thread has finished what it has begun, and waits for events."""
+        deadline = time.monotonic() + HANG_GUARD
+        while True:
+            with open(f"/proc/{self.pid}/wchan", encoding="ascii") as wchan:
+                if re.search("epoll|ep_poll", wchan.read()):
+                    return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the launcher does not wait for events: {self.seen}")
+            time.sleep(0.01)  # That another process falls asleep is no event for us.
+
     def send(self, number):
         self.process.send_signal(number)
 
