@@ -43,6 +43,9 @@ TEST_CASE("others never take the place of the host's own agent") {
     story.come(2);
     story.come(3);
     CHECK(of_type<Parked>(story.last).size() == 1);
+    story.now += 2 * kLastCall;
+    story.take(story.coordinator->tick(story.now));
+    CHECK_FALSE(story.has_begun());
     story.come(1);
     CHECK(story.order() == Order{{1, 0}, {2, 1}});
 }
