@@ -31,7 +31,8 @@ void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     if (nodes_.size() == seats) return begin_first_round(now);
     const auto least = static_cast<std::size_t>(options_.elasticity.least(options_.nnodes));
     const bool host_is_there = !options_.own_agent || host_;
-    if (nodes_.size() >= least && host_is_there && !last_call_end_) last_call_end_ = now + options_.elasticity.last_call;
+    if (nodes_.size() >= least && host_is_there && !last_call_end_)
+        last_call_end_ = now + options_.elasticity.last_call;
     // The newcomer hears of the others after a while; those who wait already hear of the newcomer.
     status_deadline_ = std::min(status_deadline_.value_or(TimePoint::max()), next_status(now));
     if (!is_host(hello)) return;
