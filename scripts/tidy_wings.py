@@ -19,6 +19,7 @@ WINGS = {
     "rendezvous/membership": ("rendezvous/job",),
     "rendezvous/coordinator": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
                                "rendezvous/worker", "rendezvous/store"),
+    "rendezvous/link": ("rendezvous/system", "rendezvous/membership", "rendezvous/net", "rendezvous/coordinator"),
 
     "launcher": (),
     "launcher/plan": ("launcher",),

@@ -21,9 +21,8 @@
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/coordinator/control_text.hpp"
-#include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
@@ -36,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 // What an agent says about trouble while it joins: not before this time, then on changes.
 constexpr std::chrono::seconds kFirstTroubleDelay{3};
 // How much longer than one grace period the other nodes may take to end.
-constexpr std::chrono::seconds kFinishTimeout{20};
+constexpr std::chrono::seconds kFinishTimeout{30};
 // How long the host waits for the other agents' goodbyes once the job is over.
 constexpr std::chrono::seconds kGoodbyeTimeout{5};
 
@@ -53,43 +52,82 @@ class Agent {
                                       JoinStatus::advice_to(options_.node_rank))) {}
 
     int run() {
+        make_link();
         host_if_due();
         node_.emplace(context_.get_executor(), *runner_, options_, log_);
         signals_.watch();
-        limit_.emplace(context_.get_executor(),
-                       TimeLimit{server_ ? options_.times : TimeLimitOptions{}, options_.start},
-                       limit_events());
-        limit_->watch();
-        log_.debug(rendezvous_text(options_, server_.has_value()));
+        watch_limit(link_->hosts() ? options_.times : TimeLimitOptions{});
+        log_.debug(rendezvous_text(options_, link_->hosts()));
         if (watcher_ != nullptr) {
             watcher_->began(context_.get_executor(),
                             {.status = [this] { return job_.status(machine_.state(), node_->status()); },
                              .signal = [this](int signal) { signals_.take(signal); }});
         }
-        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
-        if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        client_.emplace(context_.get_executor(), server_ ? server_->own_endpoint() : options_.master,
-                        std::move(hello), Clock::now() + options_.join_timeout, client_events());
-        client_->join();
+        link_->join();
         await_reminder();
         context_.run();
         return exit_code_;
     }
 
   private:
+    void make_link() {
+        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
+        if (options_.nnodes > 1) hello.traits = node_traits(options_);
+        link_.emplace(context_.get_executor(),
+                      RendezvousLinkOptions{.place = options_.master,
+                                            .hello = std::move(hello),
+                                            .join_deadline = Clock::now() + options_.join_timeout,
+                                            .failover = may_fail_over(options_),
+                                            .server_options = [this] { return server_options_of(options_); }},
+                      link_events());
+    }
+
     void host_if_due() {
         if (!may_host(options_)) return;
         try {
-            server_.emplace(server_options_of(options_), [this] {
-                boost::asio::post(context_, [this] { handle(AgentEvent::guests_gone); });
-            });
-            options_.master.port = server_->port();
+            link_->host();
+            options_.master = link_->place();
         } catch (const boost::system::system_error& error) {
             // Whoever has the port shows itself when this agent joins it.
             if (options_.hosting != Hosting::if_first || error.code() != Errc::address_in_use) throw;
             join_news_.port_taken(options_.master.port);
             log_.debug(error.what());
         }
+    }
+
+    RendezvousLinkEvents link_events() {
+        return {.client = client_events(),
+                .on_led = [this] { be_led(); },
+                .has_workers =
+                    [this] {
+                        return machine_.state() == AgentState::stopping_leaderless ||
+                               machine_.state() == AgentState::running;
+                    },
+                .on_leading =
+                    [this] {
+                        log_.info("this node leads the job now");
+                        watch_limit(options_.times);
+                    },
+                .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
+                .on_news = [this](const std::string& text) { log_.info(text); },
+                .on_step = [this](const std::string& text) { log_.debug(text); }};
+    }
+
+    // A new coordinator knows of this node what it is told here.
+    void be_led() {
+        if (machine_.state() == AgentState::seeking) send_ends();
+        handle(AgentEvent::led);
+        if (job_.signal() != 0) link_->send(*job_.message_for(AgentAction::tell_signal));
+    }
+
+    void send_ends() {
+        for (RankEnds& ends : as_messages(job_.round().round, node_->last_round()->ledger().ends()))
+            link_->send(std::move(ends));
+    }
+
+    void watch_limit(const TimeLimitOptions& times) {
+        limit_.emplace(context_.get_executor(), TimeLimit{times, options_.start}, limit_events());
+        limit_->watch();
     }
 
     CoordinatorClientEvents client_events() {
@@ -109,18 +147,18 @@ class Agent {
                 // The coordinator sends it back to every agent, this one included.
                 .on_forward =
                     [this](int signal, bool requeue) {
-                        client_->send(NoticeSignal{job_.round().round, signal, requeue});
+                        link_->send(NoticeSignal{job_.round().round, signal, requeue});
                     },
                 .on_window = [this] { node_->window_changed(); },
                 .on_stop =
                     [this](std::function<void()> stop) {
                         node_->freeze();
-                        client_->suspend(std::move(stop));
+                        link_->suspend(std::move(stop));
                     },
                 .on_continue =
                     [this] {
                         node_->thaw();
-                        client_->resume();
+                        link_->resume();
                     }};
     }
 
@@ -132,10 +170,10 @@ class Agent {
     RoundEvents round_events() {
         return {.on_failure = [this](const Failure& failure) { fail(failure); },
                 .on_gone = [this](const auto& unkillable) { workers_gone(unkillable); },
-                .on_dying = [this](const WorkerDying& dying) { client_->send(dying); },
+                .on_dying = [this](const WorkerDying& dying) { link_->send(dying); },
                 .on_first_success =
                     [this](int rank) {
-                        client_->send(RankSucceeded{job_.round().round, rank});
+                        link_->send(RankSucceeded{job_.round().round, rank});
                     }};
     }
 
@@ -149,7 +187,7 @@ class Agent {
     void receive(const NoticeSignal& notice) { node_->signal_all(notice.signal); }
     void receive(const Stop& stop) { tell_loss(stop.cause); }
     void receive(const PeerDying& dying) { node_->peer_died(dying); }
-    void receive(const WhoRuns& asked) { client_->send(still_running_of(asked.round, node_->status())); }
+    void receive(const WhoRuns& asked) { link_->send(still_running_of(asked.round, node_->status())); }
     void receive(const Remark& remark) { log_.info(harmless_line(remark.text)); }
     void receive(const Restarting& restarting) {
         node_->announce(restarting);
@@ -160,7 +198,7 @@ class Agent {
 
     void fail(const Failure& failure) {
         // Then the guardian has ended the workers.
-        if (const auto loss = client_->overdue_loss()) lose(*loss);
+        if (const auto loss = link_->overdue_loss()) lose(*loss);
         handle(job_.learn_failure(failure));
     }
 
@@ -171,10 +209,15 @@ class Agent {
             if (const auto refused = join_news_.met(loss)) return handle(job_.learn_refusal(*refused));
             join_news_.trouble(loss.cause);
         } else {
+            if (loss.kind == CoordinatorLoss::Kind::leaderless) job_.learn_no_successor(loss.cause);
             const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;
             const bool is_news = job_.learn_loss(is_own ? options_.node_rank : job_.round().coordinator_rank,
                                                  is_own ? host_name() : options_.master.host, loss.cause);
             if (is_news) tell_loss(*job_.first_failure());
+            if (link_->seek(loss)) {
+                log_.info("the nodes that are left choose another coordinator");
+                return handle(AgentEvent::leader_lost);
+            }
         }
         handle(AgentEvent::connection_lost);
     }
@@ -187,7 +230,7 @@ class Agent {
     void workers_gone(const std::vector<UnkillableWorker>& unkillable) {
         node_->warn_of(unkillable);
         const RoundLedger& ledger = node_->last_round()->ledger();
-        for (RankEnds& ends : as_messages(job_.round().round, ledger.ends())) client_->send(std::move(ends));
+        send_ends();
         handle(ledger.all_zero() && unkillable.empty() ? AgentEvent::workers_succeeded
                                                        : AgentEvent::workers_gone);
     }
@@ -200,11 +243,11 @@ class Agent {
     }
 
     void carry_out(AgentAction action) {
-        if (const auto message = job_.message_for(action)) client_->send(*message);
+        if (const auto message = job_.message_for(action)) link_->send(*message);
         switch (action) {
             case AgentAction::none:
             case AgentAction::report_success: break;
-            case AgentAction::join_again: return client_->join();
+            case AgentAction::join_again: return link_->join();
             case AgentAction::remind: join_news_.look(); return await_reminder();
             case AgentAction::await_place: return await_reminder();
             case AgentAction::start_workers: return start_workers();
@@ -221,7 +264,7 @@ class Agent {
             case AgentAction::leave: return leave();
             case AgentAction::report: return report();
             case AgentAction::await_goodbye:
-                return client_->close([this] { handle(AgentEvent::goodbye_said); });
+                return link_->close([this] { handle(AgentEvent::goodbye_said); });
             case AgentAction::await_guests: return await_guests();
             case AgentAction::end: return context_.stop();
         }
@@ -231,9 +274,10 @@ class Agent {
         timer_.cancel();
         join_news_.end();
         const RoundReady& round = job_.round();
+        options_.master = link_->place();
         if (options_.nnodes > 1)
             log_.debug(name_carrier_interface(options_.environment,
-                                              server_ ? round.reached_at : client_->local_address(),
+                                              link_->hosts() ? round.reached_at : link_->local_address(),
                                               local_addresses()));
         node_->start(round, round_events());
         limit_->round_begins();
@@ -244,7 +288,7 @@ class Agent {
     void warn_workers(int signal, const std::string& line) {
         if (machine_.state() != AgentState::running && machine_.state() != AgentState::draining) return;
         log_.info(line);
-        client_->send(NoticeSignal{job_.round().round, signal, options_.requeue_signals.contains(signal)});
+        link_->send(NoticeSignal{job_.round().round, signal, options_.requeue_signals.contains(signal)});
     }
 
     void stop_workers(int signal) {
@@ -255,7 +299,7 @@ class Agent {
     void report_gone() {
         const WorkersGone gone = node_->last_round()->gone();
         if (gone.failure) job_.learn_failure(*gone.failure);
-        client_->send(gone);
+        link_->send(gone);
         await_finish({});
     }
 
@@ -277,7 +321,7 @@ class Agent {
     }
 
     void leave() {
-        client_->close({});
+        link_->close({});
         runner_->hang_up();
         timer_.cancel();
         log_.debug("the job is over; showing what is left of the workers' output");
@@ -294,7 +338,7 @@ class Agent {
     }
 
     void await_guests() {
-        if (!server_ || !job_.has_last_word() || server_->is_over()) return handle(AgentEvent::guests_gone);
+        if (!job_.has_last_word() || link_->is_over()) return handle(AgentEvent::guests_gone);
         set_deadline(Clock::now() + kGoodbyeTimeout, AgentEvent::guests_gone);
     }
 
@@ -308,10 +352,9 @@ class Agent {
     AgentSignals signals_;
     boost::asio::steady_timer timer_;
     JoinNews join_news_;
-    std::optional<RendezvousServer> server_;
     std::optional<LimitTimer> limit_;
-    std::optional<CoordinatorClient> client_;
     std::optional<NodeWorkers> node_;
+    std::optional<RendezvousLink> link_;
     int exit_code_ = kExitInternal;
 };
 

@@ -23,6 +23,7 @@ struct AgentTable {
         {joining,         E::interrupted_again, A::leave,          draining_output},
 
         {running,         E::connection_lost,   A::stop_workers,   stopping_alone},
+        {running,         E::leader_lost,       A::stop_workers,   stopping_leaderless},
         {running,         E::workers_succeeded, A::report_success, draining},
         {running,         E::worker_failed,     A::report_failure, stopping},
         {running,         E::stop_ordered,      A::stop_workers,   stopping},
@@ -30,6 +31,7 @@ struct AgentTable {
         {running,         E::interrupted_again, A::kill_workers,   stopping},
 
         {draining,        E::connection_lost,   A::leave,          draining_output},
+        {draining,        E::leader_lost,       A::none,           seeking},
         {draining,        E::stop_ordered,      A::report_gone,    leaving},
         {draining,        E::finish_ordered,    A::leave,          draining_output},
         {draining,        E::signal_received,   A::tell_signal,    draining},
@@ -37,6 +39,7 @@ struct AgentTable {
         {draining,        E::finish_timed_out,  A::leave,          draining_output},
 
         {stopping,        E::connection_lost,   A::none,           stopping_alone},
+        {stopping,        E::leader_lost,       A::none,           stopping_leaderless},
         {stopping,        E::workers_succeeded, A::report_gone,    leaving},
         {stopping,        E::workers_gone,      A::report_gone,    leaving},
         {stopping,        E::signal_received,   A::tell_signal,    stopping},
@@ -46,6 +49,23 @@ struct AgentTable {
         {stopping_alone,  E::workers_gone,      A::leave,          draining_output},
         {stopping_alone,  E::interrupted_again, A::kill_workers,   stopping_alone},
 
+        {stopping_leaderless, E::led,               A::none,         stopping},
+        {stopping_leaderless, E::connection_lost,   A::none,         stopping_alone},
+        {stopping_leaderless, E::refused,           A::none,         stopping_alone},
+        {stopping_leaderless, E::workers_succeeded, A::none,         seeking},
+        {stopping_leaderless, E::workers_gone,      A::none,         seeking},
+        {stopping_leaderless, E::interrupted_again, A::kill_workers, stopping_leaderless},
+
+        {seeking,         E::led,               A::report_gone,    leaving},
+        {seeking,         E::place_awaited,     A::await_place,    rejoining},
+        {seeking,         E::round_ready,       A::start_workers,  running},
+        {seeking,         E::connection_lost,   A::leave,          draining_output},
+        {seeking,         E::refused,           A::leave,          draining_output},
+        {seeking,         E::finish_ordered,    A::leave,          draining_output},
+        {seeking,         E::signal_received,   A::leave,          draining_output},
+        {seeking,         E::interrupted_again, A::leave,          draining_output},
+
+        {leaving,         E::leader_lost,       A::none,           seeking},
         {leaving,         E::round_ready,       A::start_workers,  running},
         {leaving,         E::connection_lost,   A::leave,          draining_output},
         {leaving,         E::finish_ordered,    A::leave,          draining_output},
@@ -58,6 +78,7 @@ struct AgentTable {
         {rejoining,       E::round_ready,       A::start_workers,  running},
         {rejoining,       E::reminder_due,      A::remind,         rejoining},
         {rejoining,       E::connection_lost,   A::leave,          draining_output},
+        {rejoining,       E::leader_lost,       A::none,           seeking},
         {rejoining,       E::finish_ordered,    A::leave,          draining_output},
         {rejoining,       E::signal_received,   A::tell_signal,    rejoining},
         {rejoining,       E::interrupted_again, A::leave,          draining_output},

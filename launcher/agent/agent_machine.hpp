@@ -7,6 +7,8 @@
 //   draining         all workers of this node ended with 0; the other nodes are still at work
 //   stopping         the workers were told to end; the coordinator listens
 //   stopping_alone   likewise, but the coordinator is gone
+//   stopping_leaderless  likewise, and the members of the round look for another one
+//   seeking          no worker is left; another coordinator is being looked for
 //   leaving          no worker is left; waiting for the coordinator's word: the end, or another round
 //   rejoining        no worker is left; another round follows when nodes have come, or this one has a place in it
 //   draining_output  the job is over here; what the workers printed is being shown
@@ -32,6 +34,8 @@ enum class AgentState {
     draining,
     stopping,
     stopping_alone,
+    stopping_leaderless,
+    seeking,
     leaving,
     rejoining,
     draining_output,
@@ -40,7 +44,8 @@ enum class AgentState {
     awaiting_guests,
     done,
 };
-BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone, leaving, rejoining,
+BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone,
+                    stopping_leaderless, seeking, leaving, rejoining,
                     draining_output, reporting, saying_goodbye, awaiting_guests, done)
 
 enum class AgentEvent {
@@ -48,7 +53,9 @@ enum class AgentEvent {
     reminder_due,       // nobody has said anything new for long
     place_awaited,      // the coordinator says that another round follows, but not when
     refused,            // the coordinator says no, or the join timeout has passed
-    connection_lost,    // the connection to the coordinator broke
+    connection_lost,    // the connection to the coordinator broke, or no other one was found
+    leader_lost,        // likewise, and another one is being looked for
+    led,                // another one is there
     workers_succeeded,  // every worker of this node ended with 0
     worker_failed,      // a worker of this node failed, or could not be started
     workers_gone,       // no worker of this node is left
@@ -62,7 +69,7 @@ enum class AgentEvent {
     goodbye_said,  // or there was nobody to say it to
     guests_gone,   // there is none, or none left, or they take too long
 };
-BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost,
+BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost, leader_lost, led,
                     workers_succeeded, worker_failed, workers_gone, stop_ordered, finish_ordered,
                     signal_received, interrupted_again, finish_timed_out, output_shown, reported,
                     goodbye_said, guests_gone)

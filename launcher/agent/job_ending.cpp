@@ -15,7 +15,7 @@ Verdict verdict_of(const JobEnding& ending) {
     if (ending.first_failure) {
         const bool signalled = ending.first_failure->kind == Failure::Kind::signalled;
         return {signalled ? kExitSignalBase + ending.first_failure->signal : ending.first_failure->exit_code,
-                {},
+                ending.no_successor,
                 false};
     }
     if (ending.signal == 0) return {};
@@ -33,6 +33,7 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
     ReportFacts facts{.entry_name = entry_name, .finish = ending.finish.value_or(Finish{})};
     facts.finish.cause = *ending.first_failure;
     facts.finish.exit_code = verdict.exit_code;
+    facts.finish.message = verdict.message;
     facts.restarts = ending.round.restart_count;
     facts.max_restarts = ending.round.max_restarts;
     facts.resizes = ending.round.resizes;

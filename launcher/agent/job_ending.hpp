@@ -20,6 +20,7 @@ struct JobEnding : JobResult {
     std::optional<Refused> refusal;      // why this node never became part of the job
     int signal = 0;                      // the first terminating signal that this agent was sent
     std::string signal_reason;           // why it acts as if it had been, where nobody has sent that signal
+    std::string no_successor;            // why this node has no coordinator any more, where others may have one
     bool joined = false;                 // a round began here
     RoundReady round;                    // the last one
     std::string logs;                    // of the cause's worker, as the report says it

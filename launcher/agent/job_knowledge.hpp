@@ -33,6 +33,9 @@ class JobKnowledge {
     // the lost node, as far as this agent knows. False if something was the cause before.
     bool learn_loss(int node_rank, const std::string& host, const std::string& cause);
 
+    // The coordinator was lost, and for this reason no other one leads this node.
+    void learn_no_successor(const std::string& reason) { known_.no_successor = reason; }
+
     const RoundReady& round() const { return known_.round; }
     const std::optional<Failure>& first_failure() const { return known_.first_failure; }
     const std::optional<Failure>& own_failure() const { return own_failure_; }

@@ -51,7 +51,10 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .allow_different = options.allow_different,
             .reached_at = {},
             .traits = {},
-            .grace_ms = static_cast<int>(options.grace_period.count())};
+            .grace_ms = static_cast<int>(options.grace_period.count()),
+            .meeting_address = {},
+            .meeting_port = 0,
+            .following = {}};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
@@ -70,6 +73,8 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .exit_wait = options.exit_wait,
                           .own_agent = hello_of(options, false),
                           .strict_env = options.strict_env,
+                          .failover = options.failover,
+                          .predecessor = {},
                           .start_local_ms = {}};
     if (options.nnodes > 1) server.coordinator.start_local_ms = local_now_ms();
     return server;
@@ -80,6 +85,11 @@ std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
         options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
     return fmt::format("{} of {} {} the rendezvous at {}", node, options.nnodes, hosts ? "serves" : "joins",
                        to_string(options.master));
+}
+
+bool may_fail_over(const LaunchOptions& options) {
+    return options.failover && options.nnodes > 1 && options.heartbeat.count() > 0 &&
+           (options.elasticity.is_elastic() || options.restarts.max_restarts > 0);
 }
 
 bool may_host(const LaunchOptions& options) {

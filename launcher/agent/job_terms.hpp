@@ -23,6 +23,9 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options);
 // "node 0 of 2 serves the rendezvous at 127.0.0.1:29500"; for --verbose.
 std::string rendezvous_text(const LaunchOptions& options, bool hosts);
 
+// Whether the job may go on without the node that hosts its coordinator.
+bool may_fail_over(const LaunchOptions& options);
+
 // Whether this agent hosts the coordinator, if it is the first to do so.
 bool may_host(const LaunchOptions& options);
 

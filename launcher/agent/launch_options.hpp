@@ -40,6 +40,7 @@ enum class Hosting {
 struct LaunchOptions {
     int nnodes = 1;         // at most
     Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
+    bool failover = true;   // another node may host the coordinator when its node is lost
     int node_rank = 0;      // kUnnumbered until the coordinator says it
     Hosting hosting = Hosting::by_number;
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.

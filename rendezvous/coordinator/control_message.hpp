@@ -2,7 +2,7 @@
 //
 // One conversation, from an agent's side:
 //   Hello → Welcome → (Waiting | Parked)*
-//         → (RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
+//         → (MemberList? → RoundReady → (WorkersSucceeded | WorkerFailed | AgentSignalled)? → (Stop → WorkersGone →
 //         Restarting? → (Waiting | Parked)*)?)+ → RankEnds* → Finish → Goodbye
 // or Refused at any time before the first RoundReady, GivenUp at any time, and LeaseOver as an agent's last word;
 // PeerRefused and NodesDiffer may come to
@@ -11,6 +11,10 @@
 // before what they may be the cause of, WorkerDying comes from an agent and PeerDying goes to the others;
 // WorkerDying also directly behind WorkerFailed and Stop. RankSucceeded comes once in a round; WhoRuns may ask for
 // StillRunning, and Remark go to node 0.
+//
+// With one that would take over: Hello (with Following) → Welcome → (Lead → (RankEnds* → WorkersGone)? → Follow)+, and
+// then as above from Stop on. Abdicated ends it, and the agent looks for another one. JobMoved is the only word of one
+// that tells a coordinator which still gathers that its job runs elsewhere.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +31,7 @@
 #include "rendezvous/job/rank_end.hpp"
 #include "rendezvous/job/rank_range.hpp"
 #include "rendezvous/job/restart.hpp"
+#include "rendezvous/membership/member_list.hpp"
 
 namespace ddprun {
 
@@ -35,7 +40,6 @@ inline constexpr std::size_t kMaxMissingListed = 64;
 inline constexpr std::size_t kMaxPresentListed = 8;
 inline constexpr std::size_t kMaxEndsInMessage = 256;
 inline constexpr std::size_t kMaxOthersListed = 20;
-inline constexpr std::size_t kMaxRestartsListed = 100;
 inline constexpr std::size_t kMaxUnknownListed = 8;
 inline constexpr std::size_t kMaxRangesInMessage = 64;
 inline constexpr std::size_t kMaxDifferencesInMessage = 16;
@@ -63,12 +67,18 @@ struct Hello {
     std::string reached_at;         // the address of node 0 by which this agent has reached it
     std::vector<NodeTrait> traits;  // of a job of several nodes: what should be alike on all
     int grace_ms = 0;               // how long its workers may take to end
+    // Where this agent would host the coordinator if the other one is lost; port 0: nowhere.
+    std::string meeting_address;
+    int meeting_port = 0;
+    std::optional<Following> following;  // to one that would take over
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
-                       wants_rank_ends, command, allow_different, reached_at, traits, grace_ms))
+                       wants_rank_ends, command, allow_different, reached_at, traits, grace_ms, meeting_address, meeting_port,
+                       following))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
 
 // All workers of the node ended with 0.
@@ -172,6 +182,25 @@ BOOST_DESCRIBE_STRUCT(LeaseOver, (), ())
 struct Goodbye {};
 BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
 
+// The agent takes this one for its coordinator, and nobody of this epoch or an older one but this one.
+struct Follow {
+    int epoch = 0;
+};
+BOOST_DESCRIBE_STRUCT(Follow, (), (epoch))
+
+// To a coordinator that gathers: its job runs, and its coordinator is there; from it to its agents likewise.
+struct JobMoved {
+    std::string version;
+    std::string run_id;
+    int nnodes = 1;
+    int min_nodes = 0;
+    std::uint64_t command_digest = 0;
+    std::string address;
+    int port = 0;
+};
+BOOST_DESCRIBE_STRUCT(JobMoved, (), (version, run_id, nnodes, min_nodes, command_digest, address, port))
+constexpr std::size_t limit_of(Of<&JobMoved::address>) { return kMaxHostText; }
+
 // --- coordinator to agent ---------------------------------------------------------------------------
 
 // The agent takes part.
@@ -185,6 +214,27 @@ struct GivenUp {
     std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
+
+// One that would take over asks the agent to follow it.
+struct Lead {
+    int epoch = 0;
+};
+BOOST_DESCRIBE_STRUCT(Lead, (), (epoch))
+
+// This one is no coordinator any more, or does not become one.
+struct Abdicated {
+    std::string reason;
+    std::vector<int> gone;  // members that have left the job, this one's node among them
+};
+BOOST_DESCRIBE_STRUCT(Abdicated, (), (reason, gone))
+constexpr std::size_t limit_of(Of<&Abdicated::gone>) { return kMaxMembersListed; }
+
+// The agent of this member is dead.
+struct MemberGone {
+    int round = 0;
+    int group_rank = 0;
+};
+BOOST_DESCRIBE_STRUCT(MemberGone, (), (round, group_rank))
 
 // The agent is not part of the job; `exit_code` is what it ends with.
 struct Refused {
@@ -235,6 +285,7 @@ struct RoundReady {
     std::string job_id;  // unique for each launch, on all nodes the same
     int group_rank = 0;
     int group_world_size = 1;
+    int place = 0;      // of the node, see Seating
     int base_rank = 0;  // global rank of the node's first worker
     int world_size = 1;
     int role_base_rank = 0;
@@ -247,7 +298,7 @@ struct RoundReady {
     std::string reached_at;      // to that node: its address as another one has reached it; empty if none has
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
-                      (round, job_id, group_rank, group_world_size, base_rank, world_size, role_base_rank,
+                      (round, job_id, group_rank, group_world_size, place, base_rank, world_size, role_base_rank,
                        role_world_size, restart_count, max_restarts, resizes, restart_reason,
                        coordinator_rank, reached_at))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
@@ -317,8 +368,8 @@ constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownL
 
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
-                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, LeaseOver, Goodbye, Welcome,
-                 GivenUp, Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns,
+                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, LeaseOver, Goodbye, Follow,
+                 JobMoved, Welcome, Lead, Abdicated, MemberGone, MemberList, GivenUp, Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns,
                  Remark, Stop, Restarting, Finish>;
 
 }  // namespace ddprun

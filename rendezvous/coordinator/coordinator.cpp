@@ -46,12 +46,25 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
       start_(now),
       join_deadline_(now + options_.join_timeout) {
     check(options_.nnodes >= 1, "a job needs at least one node");
+    if (!options_.predecessor) return;
+    state_ = CoordinatorState::electing;
+    members_ = std::move(options_.predecessor);
+    options_.job_id = members_->job_id;
+    round_ = members_->round;
+    epoch_ = members_->epoch;
+    const HeartbeatTerms terms{std::chrono::milliseconds(members_->heartbeat_ms)};
+    election_end_ = now + terms.patience() + kElectionTime;
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
     if (released_.contains(from)) return {};
     JobNode* node = find(from);
     const auto queued = queue_.find(from);
+    const auto* moved = std::get_if<JobMoved>(&message);
+    if (moved != nullptr && node == nullptr && queued == queue_.end()) {
+        if (is_ours(*moved)) handle(CoordinatorEvent::job_moved, {now, nullptr, &message, from});
+        return take_out();
+    }
     const bool is_hello = std::holds_alternative<Hello>(message);
     // Without a Hello, or from a node that was refused, nothing else has a meaning.
     if (is_hello == (node != nullptr || queued != queue_.end()))
@@ -62,6 +75,8 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
         return take_out();
     }
     if (std::holds_alternative<LeaseOver>(message)) node->gave_up = true;
+    if (node != nullptr && node->hosts && !std::holds_alternative<Suspended>(message)) own_suspended_ = false;
+    hear_of_round(from, message);
     // A signal is meant for the job, whatever its agent has heard of the round.
     const bool is_stale =
         round_of(message).value_or(round_) != round_ && !std::holds_alternative<AgentSignalled>(message);
@@ -84,9 +99,9 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     heartbeats_.remove(node.connection);
     node.connected = false;
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;
+    // Workers die with their agent, but outlive a connection that only broke.
+    const bool agent_is_dead = closed_there && !node.gave_up;
     if (runs && !node.is_gone) {
-        // Workers die with their agent, but outlive a connection that only broke.
-        const bool agent_is_dead = closed_there && !node.gave_up;
         const std::chrono::milliseconds grace(agent_is_dead ? 0 : node.hello.grace_ms);
         workers_gone_ = std::max(workers_gone_.value_or(now), now + grace + kKillTime);
     }
@@ -96,6 +111,9 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     if (may_go_on && cause_->kind != Failure::Kind::node_lost)
         cause_ = failure_of(node, nullptr, heartbeats_.terms());
     replace_resize(failure_of(node, nullptr, heartbeats_.terms()));
+    if (has_run_) lose_member(node, agent_is_dead);
+    if (minority_cause_ && state_ != CoordinatorState::stopping)
+        return handle(CoordinatorEvent::quorum_lost, {now, &node});
     handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
 }
 
@@ -115,7 +133,9 @@ void Coordinator::beat(TimePoint now) {
 
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
     if (state_ != CoordinatorState::over) beat(now);
-    if (state_ == CoordinatorState::pausing && now >= pause_end_) {
+    if (state_ == CoordinatorState::electing) {
+        if (now >= election_end_) end_election(now);
+    } else if (state_ == CoordinatorState::pausing && now >= pause_end_) {
         handle(CoordinatorEvent::pause_over, {now});
     } else if (state_ == CoordinatorState::running && exit_wait_.is_due(now)) {
         handle(CoordinatorEvent::exit_wait_due, {now});
@@ -130,11 +150,12 @@ Coordinator::Outbox Coordinator::tick(TimePoint now) {
 }
 
 std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
-    if (state_ == CoordinatorState::over) return std::nullopt;
+    if (state_ == CoordinatorState::over || state_ == CoordinatorState::moved) return std::nullopt;
     std::optional<TimePoint> deadline = heartbeats_.next_deadline();
     const auto at_latest = [&deadline](TimePoint time) {
         deadline = std::min(deadline.value_or(time), time);
     };
+    if (state_ == CoordinatorState::electing) at_latest(election_end_);
     if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
     const bool gathers = state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
     if (gathers) at_latest(join_deadline_);
@@ -154,6 +175,13 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
     const auto& [now, node, message, from] = occasion;
     switch (action) {
         case CoordinatorAction::none: break;
+        case CoordinatorAction::admit_follower: return admit_follower(from, std::get<Hello>(*message), now);
+        case CoordinatorAction::forget_follower: return forget_follower(*node);
+        case CoordinatorAction::note_follower: return note_follower(*node, std::get<Follow>(*message), now);
+        case CoordinatorAction::take_over: return take_over(now);
+        case CoordinatorAction::abdicate: return abdicate();
+        case CoordinatorAction::redirect: return redirect(from);
+        case CoordinatorAction::move: return move(std::get<JobMoved>(*message));
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {
             const auto& hello = std::get<Hello>(*message);
@@ -209,6 +237,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
 // The host's own agent stops with this coordinator, so everybody has to know, and before it does.
 void Coordinator::excuse(const JobNode& node) {
     heartbeats_.excuse(node.connection, TimePoint::max());
+    if (node.hosts) own_suspended_ = true;
     for (const auto& [rank, other] : nodes_) {
         if (is_own(node.hello) && other.connected && &other != &node) send(other.connection, Suspended{});
     }
@@ -284,6 +313,10 @@ void Coordinator::node_ended(JobNode& node, TimePoint now) {
 void Coordinator::decide(TimePoint now) {
     if (auto first = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); }))
         cause_ = std::move(first);
+    if (minority_cause_) {
+        cause_ = std::move(minority_cause_);
+        return handle(CoordinatorEvent::restart_refused, {now});
+    }
     resizing_ = is_resize() && (has_enough() || !somebody_leaves());
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
     decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}

@@ -10,6 +10,10 @@
 // round begins only when no worker of the one before can be left, also of a node that nobody can ask any more: one
 // that was lost has its grace period from then on.
 //
+// Where a job may go on without a node, all agents are told who takes part (MemberList). So when the coordinator is
+// lost, one of them can begin another one that takes the job over, if a quorum of them follows it (quorum.hpp); and a
+// coordinator that has lost the quorum ends the job, because the others may go on.
+//
 // It is driven by one caller on one thread (RendezvousServer, or a simulated network in tests),
 // which hands it each message with the connection it came from, tells it of closed connections, and calls
 // tick() at next_deadline(). It never blocks, reads no clock, and knows nothing of sockets, workers or grace
@@ -35,6 +39,8 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/membership/elasticity.hpp"
+#include "rendezvous/membership/member_list.hpp"
+#include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/membership/seating.hpp"
 
 namespace ddprun {
@@ -54,6 +60,9 @@ struct CoordinatorOptions {
     // the job runs.
     std::optional<Hello> own_agent;
     bool strict_env = false;  // no job of nodes that differ
+    // Another coordinator may take over from this one, and this one is told so if it is one of those.
+    bool failover = false;
+    std::optional<MemberList> predecessor;
     // Now, as JobMet has times; nothing for a job of one node, whose start need not find out the time zone.
     std::optional<std::int64_t> start_local_ms;
 };
@@ -83,6 +92,8 @@ class Coordinator {
     static constexpr std::chrono::seconds kKillTime{1};
     // Signals to several agents that are this close together are meant for the job.
     static constexpr std::chrono::seconds kSignalsTogether{1};
+    // How much longer than all take to notice the loss of a coordinator its members may take to find another one.
+    static constexpr std::chrono::seconds kElectionTime{5};
     // Different refusals that node 0's agent hears of.
     static constexpr std::size_t kMaxRefusalsTold = 32;
 
@@ -94,6 +105,13 @@ class Coordinator {
     // To be called at next_deadline(), with what has arrived until then received before.
     Outbox tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
+
+    // Until then workers on this coordinator's own node may run if it stands still from now on; nothing: for ever,
+    // since nobody would go on without it.
+    std::optional<TimePoint> lease_end() const;
+
+    // This one leads the job.
+    bool is_elected() const { return has_run_; }
 
     // Number of the round that runs or is about to; each one needs an empty store.
     int round() const { return round_; }
@@ -151,6 +169,30 @@ class Coordinator {
 
     bool may_leave(const JobNode& node, const AgentSignalled& signalled) const;
     CoordinatorEvent meaning_of(CoordinatorEvent event, const JobNode* node, const ControlMessage& message);
+    // How a coordinator takes over from another one, and how it ends: coordinator_takeover.cpp.
+    bool may_fail_over() const;
+    void admit_follower(ConnectionId from, const Hello& hello, TimePoint now);
+    void forget_follower(JobNode& node);
+    void learn_from(const Following& following);
+    void canvass();
+    void note_follower(JobNode& node, const Follow& follow, TimePoint now);
+    void end_election(TimePoint now);
+    std::optional<int> rank_among_members(const JobNode& node) const;
+    template <typename Counts>
+    Attendance attendance(Counts counts) const;
+    void elect(TimePoint now);
+    void take_over(TimePoint now);
+    void seat_followers();
+    void seat_missing(TimePoint now);
+    void abdicate();
+    void redirect(ConnectionId to);
+    void move(const JobMoved& moved);
+    void lose_member(const JobNode& node, bool is_dead);
+    void hear_of_round(ConnectionId from, const ControlMessage& message);
+    bool is_ours(const JobMoved& moved) const;
+    MemberList member_list() const;
+    void begin_quorum();
+
     void receive_queued(JobNode& node, const ControlMessage& message);
     void enqueue(ConnectionId from, const Hello& hello, TimePoint now);
     void leave_queue(ConnectionId from);
@@ -169,6 +211,7 @@ class Coordinator {
 
     void start_round(TimePoint now);
     std::string reached_at(int host) const;
+    std::string meeting_address(const JobNode& node) const;
     std::string reason_of_round() const;
     void suspect(const JobNode& node, const WorkerDying& dying);
     void contend(const JobNode& node, const ControlMessage& message);
@@ -229,6 +272,15 @@ class Coordinator {
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
     std::vector<Restart> resizes_;
+    std::optional<MemberList> members_;  // of the last round, as all were told; while electing, the newest known
+    std::set<int> dead_;                 // of those, while electing
+    int epoch_ = 0;                      // of this coordinator, or the one that it would have
+    TimePoint election_end_;
+    Quorum quorum_;                   // of the last round
+    std::optional<Quorum> previous_;  // of the one before, until a quorum of it has heard of the last one
+    std::optional<Failure> minority_cause_;  // the loss by which this side became too small
+    bool own_suspended_ = false;
+    std::optional<JobMoved> moved_;         // this coordinator's job is there
     std::vector<std::string> differences_;  // between the nodes, once all have come
 };
 

@@ -30,13 +30,8 @@ constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
 
 class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
   public:
-    Impl(const asio::any_io_executor& executor, Endpoint coordinator, Hello hello, TimePoint join_deadline,
-         CoordinatorClientEvents events)
-        : executor_(executor),
-          coordinator_(std::move(coordinator)),
-          hello_(std::move(hello)),
-          join_deadline_(join_deadline),
-          events_(std::move(events)),
+    Impl(const asio::any_io_executor& executor, CoordinatorClientOptions options, CoordinatorClientEvents events)
+        : executor_(executor), options_(std::move(options)), events_(std::move(events)),
           pause_(executor),
           close_deadline_(executor),
           answer_deadline_(executor),
@@ -119,12 +114,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         session_ = std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
         hello_time_ = TimePoint::clock::now();
         gave_up_ = false;
-        session_->send(hello_, false);
+        session_->send(options_.hello, false);
         await_answer();
-        co_await session_->run({}, [this](const ControlMessage& message) {
+        const bool closed_there = co_await session_->run({}, [this](const ControlMessage& message) {
             note_answer();
             receive(message);
         });
+        loss_.is_dead = closed_there && loss_.kind == CoordinatorLoss::Kind::broken && !gave_up_;
         session_.reset();
         close_deadline_.cancel();
         answer_deadline_.cancel();
@@ -141,14 +137,14 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         is_answered_ = false;
         loss_ = {CoordinatorLoss::Kind::stranger,
                  fmt::format("what listens at {} ended the connection without an answer",
-                             to_string(coordinator_))};
-        const TimePoint latest = hello_time_ + kAnswerTimeout;
-        answer_deadline_.expires_at(join_deadline_ < latest ? std::min(latest, join_deadline_ + kRefusalTime)
+                             to_string(options_.coordinator))};
+        const TimePoint latest = hello_time_ + options_.answer_timeout;
+        answer_deadline_.expires_at(options_.join_deadline < latest ? std::min(latest, options_.join_deadline + kRefusalTime)
                                                             : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
             self->loss_ = {CoordinatorLoss::Kind::broken,
-                           fmt::format("what listens at {} does not answer", to_string(self->coordinator_))};
+                           fmt::format("what listens at {} does not answer", to_string(self->options_.coordinator))};
             self->session_->close();
         });
     }
@@ -158,7 +154,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         answer_deadline_.cancel();
         pause_length_ = kFirstPause;
         loss_ = {CoordinatorLoss::Kind::broken,
-                 fmt::format("the connection to {} was lost", to_string(coordinator_))};
+                 fmt::format("the connection to {} was lost", to_string(options_.coordinator))};
     }
 
     void receive(const ControlMessage& message) {
@@ -185,6 +181,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             suspend_lease();  // as long as the workers are being started
             events_.on_message(message);
             if (lease_) resume();
+        } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
+            loss_ = {CoordinatorLoss::Kind::left, abdicated->reason};
+            events_.on_message(message);
         } else if (const auto* given_up = std::get_if<GivenUp>(&message))
             loss_ = {CoordinatorLoss::Kind::given_up, given_up->reason};
         else
@@ -255,13 +254,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     asio::awaitable<std::optional<tcp::socket>> connect() {
         if (!is_answered_) co_await pause();
         while (!silent_) {
-            if (has_passed(join_deadline_)) {
+            if (has_passed(options_.join_deadline)) {
                 events_.on_lost({CoordinatorLoss::Kind::unreached, cause_});
                 co_return std::nullopt;
             }
             try {
-                const auto timeout = std::min(time_until(join_deadline_), kAttemptTimeout);
-                co_return co_await async_connect_tcp(coordinator_, timeout);
+                const auto timeout = std::min(time_until(options_.join_deadline), kAttemptTimeout);
+                co_return co_await async_connect_tcp(options_.coordinator, timeout);
             } catch (const boost::system::system_error& error) {
                 cause_ = error.what();
             }
@@ -276,7 +275,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     asio::awaitable<void> pause() {
         std::uniform_real_distribution<double> jitter(0.5, 1.0);
         auto next = std::chrono::duration_cast<std::chrono::milliseconds>(pause_length_ * jitter(random_));
-        pause_.expires_at(std::min(TimePoint::clock::now() + next, join_deadline_));
+        pause_.expires_at(std::min(TimePoint::clock::now() + next, options_.join_deadline));
         boost::system::error_code cancelled;
         co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
         pause_length_ = std::min(2 * pause_length_, kLongestPause);
@@ -287,7 +286,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         const auto local = socket.local_endpoint(error);
         if (!error) local_address_ = local.address().to_string();
         const auto remote = socket.remote_endpoint(error);
-        if (!error) hello_.reached_at = remote.address().to_string();
+        if (!error) options_.hello.reached_at = remote.address().to_string();
+        if (options_.on_connected)
+            options_.on_connected(options_.hello, local_address_, local_address_ == options_.hello.reached_at);
     }
 
     asio::awaitable<void> write_magic(tcp::socket& socket) {
@@ -301,10 +302,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     asio::any_io_executor executor_;
-    Endpoint coordinator_;
-    Hello hello_;
+    CoordinatorClientOptions options_;
     std::string local_address_;
-    TimePoint join_deadline_;
     CoordinatorClientEvents events_;
     asio::steady_timer pause_;
     std::chrono::milliseconds pause_length_ = kFirstPause;  // of the next one
@@ -325,10 +324,9 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     bool gave_up_ = false;  // the coordinator of this connection
 };
 
-CoordinatorClient::CoordinatorClient(const asio::any_io_executor& executor, Endpoint coordinator, Hello hello,
-                                     TimePoint join_deadline, CoordinatorClientEvents events)
-    : impl_(std::make_shared<Impl>(executor, std::move(coordinator), std::move(hello), join_deadline,
-                                   std::move(events))) {}
+CoordinatorClient::CoordinatorClient(const asio::any_io_executor& executor, CoordinatorClientOptions options,
+                                     CoordinatorClientEvents events)
+    : impl_(std::make_shared<Impl>(executor, std::move(options), std::move(events))) {}
 
 CoordinatorClient::~CoordinatorClient() { impl_->abandon(); }
 

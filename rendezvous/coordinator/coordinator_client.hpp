@@ -22,14 +22,18 @@ namespace ddprun {
 // How the coordinator was lost.
 struct CoordinatorLoss {
     enum class Kind {
+        leaderless,  // it was lost, and no other one found
         unreached,  // the join deadline passed without a connection
         broken,     // the connection was closed or broke
         silent,     // no heartbeat
         given_up,   // it is this agent that was too long silent
+        left,      // it leads the job no longer, or did not come to lead it
         stranger,  // what was reached ended the connection before it said anything: perhaps no coordinator at all
     };
     Kind kind = Kind::broken;
     std::string cause;
+    // The coordinator's own machine has ended the connection, without a word: its agent is dead.
+    bool is_dead = false;
 };
 
 struct CoordinatorClientEvents {
@@ -42,6 +46,17 @@ struct CoordinatorClientEvents {
     std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
 };
 
+struct CoordinatorClientOptions {
+    Endpoint coordinator;
+    Hello hello;
+    std::chrono::steady_clock::time_point join_deadline;
+    // From Hello to the first word of the coordinator.
+    std::chrono::milliseconds answer_timeout{10'000};
+    // With a connection, before Hello is said by it, which may then say more: the address of this machine that it was
+    // made from, and whether it leads to this machine. May be empty.
+    std::function<void(Hello& hello, const std::string& local_address, bool leads_here)> on_connected = {};
+};
+
 class CoordinatorClient {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -50,13 +65,11 @@ class CoordinatorClient {
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
     // One attempt; a dropped packet must not hide the cause for longer.
     static constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
-    // From Hello to the first word of the coordinator, which may take Coordinator::kFirstStatusDelay.
-    static constexpr std::chrono::seconds kAnswerTimeout{10};
     // A coordinator whose own join timeout ends at the same time says more about it, in this time.
     static constexpr std::chrono::seconds kRefusalTime{2};
 
-    CoordinatorClient(const boost::asio::any_io_executor& executor, Endpoint coordinator, Hello hello,
-                      TimePoint join_deadline, CoordinatorClientEvents events);
+    CoordinatorClient(const boost::asio::any_io_executor& executor, CoordinatorClientOptions options,
+                      CoordinatorClientEvents events);
     ~CoordinatorClient();
 
     void join();

@@ -221,6 +221,7 @@ void Coordinator::start_round(TimePoint now) {
     cause_.reset();
     deaths_told_ = 0;
     exit_wait_.round_begins();
+    if (may_fail_over()) begin_quorum();
     std::vector<NodeShare> shares;
     for (const auto& [rank, node] : nodes_) shares.push_back({node.hello.local_world_size, node.hello.role});
     const std::vector<NodeRanks> ranks = map_ranks(shares);
@@ -230,10 +231,12 @@ void Coordinator::start_round(TimePoint now) {
         node.ends.clear();
         node.base_rank = own.base_rank;
         heartbeats_.excuse(node.connection, now + kStartTimeout);
+        if (members_) send(node.connection, *members_);
         send(node.connection, RoundReady{.round = round_,
                                          .job_id = options_.job_id,
                                          .group_rank = node_rank,
                                          .group_world_size = static_cast<int>(nodes_.size()),
+                                         .place = node.place,
                                          .base_rank = own.base_rank,
                                          .world_size = own.world_size,
                                          .role_base_rank = own.role_base_rank,
@@ -244,6 +247,9 @@ void Coordinator::start_round(TimePoint now) {
                                          .restart_reason = reason_of_round(),
                                          .coordinator_rank = host_.value_or(0),
                                          .reached_at = node_rank == host_ ? reached_at(node_rank) : ""});
+    }
+    for (const auto& [connection, node] : queue_) {
+        if (members_) send(connection, *members_);
     }
 }
 

@@ -9,9 +9,10 @@
 
 namespace ddprun {
 
-// What the host's agent is sent is meant for the job: the coordinator goes with it. A time limit is, too.
+// A time limit is meant for the job. The host can leave as long as another one may become the coordinator.
 bool Coordinator::may_leave(const JobNode& node, const AgentSignalled& signalled) const {
-    return options_.elasticity.is_elastic() && !node.hosts && signalled.reason.empty();
+    const bool is_stuck = node.hosts && (!may_fail_over() || state_ == CoordinatorState::awaiting_return);
+    return options_.elasticity.is_elastic() && !is_stuck && signalled.reason.empty();
 }
 
 CoordinatorEvent Coordinator::meaning_of(CoordinatorEvent event, const JobNode* node,
@@ -44,6 +45,11 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
         hello, terms(), company_of(hello, options_.own_agent, is_heir ? nullptr : holder, nodes_));
     if (refused) return refuse(from, hello, *refused, now);
     if (!places_change) return refuse(from, hello, came_too_late(), now);
+    // It comes again when they are gone.
+    if (hello.following && hello.following->has_workers) {
+        out_.push_back({from, Abdicated{"the others have gone on", {}}, true});
+        return;
+    }
     if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
     for (const auto& [connection, node] : queue_) {
         if (!is_same_agent(node.hello, hello)) continue;
@@ -54,7 +60,10 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     JobNode& node = queue_[from] = {.hello = hello, .connection = from};
     if (hello.node_rank != kUnnumbered) node.claim = hello.node_rank;
     watch(from, hello, now);
+    if (has_run_ && members_) send(from, *members_);
     if (state_ == CoordinatorState::awaiting_return) return look_for_enough(now);
+    if (state_ == CoordinatorState::electing)
+        return send(from, Parked{"the nodes choose another coordinator; this one waits for a place"});
     const std::string others = fmt::format("{} node{}", nodes_.size(), nodes_.size() == 1 ? "" : "s");
     send(from, Parked{can_grow() ? fmt::format("the job runs on {}, which stop to let this one in", others)
                                  : fmt::format("the job has its {}; this one waits for a place", others)});
@@ -123,6 +132,7 @@ void Coordinator::begin_again(TimePoint now) {
         return;
     }
     if (has_enough()) {
+        if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
         release_leavers();
         seat_next_round();
         return handle(CoordinatorEvent::all_joined, {now});
@@ -169,6 +179,8 @@ void Coordinator::release_leavers() {
         finish.resizes = resizes_;
         send(node.connection, std::move(finish));
         released_.insert(node.connection);
+        quorum_.lose(node.connection, true);
+        if (previous_) previous_->lose(node.connection, true);
         nodes_by_connection_.erase(node.connection);
         heartbeats_.remove(node.connection);
         node.connected = false;

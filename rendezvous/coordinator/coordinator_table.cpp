@@ -24,7 +24,22 @@ struct CoordinatorTable {
         {gathering, E::heartbeat,         A::confirm,        gathering},
         {gathering, E::suspended,         A::excuse,         gathering},
 
+        {gathering, E::job_moved,         A::move,           moved},
+
+        {electing,  E::hello,             A::admit_follower, electing},
+        {electing,  E::follows,           A::note_follower,  electing},
+        {electing,  E::node_leaves,       A::note_leaving,   electing},
+        {electing,  E::rank_ends,         A::keep_ends,      electing},
+        {electing,  E::workers_gone,      A::node_gone,      electing},
+        {electing,  E::heartbeat,         A::confirm,        electing},
+        {electing,  E::suspended,         A::excuse,         electing},
+        {electing,  E::node_lost,         A::forget_follower, electing},
+        {electing,  E::elected,           A::take_over,      stopping},
+        {electing,  E::elected_late,      A::take_over,      pausing},
+        {electing,  E::election_over,     A::abdicate,       over},
+
         {running,   E::hello,             A::enqueue,        running},
+        {running,   E::quorum_lost,       A::stop_all,       stopping},
         {running,   E::resize_due,        A::resize,         stopping},
         {running,   E::node_leaves,       A::stop_all,       stopping},
         {running,   E::worker_dying,      A::suspect,        running},
@@ -65,6 +80,8 @@ struct CoordinatorTable {
         {pausing,   E::pause_over,        A::begin_again,    pausing},
         {pausing,   E::all_joined,        A::start_round,    running},
         {pausing,   E::nodes_missing,     A::await_return,   awaiting_return},
+        {pausing,   E::quorum_lost,       A::finish,         over},
+        {pausing,   E::host_leaves,       A::abdicate,       over},
         {pausing,   E::restart_refused,   A::finish,         over},
 
         {awaiting_return, E::hello,           A::enqueue,      awaiting_return},
@@ -76,6 +93,10 @@ struct CoordinatorTable {
         {awaiting_return, E::grace_runs,      A::none,         pausing},
         {awaiting_return, E::all_joined,      A::start_round,  running},
         {awaiting_return, E::join_timed_out,  A::finish,       over},
+        {awaiting_return, E::quorum_lost,     A::finish,       over},
+
+        {moved,     E::hello,             A::redirect,       moved},
+        {moved,     E::job_moved,         A::move,           moved},
 
         {over,      E::hello,             A::refuse,         over},
         {over,      E::goodbye,           A::release,        over},
@@ -99,7 +120,9 @@ constexpr std::array<std::optional<CoordinatorEvent>, std::variant_size_v<Contro
     CoordinatorEvent::rank_succeeded,
     CoordinatorEvent::still_running,
     std::nullopt,
-    CoordinatorEvent::goodbye};
+    CoordinatorEvent::goodbye,
+    CoordinatorEvent::follows,
+    CoordinatorEvent::job_moved};
 
 }  // namespace
 

@@ -6,7 +6,9 @@
 //   running          workers run
 //   stopping         there is a first failure, or another reason; the nodes stop their workers
 //   pausing          all workers are gone, and another round follows
+//   electing         the coordinator was lost, and this is one that would take over; not enough follow it
 //   awaiting_return  another round follows once nodes have come for those that were lost
+//   moved            the job runs already, and its coordinator is elsewhere
 //   over             every node was told how it ended; they leave one by one
 //
 // The rows are in coordinator_table.cpp; what has none in a state is no news there (for example a failure in a
@@ -20,7 +22,16 @@
 
 namespace ddprun {
 
-enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausing, awaiting_return, over };
+enum class CoordinatorState : std::uint8_t {
+    gathering,
+    electing,
+    running,
+    stopping,
+    pausing,
+    awaiting_return,
+    moved,
+    over,
+};
 
 enum class CoordinatorEvent : std::uint8_t {
     hello,           // somebody says who it is
@@ -53,10 +64,24 @@ enum class CoordinatorEvent : std::uint8_t {
     pause_over,
     nodes_missing,  // for another round
     grace_runs,     // workers of a lost node may still be ending
+    follows,        // an agent follows this coordinator
+    elected,        // enough do
+    elected_late,   // likewise, and another round had been announced by the one before
+    election_over,  // too few do
+    quorum_lost,    // too few are left: the others may go on without these
+    host_leaves,    // another round follows, but without the node that hosts this coordinator
+    job_moved,      // somebody says it
 };
 
 enum class CoordinatorAction : std::uint8_t {
     none,
+    admit_follower,
+    forget_follower,
+    note_follower,
+    take_over,  // the job as it is
+    abdicate,
+    redirect,  // to where the job is
+    move,      // likewise, all that are here
     admit,         // unless there is a reason to refuse
     refuse,        // since it comes too late
     forget,        // a node that left before the job began
@@ -103,6 +128,6 @@ std::optional<CoordinatorEvent> event_of(const ControlMessage& message);
 std::optional<int> round_of(const ControlMessage& message);
 
 inline constexpr int kCoordinatorStates = static_cast<int>(CoordinatorState::over) + 1;
-inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::grace_runs) + 1;
+inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::job_moved) + 1;
 
 }  // namespace ddprun

@@ -80,6 +80,12 @@ class HeartbeatWatch {
     Turn tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
+    // By then a coordinator that asks has asked again, and else all others have given it up. Nothing without others.
+    std::optional<TimePoint> lease_end() const {
+        if (peers_.empty()) return std::nullopt;
+        return next_question_ + terms_.limit;
+    }
+
   private:
     struct Peer {
         std::uint64_t answered = 0;  // the last number

@@ -28,6 +28,8 @@ struct JobNode {
     bool is_gone = false;       // it said that nothing of this round's workers is left there
     int base_rank = 0;          // of this round, like the next
     std::vector<RankEnd> ends;  // of its workers
+    int asked_epoch = 0;        // while a coordinator is chosen: the last that it was asked to follow
+    bool follows = false;       // and does
 
     bool has_rank(int rank) const { return rank >= base_rank && rank - base_rank < hello.local_world_size; }
 };

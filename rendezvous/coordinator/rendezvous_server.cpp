@@ -22,14 +22,16 @@ using asio::ip::tcp;
 
 class RendezvousServer::Impl {
   public:
-    Impl(const RendezvousServerOptions& options, std::function<void()> on_over)
-        : acceptors_(listen_tcp(context_.get_executor(), options.listen, options.port)),
+    Impl(RendezvousServerOptions options, RendezvousServerEvents events)
+        : acceptors_(options.sockets.empty()
+                         ? listen_tcp(context_.get_executor(), options.listen, options.port)
+                         : adopt_listeners(context_.get_executor(), std::move(options.sockets))),
           own_endpoint_(own_endpoint_of(acceptors_.front())),
           store_(context_.get_executor()),
           heartbeats_{options.coordinator.heartbeat},
           coordinator_(options.coordinator, Coordinator::TimePoint::clock::now()),
           deadline_(context_),
-          on_over_(std::move(on_over)) {
+          events_(std::move(events)) {
         for (tcp::acceptor& acceptor : acceptors_) {
             asio::co_spawn(context_, accept_all(acceptor), [](const std::exception_ptr& error) {
                 if (error)
@@ -119,7 +121,9 @@ class RendezvousServer::Impl {
             if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
         }
         arm_deadline();
-        if (coordinator_.empty() && !is_over_.exchange(true) && on_over_) on_over_();
+        const auto lease_end = coordinator_.lease_end();
+        if (std::exchange(lease_end_, lease_end) != lease_end && events_.on_lease) events_.on_lease(lease_end);
+        if (coordinator_.empty() && !is_over_.exchange(true) && events_.on_over) events_.on_over();
     }
 
     void arm_deadline() {
@@ -143,7 +147,8 @@ class RendezvousServer::Impl {
     Coordinator coordinator_;
     asio::steady_timer deadline_;
     std::optional<Coordinator::TimePoint> armed_for_;
-    std::function<void()> on_over_;
+    RendezvousServerEvents events_;
+    std::optional<Coordinator::TimePoint> lease_end_;
     std::atomic<bool> is_over_ = false;
     std::unordered_map<ConnectionId, std::shared_ptr<ControlSession>> sessions_;
     ConnectionId last_id_ = 0;
@@ -152,8 +157,8 @@ class RendezvousServer::Impl {
     std::thread thread_;
 };
 
-RendezvousServer::RendezvousServer(const RendezvousServerOptions& options, std::function<void()> on_over)
-    : impl_(std::make_unique<Impl>(options, std::move(on_over))) {}
+RendezvousServer::RendezvousServer(RendezvousServerOptions options, RendezvousServerEvents events)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(events))) {}
 
 RendezvousServer::~RendezvousServer() = default;
 

@@ -5,23 +5,34 @@
 // busy store nor a busy launcher delays the other. The socket is bound in the constructor and kept until the
 // end.
 //
-// Thread rules: constructor, destructor and the public functions on the owner's thread; `on_over` is called
-// on the server's thread, once, when the job is over and all agents have left.
+// Thread rules: constructor, destructor and the public functions on the owner's thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
 struct RendezvousServerOptions {
     ListenPlan listen;       // the default: loopback only
     std::uint16_t port = 0;  // 0 takes a free one
+    // Listening already, then the two above do not count.
+    std::vector<OwnedDescriptor> sockets;
     CoordinatorOptions coordinator;
+};
+
+// Called on the server's thread.
+struct RendezvousServerEvents {
+    std::function<void()> on_over;  // once: the job is over and all agents have left
+    // See Coordinator::lease_end(). Told whenever that changes.
+    std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
 };
 
 class RendezvousServer {
@@ -34,7 +45,7 @@ class RendezvousServer {
     static constexpr std::size_t kMaxConnections = 65'536;
 
     // Binds and listens (throws as listen_tcp does), then serves from its own thread.
-    RendezvousServer(const RendezvousServerOptions& options, std::function<void()> on_over);
+    RendezvousServer(RendezvousServerOptions options, RendezvousServerEvents events = {});
 
     // Stops at once: connections are closed, the thread is joined.
     ~RendezvousServer();

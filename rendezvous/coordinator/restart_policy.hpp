@@ -71,6 +71,9 @@ class RestartPolicy {
     // Counts the restart if it is granted. `jitter` in [0, 1) spreads the delay over its upper half.
     Decision decide(const RoundResult& result, double jitter);
 
+    // So many restarts were granted by another policy of the same job.
+    void go_on_from(int restarts) { restarts_ = restarts; }
+
     int restarts() const { return restarts_; }
     int max_restarts() const { return options_.max_restarts; }
 

@@ -18,6 +18,9 @@ class Seating {
     // The places of the first round's nodes, as number_nodes gives them.
     std::vector<int> seat_all(const std::vector<NodeClaim>& nodes);
 
+    // It had this place in the rounds of another coordinator.
+    void keep(int place) { taken_.insert(place); }
+
     // A place for one that comes later: its own number; else the place that its host had; else the lowest that another
     // node has left; else one behind all others.
     int seat(const NodeClaim& node);

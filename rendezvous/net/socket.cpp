@@ -190,6 +190,19 @@ std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, con
     }
 }
 
+std::vector<tcp::acceptor> adopt_listeners(const asio::any_io_executor& executor,
+                                           std::vector<OwnedDescriptor> sockets) {
+    std::vector<tcp::acceptor> acceptors;
+    for (OwnedDescriptor& socket : sockets) {
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+            fail_errno(errno, "cannot listen on a socket that was taken over");
+        acceptors.emplace_back(executor, address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.release());
+    }
+    return acceptors;
+}
+
 void keep_alive(int fd, int idle_s, int interval_s, int probes) {
     const int on = 1;
     ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

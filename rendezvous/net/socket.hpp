@@ -13,6 +13,7 @@
 
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
@@ -28,6 +29,10 @@ boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& ex
 // (if there is one) first.
 std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
                                                        const ListenPlan& plan, std::uint16_t port);
+
+// Sockets that listen already; close-on-exec and non-blocking.
+std::vector<boost::asio::ip::tcp::acceptor> adopt_listeners(const boost::asio::any_io_executor& executor,
+                                                            std::vector<OwnedDescriptor> sockets);
 
 // Asks the other side of an idle connection, after so many seconds and then at each interval, whether it is there;
 // so many questions without an answer end the connection. Best effort.

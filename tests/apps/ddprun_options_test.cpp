@@ -120,6 +120,7 @@ const std::vector<Row> kRows = {
     {"nnodes", "3", at(&CommandLine::nnodes), "3"},
     {"spares", "0", at(&LaunchOptions::elasticity, &Elasticity::spares), "0"},
     {"resize", "never", at(&LaunchOptions::elasticity, &Elasticity::resize), "never"},
+    {"failover", "off", at(&LaunchOptions::failover), "no"},
     {"last-call", "7", at(&LaunchOptions::elasticity, &Elasticity::last_call), "7000"},
     {"node-rank", "1", at(&CommandLine::node_rank), "1"},
     {"nproc-per-node", "gpu", at(&CommandLine::nproc_per_node), "gpu"},

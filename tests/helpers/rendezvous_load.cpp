@@ -47,7 +47,7 @@ void serve(int nodes) {
     options.coordinator.job_id = "job";
     options.coordinator.nnodes = nodes;
     options.coordinator.heartbeat = std::chrono::seconds(5);
-    const RendezvousServer server(options, [] {});
+    const RendezvousServer server(std::move(options));
     print_line("ready port=" + std::to_string(server.port()));
     char byte = 0;
     while (::read(STDIN_FILENO, &byte, 1) > 0) {

@@ -64,7 +64,7 @@ class RawPeer {
 }  // namespace
 
 TEST_CASE("one port serves agents and store clients, and a silent connection harms nobody") {
-    RendezvousServer server(options(1), [] {});
+    RendezvousServer server(options(1));
     RawPeer silent(server.port());
     RawPeer agent(server.port());
     agent.say("DD");  // the magic may come in pieces
@@ -79,7 +79,7 @@ TEST_CASE("one port serves agents and store clients, and a silent connection har
 }
 
 TEST_CASE("what is neither an agent nor a store client is closed") {
-    RendezvousServer server(options(1), [] {});
+    RendezvousServer server(options(1));
     for (const std::string& bytes :
          {std::string("DDPX"), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(16, '\xff'),
           "DDPR" + std::string("\xff\xff\xff\xff", 4), "DDPR" + std::string("\x02\0\0\0{}", 6)}) {
@@ -91,7 +91,7 @@ TEST_CASE("what is neither an agent nor a store client is closed") {
 }
 
 TEST_CASE("a refused agent reads the reason before its connection ends") {
-    RendezvousServer server(options(2), [] {});
+    RendezvousServer server(options(2));
     RawPeer stranger(server.port());
     stranger.say("DDPR" + encode_control(hello(0, 3)));
     auto refused = stranger.hear();
@@ -103,7 +103,7 @@ TEST_CASE("a refused agent reads the reason before its connection ends") {
 TEST_CASE(
     "a job over real connections: join, succeed, say goodbye; then the server is told that all have left") {
     std::promise<void> over;
-    RendezvousServer server(options(2), [&] { over.set_value(); });
+    RendezvousServer server(options(2), {.on_over = [&] { over.set_value(); }});
     boost::asio::io_context context;
     std::vector<std::unique_ptr<CoordinatorClient>> clients;
     int finished = 0, closed = 0;
@@ -133,7 +133,7 @@ TEST_CASE(
 TEST_CASE("an agent that is connected but does not answer is given up, with the reason") {
     RendezvousServerOptions with_heartbeats = options(2);
     with_heartbeats.coordinator.heartbeat = 300ms;
-    RendezvousServer server(with_heartbeats, [] {});
+    RendezvousServer server(with_heartbeats);
     RawPeer agent(server.port());
     agent.say("DDPR" + encode_control(hello(1, 2)));
     const auto welcome = agent.hear();
@@ -153,7 +153,7 @@ TEST_CASE("an agent that says nothing costs no more than 16 KiB of memory") {
     constexpr int kAgents = 200;
     RendezvousServerOptions with_heartbeats = options(kAgents + 1);
     with_heartbeats.coordinator.heartbeat = 60s;  // for the Welcome, which says that an agent is there
-    RendezvousServer server(with_heartbeats, [] {});
+    RendezvousServer server(with_heartbeats);
     std::vector<std::unique_ptr<RawPeer>> agents;
     const auto add = [&](int node) {
         agents.push_back(std::make_unique<RawPeer>(server.port()));
@@ -171,7 +171,7 @@ TEST_CASE("a client answers heartbeats, and gives up a coordinator that is conne
     boost::asio::io_context context;
     RendezvousServerOptions with_heartbeats = options(2);
     with_heartbeats.coordinator.heartbeat = 1500ms;
-    auto server = std::make_unique<RendezvousServer>(with_heartbeats, [] {});
+    auto server = std::make_unique<RendezvousServer>(with_heartbeats);
     auto silent = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
     int losses = 0;
     boost::asio::steady_timer stays(context, 5s);  // longer than a silent one would be let
@@ -263,8 +263,11 @@ TEST_CASE("a client tries until its deadline, then gives up with the last cause"
         CHECK(loss.kind == CoordinatorLoss::Kind::unreached);
         last = loss.cause;
     };
-    CoordinatorClient client(context.get_executor(), nobody, hello(1, 2),
-                             CoordinatorClient::TimePoint::clock::now() + 300ms, events);
+    CoordinatorClient client(context.get_executor(),
+                             {.coordinator = nobody,
+                              .hello = hello(1, 2),
+                              .join_deadline = CoordinatorClient::TimePoint::clock::now() + 300ms},
+                             events);
     client.join();
     context.run_for(kHangGuard);
     CHECK(attempts >= 2);
@@ -273,9 +276,8 @@ TEST_CASE("a client tries until its deadline, then gives up with the last cause"
 
 TEST_CASE("a server that dies is a lost connection, and the client can join its successor on the same port") {
     boost::asio::io_context context;
-    auto server = std::make_unique<RendezvousServer>(options(1), [] {});
-    RendezvousServerOptions again = options(1);
-    again.port = server->port();
+    auto server = std::make_unique<RendezvousServer>(options(1));
+    const std::uint16_t port = server->port();
 
     int rounds = 0, losses = 0;
     std::unique_ptr<CoordinatorClient> client;
@@ -289,11 +291,16 @@ TEST_CASE("a server that dies is a lost connection, and the client can join its 
     events.on_lost = [&](const CoordinatorLoss& loss) {
         CHECK(loss.kind == CoordinatorLoss::Kind::broken);
         ++losses;
-        server = std::make_unique<RendezvousServer>(again, [] {});
+        RendezvousServerOptions again = options(1);
+        again.port = port;
+        server = std::make_unique<RendezvousServer>(std::move(again));
         client->join();
     };
-    client = std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", again.port},
-                                                 hello(0, 1), CoordinatorClient::TimePoint::max(), events);
+    client = std::make_unique<CoordinatorClient>(context.get_executor(),
+                                                 CoordinatorClientOptions{.coordinator = {"127.0.0.1", port},
+                                                                          .hello = hello(0, 1),
+                                                                          .join_deadline = CoordinatorClient::TimePoint::max()},
+                                                 events);
     client->join();
     context.run_for(kHangGuard);
     CHECK(rounds == 2);

@@ -1,0 +1,347 @@
+// How a job goes on when the coordinator is lost: one that would take over gathers those who follow it, and goes on
+// where the other one has left off. And the other side: what a coordinator that has lost the others may not do.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+
+namespace ddprun {
+namespace {
+
+Refused of_another_job() {
+    return {"this agent has lost the coordinator of another job than the one here", kExitNotAdmitted};
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+std::vector<Restart> last_of(const std::vector<Restart>& list) {
+    const auto count = std::min(list.size(), kMaxRestartsCarried);
+    return {list.end() - static_cast<std::ptrdiff_t>(count), list.end()};
+}
+
+}  // namespace
+
+// With one node, or where every loss ends the job, nobody could go on.
+bool Coordinator::may_fail_over() const {
+    return options_.failover && options_.heartbeat.count() > 0 && options_.nnodes > 1 &&
+           (options_.elasticity.is_elastic() || policy_.max_restarts() > 0);
+}
+
+std::optional<Coordinator::TimePoint> Coordinator::lease_end() const {
+    const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;
+    if (!runs || own_suspended_ || !may_fail_over()) return std::nullopt;
+    return heartbeats_.lease_end();
+}
+
+void Coordinator::admit_follower(ConnectionId from, const Hello& hello, TimePoint now) {
+    if (!hello.following) return enqueue(from, hello, now);
+    const auto refused = reason_to_refuse(hello, terms(), {});
+    if (refused) return refuse(from, hello, *refused, now);
+    if (hello.following->last.job_id != options_.job_id) return refuse(from, hello, of_another_job(), now);
+    const auto before = std::find_if(nodes_.begin(), nodes_.end(), [&hello](const auto& entry) {
+        return is_same_agent(entry.second.hello, hello);
+    });
+    if (before != nodes_.end()) {
+        out_.push_back({before->second.connection, Abdicated{"this agent came again", {}}, true});
+        forget_follower(before->second);
+    }
+    // Two that say that they are the same member cannot both be.
+    const int key = options_.nnodes + unnumbered_++;
+    JobNode& node = nodes_[key] = {.hello = hello, .connection = from, .hosts = is_own(hello)};
+    node.claim = hello.following->claim;
+    node.place = hello.following->place;
+    node.base_rank = hello.following->base_rank;
+    nodes_by_connection_[from] = key;
+    watch(from, hello, now);
+    learn_from(*hello.following);
+    canvass();
+}
+
+void Coordinator::forget_follower(JobNode& node) {
+    nodes_by_connection_.erase(node.connection);
+    heartbeats_.remove(node.connection);
+    std::erase_if(nodes_, [&node](const auto& entry) { return &entry.second == &node; });
+}
+
+// A round may have begun of which not all have heard.
+void Coordinator::learn_from(const Following& following) {
+    if (following.last.version() > members_->version()) {
+        members_ = following.last;
+        dead_.clear();
+        round_ = members_->round;
+    }
+    if (following.last.version() == members_->version()) dead_.insert(following.dead.begin(), following.dead.end());
+    epoch_ = std::max({epoch_, following.followed, members_->epoch});
+}
+
+// By what it says of the same round, or by what is said of its agent.
+std::optional<int> Coordinator::rank_among_members(const JobNode& node) const {
+    const Following& following = *node.hello.following;
+    if (following.last.version() == members_->version()) return following.group_rank;
+    for (const Member& member : members_->members) {
+        if (member.host == node.hello.host && member.pid == node.hello.pid) return member.group_rank;
+    }
+    return std::nullopt;
+}
+
+template <typename Counts>
+Attendance Coordinator::attendance(Counts counts) const {
+    std::set<int> present;
+    for (const auto& [key, node] : nodes_) {
+        const auto rank = rank_among_members(node);
+        if (rank && counts(node) && !dead_.contains(*rank)) present.insert(*rank);
+    }
+    int first = members_->host_rank;
+    for (int rank = 0; dead_.contains(first); ++rank) first = rank;
+    return {static_cast<std::size_t>(members_->size) - dead_.size(), present.size(), present.contains(first)};
+}
+
+// Asks those who came to follow, once they are enough, by a number that none of them has followed before. An answer
+// shows that the agent is there now, and that it answers to nobody else.
+void Coordinator::canvass() {
+    if (!is_quorum(attendance([](const JobNode&) { return true; }))) return;
+    const bool is_outdone = std::any_of(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
+        const JobNode& node = entry.second;
+        return node.asked_epoch == 0 && node.hello.following->followed >= epoch_;
+    });
+    const bool is_new = std::all_of(nodes_.begin(), nodes_.end(),
+                                    [](const auto& entry) { return entry.second.asked_epoch == 0; });
+    if (is_outdone || is_new) ++epoch_;
+    for (auto& [key, node] : nodes_) {
+        if (node.asked_epoch == epoch_) continue;
+        node.asked_epoch = epoch_;
+        node.follows = false;
+        send(node.connection, Lead{epoch_});
+    }
+}
+
+void Coordinator::note_follower(JobNode& node, const Follow& follow, TimePoint now) {
+    if (follow.epoch != epoch_) return;
+    node.follows = true;
+    const Attendance all = attendance([](const JobNode& one) { return one.follows; });
+    if (all.present == all.living) elect(now);
+}
+
+void Coordinator::end_election(TimePoint now) {
+    const Attendance all = attendance([](const JobNode& one) { return one.follows; });
+    if (is_quorum(all)) return elect(now);
+    decision_.message = fmt::format(
+        "{} of the {} nodes that are left found each other, and no majority: the others may go on without them "
+        "(--failover)",
+        all.present, all.living);
+    handle(CoordinatorEvent::election_over, {now});
+}
+
+void Coordinator::elect(TimePoint now) {
+    const bool is_decided = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
+        return entry.second.follows && entry.second.hello.following->is_decided;
+    });
+    handle(is_decided ? CoordinatorEvent::elected_late : CoordinatorEvent::elected, {now});
+}
+
+// The followers under their ranks of the round that has ended.
+void Coordinator::seat_followers() {
+    JobNodes followers;
+    std::set<Quorum::Id> present;
+    for (auto& [key, node] : nodes_) {
+        const auto rank = rank_among_members(node);
+        const bool takes_part = node.follows && rank && !followers.contains(*rank);
+        if (!takes_part) {
+            // One that has not answered, or was no member of that round: as if it came now.
+            out_.push_back({node.connection, Abdicated{"the others have gone on", {}}, true});
+            nodes_by_connection_.erase(node.connection);
+            heartbeats_.remove(node.connection);
+            continue;
+        }
+        node.hello.node_rank = *rank;
+        nodes_by_connection_[node.connection] = *rank;
+        present.insert(node.connection);
+        followers.emplace(*rank, std::move(node));
+    }
+    nodes_ = std::move(followers);
+    host_.reset();
+    std::optional<Quorum::Id> first;
+    for (const auto& [rank, node] : nodes_) {
+        seating_.keep(node.place);
+        if (node.hosts) host_ = rank;
+        if (rank == members_->host_rank || !first) first = node.connection;
+    }
+    // Who decided an even split before does so now.
+    const Attendance all = attendance([](const JobNode&) { return true; });
+    quorum_ = Quorum(all.living, std::move(present), all.has_first ? first : std::nullopt);
+}
+
+// The others are lost. Of the dead the workers are being killed; the rest notice within their patience that they have
+// no coordinator, and then have their grace.
+void Coordinator::seat_missing(TimePoint now) {
+    const HeartbeatTerms terms{std::chrono::milliseconds(members_->heartbeat_ms)};
+    const bool all_dead = nodes_.size() + dead_.size() >= static_cast<std::size_t>(members_->size);
+    const TimePoint latest =
+        all_dead ? now : start_ + terms.patience() + std::chrono::milliseconds(members_->grace_ms);
+    if (static_cast<int>(nodes_.size()) < members_->size) workers_gone_ = std::max(now, latest) + kKillTime;
+    for (const Member& member : members_->members) {
+        if (nodes_.contains(member.group_rank)) continue;
+        JobNode& node = nodes_[member.group_rank];
+        node.hello.node_rank = member.group_rank;
+        node.hello.host = member.host;
+        node.hello.pid = member.pid;
+        node.hello.local_world_size = member.local_world_size;
+        node.place = member.place;
+        node.connected = false;
+        node.ended = true;
+        seating_.keep(member.place);
+    }
+}
+
+void Coordinator::take_over(TimePoint now) {
+    has_run_ = true;
+    const JobNodes& followers = nodes_;
+    std::optional<Failure> cause;
+    int restarts = members_->restart_count;
+    resize_count_ = members_->resizes;
+    bool is_decided = false;
+    for (const auto& [key, node] : followers) {
+        if (!node.follows) continue;
+        const Following& following = *node.hello.following;
+        if (following.cause && !cause) cause = following.cause;
+        is_decided = is_decided || following.is_decided;
+        restarts = std::max(restarts, following.restart_count);
+        resize_count_ = std::max(resize_count_, following.resizes);
+    }
+    policy_.go_on_from(restarts);
+    restarts_ = members_->restarts;
+    resizes_ = members_->resize_list;
+    seat_followers();
+    seat_missing(now);
+    const auto host = std::find_if(members_->members.begin(), members_->members.end(), [this](const Member& one) {
+        return one.group_rank == members_->host_rank;
+    });
+    const Failure loss{.kind = Failure::Kind::node_lost,
+                       .node_rank = members_->host_rank,
+                       .host = host == members_->members.end() ? std::string() : host->host,
+                       .exit_code = kExitUnavailable,
+                       .message = "the coordinator was lost"};
+    cause_ = cause.value_or(loss);
+    // How long it ran nobody knows; it shall not count against it.
+    uptime_ = options_.restarts.min_uptime;
+    if (is_decided) {
+        resizing_ = resize_count_ > members_->resizes;
+        decision_.restart = true;
+        pause_end_ = workers_gone_.value_or(now);
+        return;
+    }
+    failures_.tell(cause_->node_rank, *cause_);
+    awaited_ = static_cast<std::size_t>(std::count_if(
+        nodes_.begin(), nodes_.end(), [](const auto& entry) { return !entry.second.ended; }));
+    if (awaited_ == 0) handle(CoordinatorEvent::all_ended, {now});
+}
+
+// The host's own agent leaves, or nobody follows. Whoever is left looks for another one.
+void Coordinator::abdicate() {
+    Abdicated word{decision_.message, {}};
+    if (has_run_) {
+        word.reason = "the node that hosted the coordinator leaves the job";
+        for (const auto& [rank, node] : nodes_) {
+            const bool goes = !node.connected || node.leaving;
+            if (goes && word.gone.size() < kMaxMembersListed) word.gone.push_back(rank);
+        }
+        release_leavers();
+    }
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected) out_.push_back({node.connection, word, true});
+    }
+    for (const auto& [connection, node] : queue_) out_.push_back({connection, word, true});
+}
+
+// The one before is one as long as not enough of it know of the last.
+void Coordinator::hear_of_round(ConnectionId from, const ControlMessage& message) {
+    if (!previous_ || state_ != CoordinatorState::running) return;
+    const auto* heartbeat = std::get_if<Heartbeat>(&message);
+    const bool has_begun = heartbeat != nullptr ? heartbeat->number == 0 : round_of(message) == round_;
+    if (has_begun) previous_->hear(from);
+    if (previous_->has_heard()) previous_.reset();
+}
+
+bool Coordinator::is_ours(const JobMoved& moved) const {
+    return moved.version == options_.version && moved.run_id == options_.run_id &&
+           moved.nnodes == options_.nnodes && moved.min_nodes == options_.elasticity.min_nodes.value_or(0) &&
+           options_.own_agent && moved.command_digest == options_.own_agent->command.digest;
+}
+
+void Coordinator::redirect(ConnectionId to) { out_.push_back({to, *moved_, true}); }
+
+void Coordinator::move(const JobMoved& moved) {
+    moved_ = moved;
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected) redirect(node.connection);
+    }
+    for (const auto& [connection, node] : queue_) redirect(connection);
+}
+
+void Coordinator::lose_member(const JobNode& node, bool is_dead) {
+    quorum_.lose(node.connection, is_dead);
+    if (previous_) previous_->lose(node.connection, is_dead);
+    if (!members_ || !may_fail_over()) return;
+    if (is_dead) send_all(MemberGone{round_, node.hello.node_rank});
+    if (minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
+    minority_cause_ = Failure{.kind = Failure::Kind::node_lost,
+                              .node_rank = node.hello.node_rank,
+                              .host = node.hello.host,
+                              .exit_code = kExitUnavailable,
+                              .message = node.silent ? silence_text(options_.heartbeat) : "its connection was lost"};
+    if (state_ != CoordinatorState::running && state_ != CoordinatorState::stopping) cause_ = minority_cause_;
+    decision_.message = fmt::format(
+        "only {} of {} nodes are left here: the others may go on without them, so these do not (--failover)",
+        quorum_.present(), quorum_.living());
+}
+
+// One that shares the host's machine may have reached it by a way that nobody else has.
+std::string Coordinator::meeting_address(const JobNode& node) const {
+    const std::string& own = node.hello.meeting_address;
+    if (!is_loopback(own)) return own;
+    for (const auto& [rank, other] : nodes_) {
+        const std::string& host = other.hello.reached_at;
+        if (!host.empty() && !is_loopback(host)) return host;
+    }
+    return own;
+}
+
+MemberList Coordinator::member_list() const {
+    MemberList list{.epoch = epoch_,
+                    .round = round_,
+                    .job_id = options_.job_id,
+                    .size = static_cast<int>(nodes_.size()),
+                    .host_rank = host_.value_or(0),
+                    .heartbeat_ms = static_cast<int>(options_.heartbeat.count()),
+                    .grace_ms = 0,
+                    .members = {},
+                    .restart_count = policy_.restarts(),
+                    .resizes = resize_count_,
+                    .restarts = last_of(restarts_),
+                    .resize_list = last_of(resizes_)};
+    const auto add = [this, &list](const JobNode& node) {
+        if (list.members.size() == kMaxMembersListed) return;
+        list.members.push_back({node.hello.node_rank, node.place, node.hello.host, node.hello.pid,
+                                node.hello.local_world_size, meeting_address(node), node.hello.meeting_port});
+    };
+    if (host_) add(nodes_.at(*host_));
+    for (const auto& [rank, node] : nodes_) {
+        list.grace_ms = std::max(list.grace_ms, node.hello.grace_ms);
+        if (rank != host_) add(node);
+    }
+    return list;
+}
+
+void Coordinator::begin_quorum() {
+    std::set<Quorum::Id> present;
+    for (const auto& [rank, node] : nodes_) present.insert(node.connection);
+    const auto first = host_ ? std::optional(nodes_.at(*host_).connection) : std::nullopt;
+    if (members_) previous_ = std::move(quorum_);
+    quorum_ = Quorum(nodes_.size(), std::move(present), first);
+    members_ = member_list();
+}
+
+}  // namespace ddprun

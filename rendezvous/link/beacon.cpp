@@ -1,0 +1,69 @@
+#include "rendezvous/link/beacon.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <string>
+#include <utility>
+
+#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/net/socket.hpp"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+
+class Beacon::Impl {
+  public:
+    Impl(const asio::any_io_executor& executor, Endpoint old_place, const JobMoved& word)
+        : period_(executor), old_place_(std::move(old_place)), bytes_(kControlMagic) {
+        bytes_ += encode_control(word);
+    }
+
+    static void begin(const std::shared_ptr<Impl>& self) {
+        asio::co_spawn(self->period_.get_executor(), [self] { return self->call_again_and_again(); }, asio::detached);
+    }
+
+    void end() {
+        ended_ = true;
+        period_.cancel();
+    }
+
+  private:
+    asio::awaitable<void> call_again_and_again() {
+        while (!ended_) {
+            co_await call();
+            if (ended_) break;
+            period_.expires_after(kPeriod);
+            boost::system::error_code cancelled;
+            co_await period_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+        }
+    }
+
+    asio::awaitable<void> call() {
+        try {
+            auto socket = co_await async_connect_tcp(old_place_, kCallTimeout);
+            limit_silence(socket, kCallTimeout);
+            co_await asio::async_write(socket, asio::buffer(bytes_), asio::use_awaitable);
+        } catch (const boost::system::system_error&) {
+            // Nobody is there, as is usual.
+        }
+    }
+
+    asio::steady_timer period_;
+    Endpoint old_place_;
+    std::string bytes_;
+    bool ended_ = false;
+};
+
+Beacon::Beacon(const asio::any_io_executor& executor, Endpoint old_place, JobMoved word)
+    : impl_(std::make_shared<Impl>(executor, std::move(old_place), word)) {
+    Impl::begin(impl_);
+}
+
+Beacon::~Beacon() { impl_->end(); }
+
+}  // namespace ddprun

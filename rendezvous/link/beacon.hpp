@@ -1,0 +1,32 @@
+// Beacon: tells who begins the job again at its old address that it runs elsewhere.
+//
+// After a takeover the coordinator is not where the command lines say. An agent that comes back to that address hosts
+// a coordinator, and others come to it; this calls there as long as it lives, once in each period, and says where the
+// job is. Nothing tells when somebody listens there, so this is one of the few places that poll. Owned by the
+// RendezvousLink of the agent that hosts; on the thread of `executor`.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <memory>
+
+#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
+namespace ddprun {
+
+class Beacon {
+  public:
+    static constexpr std::chrono::milliseconds kPeriod{1'000};
+    // One call, the resolver's time included.
+    static constexpr std::chrono::milliseconds kCallTimeout{3'000};
+
+    Beacon(const boost::asio::any_io_executor& executor, Endpoint old_place, JobMoved word);
+    ~Beacon();
+
+  private:
+    class Impl;
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,53 @@
+#include "rendezvous/link/job_memory.hpp"
+
+#include <algorithm>
+
+namespace ddprun {
+
+void JobMemory::learn(const ControlMessage& message) {
+    if (const auto* list = std::get_if<MemberList>(&message)) {
+        members_ = *list;
+    } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
+        following_.reset();
+        if (!members_ || members_->round != ready->round) return;
+        following_ = Following{.last = *members_,
+                               .group_rank = ready->group_rank,
+                               .base_rank = ready->base_rank,
+                               .place = ready->place,
+                               .claim = {},
+                               .followed = members_->epoch,
+                               .has_workers = false,
+                               .is_decided = false,
+                               .restart_count = ready->restart_count,
+                               .resizes = ready->resizes,
+                               .cause = {},
+                               .dead = {}};
+        if (node_rank_ != kUnnumbered) following_->claim = node_rank_;
+    }
+    if (!following_) return;
+    if (const auto* stop = std::get_if<Stop>(&message)) {
+        if (stop->cause.kind == Failure::Kind::resized) return;
+        following_->cause = stop->cause;
+        // It is said once more, beside much else.
+        following_->cause->traceback.clear();
+        following_->cause->last_lines.clear();
+    } else if (const auto* restarting = std::get_if<Restarting>(&message)) {
+        following_->is_decided = true;
+        following_->restart_count = restarting->restart;
+        if (restarting->resize > 0) following_->resizes = restarting->resize;
+    } else if (const auto* gone = std::get_if<MemberGone>(&message)) {
+        if (gone->round == following_->last.round) note_gone(gone->group_rank);
+    } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
+        for (const int rank : abdicated->gone) note_gone(rank);
+    }
+}
+
+void JobMemory::note_gone(int group_rank) {
+    std::vector<int>& dead = following_->dead;
+    const bool is_known = std::find(dead.begin(), dead.end(), group_rank) != dead.end();
+    if (!is_known && dead.size() < kMaxMembersListed) dead.push_back(group_rank);
+}
+
+std::optional<Following> JobMemory::following() const { return following_; }
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+#include "rendezvous/link/meeting_place.hpp"
+
+#include <fcntl.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/system/system_error.hpp>
+
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/system/error.hpp"
+
+namespace ddprun {
+
+void MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address,
+                        std::uint16_t wish) {
+    if (address == address_ && !acceptors_.empty()) return;
+    acceptors_.clear();
+    address_ = address;
+    ListenPlan plan;
+    boost::system::error_code no_address;
+    const auto parsed = boost::asio::ip::make_address(address, no_address);
+    if (no_address) return;
+    if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
+    for (const std::uint16_t port : {wish, std::uint16_t{0}}) {
+        try {
+            acceptors_ = listen_tcp(executor, plan, port);
+            return;
+        } catch (const boost::system::system_error& error) {
+            if (error.code() != Errc::address_in_use) return;
+        }
+    }
+}
+
+std::uint16_t MeetingPlace::port() const {
+    return acceptors_.empty() ? std::uint16_t{0} : acceptors_.front().local_endpoint().port();
+}
+
+std::vector<OwnedDescriptor> MeetingPlace::sockets() {
+    std::vector<OwnedDescriptor> copies;
+    for (auto& acceptor : acceptors_)
+        copies.emplace_back(::fcntl(acceptor.native_handle(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    return copies;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+// MeetingPlace: where an agent would host the coordinator if the one it has is lost. It listens from the time the agent
+// joins, so that it can be told to all, but nobody answers there: who calls early waits, and a refused call shows that
+// the agent is not there any more. Owned and used by RendezvousLink, on the agent's thread.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+
+class MeetingPlace {
+  public:
+    // Listens on loopback and at this address of this machine, at `wish` where that port is free, else at another one;
+    // anew if it was another address before. Where the system refuses nobody can meet there: port() is 0.
+    void open(const boost::asio::any_io_executor& executor, const std::string& address, std::uint16_t wish);
+
+    const std::string& address() const { return address_; }
+    std::uint16_t port() const;
+
+    // The listening sockets once more, for who hosts there.
+    std::vector<OwnedDescriptor> sockets();
+
+  private:
+    std::string address_;
+    std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,320 @@
+#include "rendezvous/link/rendezvous_link.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/link/beacon.hpp"
+#include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/link/meeting_place.hpp"
+#include "rendezvous/membership/succession.hpp"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+using TimePoint = std::chrono::steady_clock::time_point;
+
+namespace {
+
+// Those of another coordinator than the first one.
+Endpoint endpoint_of(const Member& member) {
+    return {member.address, static_cast<std::uint16_t>(member.port)};
+}
+
+}  // namespace
+
+class RendezvousLink::Impl {
+  public:
+    Impl(const asio::any_io_executor& executor, RendezvousLinkOptions options, RendezvousLinkEvents events)
+        : executor_(executor),
+          options_(std::move(options)),
+          events_(std::move(events)),
+          place_(options_.place),
+          memory_(options_.hello.node_rank),
+          pause_(executor) {}
+
+    void host(RendezvousServerOptions options) {
+        server_ = std::make_unique<RendezvousServer>(
+            std::move(options),
+            RendezvousServerEvents{.on_over =
+                                       [this, life = std::weak_ptr(life_)] {
+                                           asio::post(executor_, [this, life] {
+                                               if (life.expired()) return;
+                                               if (retires_) return pause_.cancel(), step();
+                                               events_.on_guests_gone();
+                                           });
+                                       },
+                                   .on_lease =
+                                       [this, life = std::weak_ptr(life_)](const auto& end) {
+                                           asio::post(executor_, [this, life, end] {
+                                               if (!life.expired()) events_.client.on_lease(end);
+                                           });
+                                       }});
+    }
+    void host_first() {
+        host(options_.server_options());
+        place_.port = server_->port();
+    }
+
+    bool hosts() const { return server_ != nullptr && !is_gate_; }
+    bool is_over() const { return !hosts() || server_->is_over(); }
+    const Endpoint& place() const { return place_; }
+
+    void join() {
+        if (const auto& members = memory_.members(); members && !memory_.following()) return roam(*members);
+        if (client_) return client_->join();
+        connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
+                 .hello = options_.hello,
+                 .join_deadline = options_.join_deadline});
+        client_->join();
+    }
+
+    bool seek(const CoordinatorLoss& loss) {
+        const bool is_final = loss.kind == CoordinatorLoss::Kind::given_up ||
+                              loss.kind == CoordinatorLoss::Kind::leaderless ||
+                              loss.kind == CoordinatorLoss::Kind::unreached;
+        if (!options_.failover || is_final || is_closing_) return false;
+        if (succession_) {
+            if (loss.is_dead && called_ && leads_) succession_->note_gone(*called_);
+        } else {
+            auto following = memory_.following();
+            if (!following) return false;
+            const int host = following->last.host_rank;
+            if (host == following->group_rank) return false;
+            succession_.emplace(std::move(*following), TimePoint::clock::now());
+            if (loss.is_dead || loss.kind == CoordinatorLoss::Kind::left) succession_->note_gone(host);
+            last_cause_ = "no other node leads the job";
+        }
+        if (loss.kind == CoordinatorLoss::Kind::left) last_cause_ = loss.cause;
+        go_on();
+        return true;
+    }
+
+    void send(const ControlMessage& message) {
+        if (client_) client_->send(message);
+    }
+    CoordinatorClient* client() { return client_.get(); }
+    const CoordinatorClient* client() const { return client_.get(); }
+    void stop_seeking() {
+        is_closing_ = true;
+        succession_.reset();
+        pause_.cancel();
+    }
+
+  private:
+    void connect(CoordinatorClientOptions options) {
+        // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
+        options.on_connected = [this](Hello& hello, const std::string& local_address, bool leads_here) {
+            if (!options_.failover || hosts()) return;
+            const std::uint16_t wish = leads_here ? std::uint16_t{0} : options_.place.port;
+            meeting_place_.open(executor_, local_address, wish);
+            hello.meeting_address = meeting_place_.address();
+            hello.meeting_port = meeting_place_.port();
+        };
+        client_ = std::make_unique<CoordinatorClient>(
+            executor_, std::move(options),
+            CoordinatorClientEvents{
+                .on_message = [this](const ControlMessage& message) { receive(message); },
+                .on_trouble =
+                    [this](const std::string& cause) {
+                        if (!succession_) return events_.client.on_trouble(cause);
+                        events_.on_step("no coordinator there: " + cause);
+                        go_on();
+                    },
+                .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
+                .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
+    }
+
+    // A node that waits for a place has no voice, but whoever leads next is one of these.
+    void roam(const MemberList& list) {
+        std::vector<Endpoint> places{options_.place};
+        for (const Member& member : list.members) {
+            if (member.port != 0) places.push_back(endpoint_of(member));
+        }
+        place_ = places[roamed_++ % places.size()];
+        asio::post(executor_, [this, life = std::weak_ptr(life_)] {
+            if (life.expired() || is_closing_) return;
+            connect({.coordinator = place_,
+                     .hello = options_.hello,
+                     .join_deadline = std::min(options_.join_deadline, TimePoint::clock::now() + kCallTimeout)});
+            client_->join();
+        });
+    }
+
+    // As long as nobody leads, the agent need not hear of each that does not.
+    void lose(const CoordinatorLoss& loss) {
+        const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
+        if (roams && TimePoint::clock::now() < options_.join_deadline)
+            return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
+        if (!succession_ || leads_) return events_.client.on_lost(loss);
+        events_.on_step("no coordinator there: " + loss.cause);
+        if (loss.kind == CoordinatorLoss::Kind::left) last_cause_ = loss.cause;
+        go_on();
+    }
+
+    void receive(const ControlMessage& message) {
+        memory_.learn(message);
+        if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
+        if (const auto* moved = std::get_if<JobMoved>(&message)) return move(*moved);
+        const bool has_place = std::holds_alternative<MemberList>(message) ||
+                               std::holds_alternative<Waiting>(message) ||
+                               std::holds_alternative<Restarting>(message) ||
+                               std::holds_alternative<Parked>(message);
+        if (succession_ && has_place) found();
+        events_.client.on_message(message);
+    }
+
+    void follow(const Lead& lead) {
+        if (!succession_ || !succession_->promise(lead.epoch)) return;
+        if (!std::exchange(leads_, true)) events_.on_led();
+        client_->send(Follow{lead.epoch});
+    }
+
+    // The search is over: this coordinator leads the job.
+    void found() {
+        succession_.reset();
+        leads_ = false;
+        if (!hosts()) return;
+        events_.on_leading();
+        if (place_ == options_.place) return;
+        const Hello& hello = options_.hello;
+        beacon_.emplace(executor_, options_.place,
+                        JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes, hello.command.digest,
+                                 place_.host, place_.port});
+    }
+
+    // Not from inside the client's own callback, since it ends here. Those who followed a coordinator of this agent's
+    // are told first that it has come to nothing; else they would take it for dead.
+    void go_on() {
+        leads_ = false;
+        called_.reset();
+        asio::post(executor_, [this, life = std::weak_ptr(life_)] {
+            if (life.expired() || !succession_) return;
+            client_.reset();
+            retires_ = hosts() && !server_->is_over();
+            if (retires_) return step_after(CoordinatorClient::kCloseTimeout);
+            step();
+        });
+    }
+
+    void step_after(std::chrono::milliseconds pause) {
+        pause_.expires_after(pause);
+        pause_.async_wait([this](boost::system::error_code cancelled) {
+            if (!cancelled) step();
+        });
+    }
+
+    void step() {
+        if (!succession_) return;
+        client_.reset();
+        server_.reset();
+        retires_ = false;
+        const Succession::Step next = succession_->next(TimePoint::clock::now());
+        switch (next.kind) {
+            case Succession::Kind::end: return end();
+            case Succession::Kind::pause: return step_after(Succession::kPause);
+            case Succession::Kind::host: host_next(); [[fallthrough]];
+            case Succession::Kind::call: break;
+        }
+        called_ = next.member.group_rank;
+        place_ = endpoint_of(next.member);
+        events_.on_step(fmt::format("{} node {} ({}) at {}", hosts() ? "would lead the job as" : "calls",
+                                    next.member.group_rank, next.member.host, to_string(place_)));
+        Hello hello = options_.hello;
+        hello.following = succession_->own();
+        hello.following->has_workers = events_.has_workers();
+        const std::chrono::milliseconds heartbeat(succession_->own().last.heartbeat_ms);
+        connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
+                 .hello = std::move(hello),
+                 .join_deadline = TimePoint::clock::now() + kCallTimeout,
+                 .answer_timeout = heartbeat + heartbeat / 3 + kAnswerTime});
+        client_->join();
+    }
+
+    void host_next() {
+        RendezvousServerOptions options = options_.server_options();
+        options.sockets = meeting_place_.sockets();
+        options.coordinator.predecessor = succession_->own().last;
+        host(std::move(options));
+    }
+
+    void end() {
+        succession_.reset();
+        events_.client.on_lost({CoordinatorLoss::Kind::leaderless, last_cause_});
+    }
+
+    void move(const JobMoved& moved) {
+        place_ = {moved.address, static_cast<std::uint16_t>(moved.port)};
+        is_gate_ = server_ != nullptr;
+        events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
+        asio::post(executor_, [this, life = std::weak_ptr(life_)] {
+            if (life.expired() || is_closing_) return;
+            client_.reset();
+            join();
+        });
+    }
+
+    asio::any_io_executor executor_;
+    RendezvousLinkOptions options_;
+    RendezvousLinkEvents events_;
+    Endpoint place_;
+    JobMemory memory_;
+    asio::steady_timer pause_;
+    MeetingPlace meeting_place_;
+    std::optional<Succession> succession_;  // while another coordinator is sought
+    std::optional<int> called_;             // the member that is being asked then
+    bool leads_ = false;                    // and this agent follows it
+    std::string last_cause_;                // why nobody leads
+    std::size_t roamed_ = 0;                // places where a node without a voice has called
+    bool is_closing_ = false;
+    bool retires_ = false;  // the server's guests are being told that it does not lead
+    bool is_gate_ = false;  // the server only says where the job is
+    std::unique_ptr<RendezvousServer> server_;
+    std::optional<Beacon> beacon_;
+    std::unique_ptr<CoordinatorClient> client_;
+    std::shared_ptr<int> life_ = std::make_shared<int>(0);
+};
+
+RendezvousLink::RendezvousLink(const asio::any_io_executor& executor, RendezvousLinkOptions options,
+                               RendezvousLinkEvents events)
+    : impl_(std::make_unique<Impl>(executor, std::move(options), std::move(events))) {}
+
+RendezvousLink::~RendezvousLink() = default;
+
+void RendezvousLink::host() { impl_->host_first(); }
+bool RendezvousLink::hosts() const { return impl_->hosts(); }
+bool RendezvousLink::is_over() const { return impl_->is_over(); }
+Endpoint RendezvousLink::place() const { return impl_->place(); }
+void RendezvousLink::join() { impl_->join(); }
+bool RendezvousLink::seek(const CoordinatorLoss& loss) { return impl_->seek(loss); }
+void RendezvousLink::send(const ControlMessage& message) { impl_->send(message); }
+
+const std::string& RendezvousLink::local_address() const {
+    static const std::string kNone;
+    return impl_->client() != nullptr ? impl_->client()->local_address() : kNone;
+}
+
+std::optional<CoordinatorLoss> RendezvousLink::overdue_loss() const {
+    return impl_->client() != nullptr ? impl_->client()->overdue_loss() : std::nullopt;
+}
+
+void RendezvousLink::suspend(std::function<void()> done) {
+    if (impl_->client() == nullptr) return done();
+    impl_->client()->suspend(std::move(done));
+}
+
+void RendezvousLink::resume() {
+    if (impl_->client() != nullptr) impl_->client()->resume();
+}
+
+void RendezvousLink::close(std::function<void()> on_closed) {
+    impl_->stop_seeking();
+    if (impl_->client() != nullptr) return impl_->client()->close(std::move(on_closed));
+    if (on_closed) on_closed();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,79 @@
+// RendezvousLink: an agent's link to its job's coordinator, wherever that is: it hosts the coordinator where this agent is
+// to do so, joins it, and finds or becomes the next one when it is lost (succession.hpp).
+//
+// Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/coordinator/rendezvous_server.hpp"
+
+namespace ddprun {
+
+struct RendezvousLinkOptions {
+    Endpoint place;  // of the coordinator, as the user gave it
+    Hello hello;
+    std::chrono::steady_clock::time_point join_deadline;
+    bool failover = false;
+    // Of a coordinator that this agent hosts; asked whenever it does.
+    std::function<RendezvousServerOptions()> server_options;
+};
+
+struct RendezvousLinkEvents {
+    // As those of CoordinatorClient. on_lost comes only where seek() is to be asked, or has not helped.
+    CoordinatorClientEvents client;
+    // A coordinator takes over, and is to hear of this agent's workers before it is told that the agent follows.
+    std::function<void()> on_led;
+    // Workers of the round that ended may be left.
+    std::function<bool()> has_workers;
+    // This agent hosts the coordinator that leads the job from now on.
+    std::function<void()> on_leading;
+    // The coordinator that this agent hosts has no guests any more.
+    std::function<void()> on_guests_gone;
+    std::function<void(const std::string&)> on_news;  // for the user
+    std::function<void(const std::string&)> on_step;  // for --verbose
+};
+
+class RendezvousLink {
+  public:
+    // One call at another member; the next one is tried after that.
+    static constexpr std::chrono::milliseconds kCallTimeout{1'000};
+    // How much longer than its members take to notice the loss a new coordinator may take to answer.
+    static constexpr std::chrono::milliseconds kAnswerTime{2'000};
+
+    RendezvousLink(const boost::asio::any_io_executor& executor, RendezvousLinkOptions options,
+                   RendezvousLinkEvents events);
+    ~RendezvousLink();
+
+    // Hosts the coordinator (throws as RendezvousServer does) from here on.
+    void host();
+    bool hosts() const;
+    // No guest is left at the coordinator that this agent hosts, or it hosts none.
+    bool is_over() const;
+    // Where workers find the store.
+    Endpoint place() const;
+
+    void join();
+    // After on_lost. True if the link looks for another coordinator: then on_led follows, or on_lost.
+    bool seek(const CoordinatorLoss& loss);
+
+    // As those of CoordinatorClient.
+    const std::string& local_address() const;
+    std::optional<CoordinatorLoss> overdue_loss() const;
+    void send(const ControlMessage& message);
+    void suspend(std::function<void()> done);
+    void resume();
+    void close(std::function<void()> on_closed);
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

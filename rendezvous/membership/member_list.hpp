@@ -1,0 +1,82 @@
+// MemberList: who takes part in a round, as each of its agents is told: what they need to go on without the
+// coordinator. Plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/job/failure.hpp"
+#include "rendezvous/job/restart.hpp"
+
+namespace ddprun {
+
+// Members that are listed, the first ones: so what all agents are told grows as their number does.
+inline constexpr std::size_t kMaxMembersListed = 64;
+inline constexpr std::size_t kMaxRestartsListed = 100;
+// Of those the last ones, which another coordinator is told of.
+inline constexpr std::size_t kMaxRestartsCarried = 16;
+
+struct Member {
+    int group_rank = 0;
+    int place = 0;  // see Seating
+    std::string host;
+    std::int64_t pid = 0;  // of its agent
+    int local_world_size = 1;
+    std::string address;  // where it would host the coordinator
+    int port = 0;         // 0: nowhere
+};
+BOOST_DESCRIBE_STRUCT(Member, (), (group_rank, place, host, pid, local_world_size, address, port))
+constexpr std::size_t limit_of(Of<&Member::host>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Member::address>) { return kMaxHostText; }
+
+struct MemberList {
+    int epoch = 0;  // of the coordinator: each that takes over has a higher one
+    int round = 0;
+    std::string job_id;
+    int size = 1;                 // of the round, in nodes
+    int host_rank = 0;            // the node that hosts the coordinator
+    int heartbeat_ms = 0;         // the limit of silence
+    int grace_ms = 0;             // the longest of all nodes
+    std::vector<Member> members;  // the host first, then by group rank
+    // So many were there before this round, and which, for those who may have to go on with that.
+    int restart_count = 0;
+    int resizes = 0;
+    std::vector<Restart> restarts;
+    std::vector<Restart> resize_list;
+
+    // Of two lists the one that came later.
+    std::pair<int, int> version() const { return {epoch, round}; }
+};
+BOOST_DESCRIBE_STRUCT(MemberList, (),
+                      (epoch, round, job_id, size, host_rank, heartbeat_ms, grace_ms, members, restart_count,
+                       resizes, restarts, resize_list))
+constexpr std::size_t limit_of(Of<&MemberList::members>) { return kMaxMembersListed; }
+constexpr std::size_t limit_of(Of<&MemberList::restarts>) { return kMaxRestartsCarried; }
+constexpr std::size_t limit_of(Of<&MemberList::resize_list>) { return kMaxRestartsCarried; }
+
+// What an agent says that has lost the coordinator, to the one that it would follow.
+struct Following {
+    MemberList last;     // the newest that it knows
+    int group_rank = 0;  // its own, there
+    int base_rank = 0;
+    int place = 0;
+    std::optional<int> claim;  // see JobNode
+    int followed = 0;          // the highest epoch of which it has followed somebody
+    bool has_workers = false;  // of that round
+    // The round had ended everywhere, and another one was announced: so many restarts and resizes with that.
+    bool is_decided = false;
+    int restart_count = 0;
+    int resizes = 0;
+    std::optional<Failure> cause;  // of the round's end, as far as it was told
+    std::vector<int> dead;         // members whose agents are known to be dead: their own machine said so
+};
+BOOST_DESCRIBE_STRUCT(Following, (),
+                      (last, group_rank, base_rank, place, claim, followed, has_workers, is_decided, restart_count, resizes,
+                       cause, dead))
+constexpr std::size_t limit_of(Of<&Following::dead>) { return kMaxMembersListed; }
+
+}  // namespace ddprun
