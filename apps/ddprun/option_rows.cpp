@@ -49,7 +49,8 @@ OptionGroup node_rows(CommandLine& line) {
                one_of<Resize>(
                    {{"now", Resize::now}, {"failure", Resize::failure}, {"never", Resize::never}}))},
          {"--failover", "on|off",
-          "Whether the job goes on when the node is lost that hosts the rendezvous, as far as it may without a node "
+          "Whether the job goes on when the node is lost that hosts the rendezvous, as far as it may without "
+          "a node "
           "(on)\nA majority of the others meets at the first of them, which hosts it then.",
           into(line.failover, one_of<bool>({{"on", true}, {"off", false}}))},
          {"--last-call", "S",

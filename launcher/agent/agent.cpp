@@ -215,6 +215,8 @@ class Agent {
                                                  is_own ? host_name() : options_.master.host, loss.cause);
             if (is_news) tell_loss(*job_.first_failure());
             if (link_->seek(loss)) {
+                // Also if this process stands still from now on: another round may begin then.
+                runner_->set_lease(Clock::now() + options_.grace_period);
                 log_.info("the nodes that are left choose another coordinator");
                 return handle(AgentEvent::leader_lost);
             }
@@ -279,6 +281,7 @@ class Agent {
             log_.debug(name_carrier_interface(options_.environment,
                                               link_->hosts() ? round.reached_at : link_->local_address(),
                                               local_addresses()));
+        if (link_->hosts()) runner_->set_lease(std::nullopt);
         node_->start(round, round_events());
         limit_->round_begins();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);

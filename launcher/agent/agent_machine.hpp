@@ -44,9 +44,9 @@ enum class AgentState {
     awaiting_guests,
     done,
 };
-BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone,
-                    stopping_leaderless, seeking, leaving, rejoining,
-                    draining_output, reporting, saying_goodbye, awaiting_guests, done)
+BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_alone, stopping_leaderless,
+                    seeking, leaving, rejoining, draining_output, reporting, saying_goodbye, awaiting_guests,
+                    done)
 
 enum class AgentEvent {
     round_ready,        // the coordinator says who takes part: ranks are known
@@ -69,10 +69,10 @@ enum class AgentEvent {
     goodbye_said,  // or there was nobody to say it to
     guests_gone,   // there is none, or none left, or they take too long
 };
-BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost, leader_lost, led,
-                    workers_succeeded, worker_failed, workers_gone, stop_ordered, finish_ordered,
-                    signal_received, interrupted_again, finish_timed_out, output_shown, reported,
-                    goodbye_said, guests_gone)
+BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost,
+                    leader_lost, led, workers_succeeded, worker_failed, workers_gone, stop_ordered,
+                    finish_ordered, signal_received, interrupted_again, finish_timed_out, output_shown,
+                    reported, goodbye_said, guests_gone)
 
 enum class AgentAction {
     none,

@@ -15,8 +15,7 @@ Verdict verdict_of(const JobEnding& ending) {
     if (ending.first_failure) {
         const bool signalled = ending.first_failure->kind == Failure::Kind::signalled;
         return {signalled ? kExitSignalBase + ending.first_failure->signal : ending.first_failure->exit_code,
-                ending.no_successor,
-                false};
+                ending.no_successor, false};
     }
     if (ending.signal == 0) return {};
     return {

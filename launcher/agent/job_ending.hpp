@@ -16,14 +16,14 @@ namespace ddprun {
 // Of the result it has what this node can find out: the job's first failure, the ranks' ends of all nodes as far
 // as it was told (else of this node), survivors, unknown nodes, its own name, and the times. job_result adds the rest.
 struct JobEnding : JobResult {
-    std::optional<Finish> finish;        // the coordinator's last word, if it came
-    std::optional<Refused> refusal;      // why this node never became part of the job
-    int signal = 0;                      // the first terminating signal that this agent was sent
-    std::string signal_reason;           // why it acts as if it had been, where nobody has sent that signal
-    std::string no_successor;            // why this node has no coordinator any more, where others may have one
-    bool joined = false;                 // a round began here
-    RoundReady round;                    // the last one
-    std::string logs;                    // of the cause's worker, as the report says it
+    std::optional<Finish> finish;    // the coordinator's last word, if it came
+    std::optional<Refused> refusal;  // why this node never became part of the job
+    int signal = 0;                  // the first terminating signal that this agent was sent
+    std::string signal_reason;       // why it acts as if it had been, where nobody has sent that signal
+    std::string no_successor;        // why this node has no coordinator any more, where others may have one
+    bool joined = false;             // a round began here
+    RoundReady round;                // the last one
+    std::string logs;                // of the cause's worker, as the report says it
     std::chrono::seconds utc_offset{0};  // of the time zone in which the cause's time is shown
 };
 

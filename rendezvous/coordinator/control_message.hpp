@@ -74,8 +74,8 @@ struct Hello {
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
-                       wants_rank_ends, command, allow_different, reached_at, traits, grace_ms, meeting_address, meeting_port,
-                       following))
+                       wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
+                       meeting_address, meeting_port, following))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
@@ -298,8 +298,8 @@ struct RoundReady {
     std::string reached_at;      // to that node: its address as another one has reached it; empty if none has
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
-                      (round, job_id, group_rank, group_world_size, place, base_rank, world_size, role_base_rank,
-                       role_world_size, restart_count, max_restarts, resizes, restart_reason,
+                      (round, job_id, group_rank, group_world_size, place, base_rank, world_size,
+                       role_base_rank, role_world_size, restart_count, max_restarts, resizes, restart_reason,
                        coordinator_rank, reached_at))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
 constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
@@ -369,7 +369,8 @@ constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownL
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
                  NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, LeaseOver, Goodbye, Follow,
-                 JobMoved, Welcome, Lead, Abdicated, MemberGone, MemberList, GivenUp, Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns,
-                 Remark, Stop, Restarting, Finish>;
+                 JobMoved, Welcome, Lead, Abdicated, MemberGone, MemberList, GivenUp, Refused, PeerRefused,
+                 NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark, Stop, Restarting,
+                 Finish>;
 
 }  // namespace ddprun

@@ -78,8 +78,9 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
     if (node != nullptr && node->hosts && !std::holds_alternative<Suspended>(message)) own_suspended_ = false;
     hear_of_round(from, message);
     // A signal is meant for the job, whatever its agent has heard of the round.
-    const bool is_stale =
-        round_of(message).value_or(round_) != round_ && !std::holds_alternative<AgentSignalled>(message);
+    const bool is_stale = node != nullptr &&
+                          ddprun::round_of(message).value_or(round_of(*node)) != round_of(*node) &&
+                          !std::holds_alternative<AgentSignalled>(message);
     if (std::holds_alternative<AgentSignalled>(message))
         replace_resize(failure_of(*node, &message, heartbeats_.terms()));
     const auto event = event_of(message);
@@ -179,6 +180,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::forget_follower: return forget_follower(*node);
         case CoordinatorAction::note_follower: return note_follower(*node, std::get<Follow>(*message), now);
         case CoordinatorAction::take_over: return take_over(now);
+        case CoordinatorAction::go_on_pausing: return go_on_pausing(now);
         case CoordinatorAction::abdicate: return abdicate();
         case CoordinatorAction::redirect: return redirect(from);
         case CoordinatorAction::move: return move(std::get<JobMoved>(*message));
@@ -222,7 +224,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::confirm:
             if (const auto question = heartbeats_.answered(from, std::get<Heartbeat>(*message)))
                 send(from, *question);
-            break;
+            return note_answer(now);
         case CoordinatorAction::excuse: return excuse(*node);
         case CoordinatorAction::abort:
             cause_ = failure_of(*node, message, heartbeats_.terms());
@@ -317,6 +319,7 @@ void Coordinator::decide(TimePoint now) {
         cause_ = std::move(minority_cause_);
         return handle(CoordinatorEvent::restart_refused, {now});
     }
+    if (std::exchange(was_decided_, false)) return handle(CoordinatorEvent::was_decided, {now});
     resizing_ = is_resize() && (has_enough() || !somebody_leaves());
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
     decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}

@@ -180,18 +180,25 @@ class Coordinator {
     std::optional<int> rank_among_members(const JobNode& node) const;
     template <typename Counts>
     Attendance attendance(Counts counts) const;
-    void elect(TimePoint now);
     void take_over(TimePoint now);
+    void go_on_pausing(TimePoint now);
     void seat_followers();
     void seat_missing(TimePoint now);
     void abdicate();
     void redirect(ConnectionId to);
     void move(const JobMoved& moved);
     void lose_member(const JobNode& node, bool is_dead);
+    // Of its workers: one that follows may not have heard of the last round.
+    int round_of(const JobNode& node) const {
+        return node.hello.following ? node.hello.following->last.round : round_;
+    }
     void hear_of_round(ConnectionId from, const ControlMessage& message);
     bool is_ours(const JobMoved& moved) const;
     MemberList member_list() const;
     void begin_quorum();
+    bool is_sure(TimePoint now) const;
+    void make_sure(TimePoint now);
+    void note_answer(TimePoint now);
 
     void receive_queued(JobNode& node, const ControlMessage& message);
     void enqueue(ConnectionId from, const Hello& hello, TimePoint now);
@@ -272,14 +279,17 @@ class Coordinator {
     std::size_t deaths_told_ = 0;  // messages, in this round
     std::vector<Restart> restarts_;
     std::vector<Restart> resizes_;
-    std::optional<MemberList> members_;  // of the last round, as all were told; while electing, the newest known
-    std::set<int> dead_;                 // of those, while electing
-    int epoch_ = 0;                      // of this coordinator, or the one that it would have
+    std::optional<MemberList>
+        members_;         // of the last round, as all were told; while electing, the newest known
+    std::set<int> dead_;  // of those, while electing
+    int epoch_ = 0;       // of this coordinator, or the one that it would have
     TimePoint election_end_;
     Quorum quorum_;                   // of the last round
     std::optional<Quorum> previous_;  // of the one before, until a quorum of it has heard of the last one
     std::optional<Failure> minority_cause_;  // the loss by which this side became too small
     bool own_suspended_ = false;
+    bool makes_sure_ = false;               // asks whether those who are to take part are there
+    bool was_decided_ = false;              // that another round follows, by the coordinator before this one
     std::optional<JobMoved> moved_;         // this coordinator's job is there
     std::vector<std::string> differences_;  // between the nodes, once all have come
 };

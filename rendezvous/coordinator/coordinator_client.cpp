@@ -30,8 +30,11 @@ constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
 
 class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
   public:
-    Impl(const asio::any_io_executor& executor, CoordinatorClientOptions options, CoordinatorClientEvents events)
-        : executor_(executor), options_(std::move(options)), events_(std::move(events)),
+    Impl(const asio::any_io_executor& executor, CoordinatorClientOptions options,
+         CoordinatorClientEvents events)
+        : executor_(executor),
+          options_(std::move(options)),
+          events_(std::move(events)),
           pause_(executor),
           close_deadline_(executor),
           answer_deadline_(executor),
@@ -139,12 +142,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
                  fmt::format("what listens at {} ended the connection without an answer",
                              to_string(options_.coordinator))};
         const TimePoint latest = hello_time_ + options_.answer_timeout;
-        answer_deadline_.expires_at(options_.join_deadline < latest ? std::min(latest, options_.join_deadline + kRefusalTime)
-                                                            : latest);
+        answer_deadline_.expires_at(options_.join_deadline < latest
+                                        ? std::min(latest, options_.join_deadline + kRefusalTime)
+                                        : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
-            self->loss_ = {CoordinatorLoss::Kind::broken,
-                           fmt::format("what listens at {} does not answer", to_string(self->options_.coordinator))};
+            self->loss_ = {CoordinatorLoss::Kind::broken, fmt::format("what listens at {} does not answer",
+                                                                      to_string(self->options_.coordinator))};
             self->session_->close();
         });
     }
@@ -288,7 +292,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         const auto remote = socket.remote_endpoint(error);
         if (!error) options_.hello.reached_at = remote.address().to_string();
         if (options_.on_connected)
-            options_.on_connected(options_.hello, local_address_, local_address_ == options_.hello.reached_at);
+            options_.on_connected(options_.hello, local_address_,
+                                  local_address_ == options_.hello.reached_at);
     }
 
     asio::awaitable<void> write_magic(tcp::socket& socket) {

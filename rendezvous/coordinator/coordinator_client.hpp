@@ -23,11 +23,11 @@ namespace ddprun {
 struct CoordinatorLoss {
     enum class Kind {
         leaderless,  // it was lost, and no other one found
-        unreached,  // the join deadline passed without a connection
-        broken,     // the connection was closed or broke
-        silent,     // no heartbeat
-        given_up,   // it is this agent that was too long silent
-        left,      // it leads the job no longer, or did not come to lead it
+        unreached,   // the join deadline passed without a connection
+        broken,      // the connection was closed or broke
+        silent,      // no heartbeat
+        given_up,    // it is this agent that was too long silent
+        left,        // it leads the job no longer, or did not come to lead it
         stranger,  // what was reached ended the connection before it said anything: perhaps no coordinator at all
     };
     Kind kind = Kind::broken;

@@ -229,6 +229,7 @@ void Coordinator::start_round(TimePoint now) {
         const NodeRanks& own = ranks.at(static_cast<std::size_t>(node_rank));
         node.ended = node.all_zero = node.is_gone = node.gave_up = false;
         node.ends.clear();
+        node.hello.following.reset();
         node.base_rank = own.base_rank;
         heartbeats_.excuse(node.connection, now + kStartTimeout);
         if (members_) send(node.connection, *members_);

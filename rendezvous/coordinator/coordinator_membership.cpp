@@ -131,6 +131,8 @@ void Coordinator::begin_again(TimePoint now) {
         pause_end_ = *workers_gone_;
         return;
     }
+    if (!is_sure(now)) return make_sure(now);
+    makes_sure_ = false;
     if (has_enough()) {
         if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
         release_leavers();
@@ -157,9 +159,11 @@ void Coordinator::look_for_enough(TimePoint now) {
         status_deadline_ = next_status(now);
         return;
     }
-    if (workers_gone_ && now < *workers_gone_) {
-        pause_end_ = *workers_gone_;
-        return handle(CoordinatorEvent::grace_runs, {now});
+    if ((workers_gone_ && now < *workers_gone_) || !is_sure(now)) {
+        pause_end_ = workers_gone_.value_or(now);
+        handle(CoordinatorEvent::grace_runs, {now});
+        if (pause_end_ <= now) handle(CoordinatorEvent::pause_over, {now});
+        return;
     }
     seat_next_round();
     handle(CoordinatorEvent::all_joined, {now});

@@ -34,8 +34,8 @@ struct CoordinatorTable {
         {electing,  E::heartbeat,         A::confirm,        electing},
         {electing,  E::suspended,         A::excuse,         electing},
         {electing,  E::node_lost,         A::forget_follower, electing},
+        {electing,  E::ended_node_lost,   A::forget_follower, electing},
         {electing,  E::elected,           A::take_over,      stopping},
-        {electing,  E::elected_late,      A::take_over,      pausing},
         {electing,  E::election_over,     A::abdicate,       over},
 
         {running,   E::hello,             A::enqueue,        running},
@@ -70,6 +70,7 @@ struct CoordinatorTable {
         {stopping,  E::all_ended,         A::decide,         stopping},
         {stopping,  E::restart_granted,   A::pause,          pausing},
         {stopping,  E::restart_refused,   A::finish,         over},
+        {stopping,  E::was_decided,       A::go_on_pausing,  pausing},
 
         {pausing,   E::hello,             A::enqueue,        pausing},
         {pausing,   E::heartbeat,         A::confirm,        pausing},

@@ -66,7 +66,7 @@ enum class CoordinatorEvent : std::uint8_t {
     grace_runs,     // workers of a lost node may still be ending
     follows,        // an agent follows this coordinator
     elected,        // enough do
-    elected_late,   // likewise, and another round had been announced by the one before
+    was_decided,    // another round follows, as the coordinator before this one has said
     election_over,  // too few do
     quorum_lost,    // too few are left: the others may go on without these
     host_leaves,    // another round follows, but without the node that hosts this coordinator
@@ -79,9 +79,10 @@ enum class CoordinatorAction : std::uint8_t {
     forget_follower,
     note_follower,
     take_over,  // the job as it is
+    go_on_pausing,
     abdicate,
-    redirect,  // to where the job is
-    move,      // likewise, all that are here
+    redirect,      // to where the job is
+    move,          // likewise, all that are here
     admit,         // unless there is a reason to refuse
     refuse,        // since it comes too late
     forget,        // a node that left before the job began

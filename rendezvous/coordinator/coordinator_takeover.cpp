@@ -73,7 +73,8 @@ void Coordinator::learn_from(const Following& following) {
         dead_.clear();
         round_ = members_->round;
     }
-    if (following.last.version() == members_->version()) dead_.insert(following.dead.begin(), following.dead.end());
+    if (following.last.version() == members_->version())
+        dead_.insert(following.dead.begin(), following.dead.end());
     epoch_ = std::max({epoch_, following.followed, members_->epoch});
 }
 
@@ -122,24 +123,18 @@ void Coordinator::note_follower(JobNode& node, const Follow& follow, TimePoint n
     if (follow.epoch != epoch_) return;
     node.follows = true;
     const Attendance all = attendance([](const JobNode& one) { return one.follows; });
-    if (all.present == all.living) elect(now);
+    if (all.present == all.living) handle(CoordinatorEvent::elected, {now});
 }
 
 void Coordinator::end_election(TimePoint now) {
     const Attendance all = attendance([](const JobNode& one) { return one.follows; });
-    if (is_quorum(all)) return elect(now);
+    if (is_quorum(all)) return handle(CoordinatorEvent::elected, {now});
     decision_.message = fmt::format(
-        "{} of the {} nodes that are left found each other, and no majority: the others may go on without them "
+        "{} of the {} nodes that are left found each other, and no majority: the others may go on without "
+        "them "
         "(--failover)",
         all.present, all.living);
     handle(CoordinatorEvent::election_over, {now});
-}
-
-void Coordinator::elect(TimePoint now) {
-    const bool is_decided = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
-        return entry.second.follows && entry.second.hello.following->is_decided;
-    });
-    handle(is_decided ? CoordinatorEvent::elected_late : CoordinatorEvent::elected, {now});
 }
 
 // The followers under their ranks of the round that has ended.
@@ -202,12 +197,11 @@ void Coordinator::take_over(TimePoint now) {
     std::optional<Failure> cause;
     int restarts = members_->restart_count;
     resize_count_ = members_->resizes;
-    bool is_decided = false;
     for (const auto& [key, node] : followers) {
         if (!node.follows) continue;
         const Following& following = *node.hello.following;
         if (following.cause && !cause) cause = following.cause;
-        is_decided = is_decided || following.is_decided;
+        was_decided_ = was_decided_ || following.is_decided;
         restarts = std::max(restarts, following.restart_count);
         resize_count_ = std::max(resize_count_, following.resizes);
     }
@@ -216,9 +210,9 @@ void Coordinator::take_over(TimePoint now) {
     resizes_ = members_->resize_list;
     seat_followers();
     seat_missing(now);
-    const auto host = std::find_if(members_->members.begin(), members_->members.end(), [this](const Member& one) {
-        return one.group_rank == members_->host_rank;
-    });
+    const auto host =
+        std::find_if(members_->members.begin(), members_->members.end(),
+                     [this](const Member& one) { return one.group_rank == members_->host_rank; });
     const Failure loss{.kind = Failure::Kind::node_lost,
                        .node_rank = members_->host_rank,
                        .host = host == members_->members.end() ? std::string() : host->host,
@@ -227,16 +221,17 @@ void Coordinator::take_over(TimePoint now) {
     cause_ = cause.value_or(loss);
     // How long it ran nobody knows; it shall not count against it.
     uptime_ = options_.restarts.min_uptime;
-    if (is_decided) {
-        resizing_ = resize_count_ > members_->resizes;
-        decision_.restart = true;
-        pause_end_ = workers_gone_.value_or(now);
-        return;
-    }
     failures_.tell(cause_->node_rank, *cause_);
-    awaited_ = static_cast<std::size_t>(std::count_if(
-        nodes_.begin(), nodes_.end(), [](const auto& entry) { return !entry.second.ended; }));
+    awaited_ = static_cast<std::size_t>(
+        std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return !entry.second.ended; }));
     if (awaited_ == 0) handle(CoordinatorEvent::all_ended, {now});
+}
+
+void Coordinator::go_on_pausing(TimePoint now) {
+    resizing_ = resize_count_ > members_->resizes;
+    decision_.restart = true;
+    pause_end_ = workers_gone_.value_or(now);
+    if (pause_end_ <= now) handle(CoordinatorEvent::pause_over, {now});
 }
 
 // The host's own agent leaves, or nobody follows. Whoever is left looks for another one.
@@ -260,7 +255,8 @@ void Coordinator::abdicate() {
 void Coordinator::hear_of_round(ConnectionId from, const ControlMessage& message) {
     if (!previous_ || state_ != CoordinatorState::running) return;
     const auto* heartbeat = std::get_if<Heartbeat>(&message);
-    const bool has_begun = heartbeat != nullptr ? heartbeat->number == 0 : round_of(message) == round_;
+    const bool has_begun =
+        heartbeat != nullptr ? heartbeat->number == 0 : ddprun::round_of(message) == round_;
     if (has_begun) previous_->hear(from);
     if (previous_->has_heard()) previous_.reset();
 }
@@ -287,11 +283,12 @@ void Coordinator::lose_member(const JobNode& node, bool is_dead) {
     if (!members_ || !may_fail_over()) return;
     if (is_dead) send_all(MemberGone{round_, node.hello.node_rank});
     if (minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
-    minority_cause_ = Failure{.kind = Failure::Kind::node_lost,
-                              .node_rank = node.hello.node_rank,
-                              .host = node.hello.host,
-                              .exit_code = kExitUnavailable,
-                              .message = node.silent ? silence_text(options_.heartbeat) : "its connection was lost"};
+    minority_cause_ =
+        Failure{.kind = Failure::Kind::node_lost,
+                .node_rank = node.hello.node_rank,
+                .host = node.hello.host,
+                .exit_code = kExitUnavailable,
+                .message = node.silent ? silence_text(options_.heartbeat) : "its connection was lost"};
     if (state_ != CoordinatorState::running && state_ != CoordinatorState::stopping) cause_ = minority_cause_;
     decision_.message = fmt::format(
         "only {} of {} nodes are left here: the others may go on without them, so these do not (--failover)",
@@ -333,6 +330,28 @@ MemberList Coordinator::member_list() const {
         if (rank != host_) add(node);
     }
     return list;
+}
+
+// This process may have stood still until now, with the last words of agents that follow another one unread. So a round
+// begins only with a quorum of those who are there for certain.
+bool Coordinator::is_sure(TimePoint now) const {
+    if (!members_ || !may_fail_over()) return true;
+    const auto own = host_ ? std::optional(nodes_.at(*host_).connection) : std::nullopt;
+    const auto is_there = [&](Quorum::Id member) {
+        return member == own || heartbeats_.is_bound(member, now);
+    };
+    return quorum_.holds_with(is_there) && (!previous_ || previous_->holds_with(is_there));
+}
+
+void Coordinator::make_sure(TimePoint now) {
+    pause_end_ = now + HeartbeatTerms{options_.heartbeat}.patience();
+    if (std::exchange(makes_sure_, true)) return;
+    for (const auto& [agent, question] : heartbeats_.ask(now)) send(agent, question);
+}
+
+void Coordinator::note_answer(TimePoint now) {
+    if (!makes_sure_ || state_ != CoordinatorState::pausing || !is_sure(now)) return;
+    handle(CoordinatorEvent::pause_over, {now});
 }
 
 void Coordinator::begin_quorum() {

@@ -30,7 +30,10 @@ std::optional<Heartbeat> HeartbeatWatch::answered(ConnectionId agent, const Hear
     if (peer == peers_.end() || answer.number <= peer->second.answered || answer.number > number_)
         return std::nullopt;
     peer->second.answered = answer.number;
-    if (answer.number == number_) return std::nullopt;
+    if (answer.number == number_) {
+        peer->second.bound_since = last_question_;
+        return std::nullopt;
+    }
     return Heartbeat{number_, answer.number};
 }
 
@@ -41,10 +44,7 @@ HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
         for (auto& [agent, peer] : peers_) peer.seen = std::max(peer.seen, now - terms_.period());
     }
     const bool asks = now >= next_question_;
-    if (asks) {
-        ++number_;
-        next_question_ = now + terms_.period();
-    }
+    if (asks) turn.questions = ask(now);
     first_loss_ = TimePoint::max();
     for (auto entry = peers_.begin(); entry != peers_.end();) {
         const auto& [agent, peer] = *entry;
@@ -59,10 +59,28 @@ HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
             continue;
         }
         first_loss_ = std::min(first_loss_, loss);
-        if (asks) turn.questions.push_back({agent, {number_, peer.answered}});
         ++entry;
     }
+    std::erase_if(turn.questions, [this](const auto& question) { return !peers_.contains(question.first); });
     return turn;
+}
+
+std::vector<std::pair<HeartbeatWatch::ConnectionId, Heartbeat>> HeartbeatWatch::ask(TimePoint now) {
+    ++number_;
+    last_question_ = now;
+    next_question_ = now + terms_.period();
+    std::vector<std::pair<ConnectionId, Heartbeat>> questions;
+    for (const auto& [agent, peer] : peers_) {
+        if (peer.excused_until && now < *peer.excused_until) continue;
+        questions.push_back({agent, {number_, peer.answered}});
+    }
+    return questions;
+}
+
+bool HeartbeatWatch::is_bound(ConnectionId agent, TimePoint now) const {
+    const auto peer = peers_.find(agent);
+    return peer != peers_.end() && peer->second.bound_since &&
+           now < *peer->second.bound_since + terms_.patience() - terms_.margin();
 }
 
 std::optional<HeartbeatWatch::TimePoint> HeartbeatWatch::next_deadline() const {

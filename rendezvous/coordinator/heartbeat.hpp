@@ -80,6 +80,13 @@ class HeartbeatWatch {
     Turn tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
+    // Asks all at once, whether that is due or not.
+    std::vector<std::pair<ConnectionId, Heartbeat>> ask(TimePoint now);
+
+    // Whether this agent cannot have given the coordinator up: it has answered a question that is not too old, however
+    // long the answer, or the coordinator itself, took.
+    bool is_bound(ConnectionId agent, TimePoint now) const;
+
     // By then a coordinator that asks has asked again, and else all others have given it up. Nothing without others.
     std::optional<TimePoint> lease_end() const {
         if (peers_.empty()) return std::nullopt;
@@ -90,13 +97,15 @@ class HeartbeatWatch {
     struct Peer {
         std::uint64_t answered = 0;  // the last number
         TimePoint seen;
+        std::optional<TimePoint> bound_since;  // when the last question that it has answered was asked
         std::optional<TimePoint> excused_until;
     };
 
     HeartbeatTerms terms_;
     std::map<ConnectionId, Peer> peers_;
     std::uint64_t number_ = 0;  // of the last question
-    TimePoint next_question_;   // of meaning while there are peers
+    TimePoint last_question_;
+    TimePoint next_question_;  // of meaning while there are peers
     // No agent is lost before; looked for at each question, not at each answer.
     TimePoint first_loss_;
 };

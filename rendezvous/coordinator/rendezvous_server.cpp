@@ -122,7 +122,8 @@ class RendezvousServer::Impl {
         }
         arm_deadline();
         const auto lease_end = coordinator_.lease_end();
-        if (std::exchange(lease_end_, lease_end) != lease_end && events_.on_lease) events_.on_lease(lease_end);
+        if (std::exchange(lease_end_, lease_end) != lease_end && events_.on_lease)
+            events_.on_lease(lease_end);
         if (coordinator_.empty() && !is_over_.exchange(true) && events_.on_over) events_.on_over();
     }
 

@@ -24,7 +24,8 @@ class Beacon::Impl {
     }
 
     static void begin(const std::shared_ptr<Impl>& self) {
-        asio::co_spawn(self->period_.get_executor(), [self] { return self->call_again_and_again(); }, asio::detached);
+        asio::co_spawn(
+            self->period_.get_executor(), [self] { return self->call_again_and_again(); }, asio::detached);
     }
 
     void end() {

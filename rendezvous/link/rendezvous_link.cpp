@@ -117,16 +117,15 @@ class RendezvousLink::Impl {
         };
         client_ = std::make_unique<CoordinatorClient>(
             executor_, std::move(options),
-            CoordinatorClientEvents{
-                .on_message = [this](const ControlMessage& message) { receive(message); },
-                .on_trouble =
-                    [this](const std::string& cause) {
-                        if (!succession_) return events_.client.on_trouble(cause);
-                        events_.on_step("no coordinator there: " + cause);
-                        go_on();
-                    },
-                .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
+            CoordinatorClientEvents{.on_message = [this](const ControlMessage& message) { receive(message); },
+                                    .on_trouble =
+                                        [this](const std::string& cause) {
+                                            if (!succession_) return events_.client.on_trouble(cause);
+                                            events_.on_step("no coordinator there: " + cause);
+                                            go_on();
+                                        },
+                                    .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
+                                    .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
     }
 
     // A node that waits for a place has no voice, but whoever leads next is one of these.
@@ -138,9 +137,10 @@ class RendezvousLink::Impl {
         place_ = places[roamed_++ % places.size()];
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
-            connect({.coordinator = place_,
-                     .hello = options_.hello,
-                     .join_deadline = std::min(options_.join_deadline, TimePoint::clock::now() + kCallTimeout)});
+            connect(
+                {.coordinator = place_,
+                 .hello = options_.hello,
+                 .join_deadline = std::min(options_.join_deadline, TimePoint::clock::now() + kCallTimeout)});
             client_->join();
         });
     }
@@ -160,10 +160,9 @@ class RendezvousLink::Impl {
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
         if (const auto* moved = std::get_if<JobMoved>(&message)) return move(*moved);
-        const bool has_place = std::holds_alternative<MemberList>(message) ||
-                               std::holds_alternative<Waiting>(message) ||
-                               std::holds_alternative<Restarting>(message) ||
-                               std::holds_alternative<Parked>(message);
+        const bool has_place =
+            std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
+            std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
         if (succession_ && has_place) found();
         events_.client.on_message(message);
     }
@@ -183,8 +182,8 @@ class RendezvousLink::Impl {
         if (place_ == options_.place) return;
         const Hello& hello = options_.hello;
         beacon_.emplace(executor_, options_.place,
-                        JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes, hello.command.digest,
-                                 place_.host, place_.port});
+                        JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
+                                 hello.command.digest, place_.host, place_.port});
     }
 
     // Not from inside the client's own callback, since it ends here. Those who followed a coordinator of this agent's

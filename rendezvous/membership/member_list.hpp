@@ -75,8 +75,8 @@ struct Following {
     std::vector<int> dead;         // members whose agents are known to be dead: their own machine said so
 };
 BOOST_DESCRIBE_STRUCT(Following, (),
-                      (last, group_rank, base_rank, place, claim, followed, has_workers, is_decided, restart_count, resizes,
-                       cause, dead))
+                      (last, group_rank, base_rank, place, claim, followed, has_workers, is_decided,
+                       restart_count, resizes, cause, dead))
 constexpr std::size_t limit_of(Of<&Following::dead>) { return kMaxMembersListed; }
 
 }  // namespace ddprun

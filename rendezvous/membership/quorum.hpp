@@ -6,10 +6,12 @@
 // halves that cannot see each other at most one goes on, whatever either knows of the dead.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace ddprun {
 
@@ -34,10 +36,20 @@ class Quorum {
     Quorum(std::size_t living, std::set<Id> present, std::optional<Id> first)
         : living_(living), present_(std::move(present)), first_(first) {}
 
+    // Whether those of its members for whom that is so are enough.
+    template <typename Condition>
+    bool holds_with(Condition is_so) const {
+        const auto count = std::count_if(present_.begin(), present_.end(), is_so);
+        return is_quorum({living_, static_cast<std::size_t>(count),
+                          first_ && present_.contains(*first_) && is_so(*first_)});
+    }
+
     void lose(Id member, bool is_dead) {
         if (present_.erase(member) > 0 && is_dead) --living_;
     }
-    bool holds() const { return is_quorum({living_, present_.size(), first_ && present_.contains(*first_)}); }
+    bool holds() const {
+        return holds_with([](Id) { return true; });
+    }
 
     std::size_t living() const { return living_; }
     std::size_t present() const { return present_.size(); }
@@ -47,7 +59,7 @@ class Quorum {
         if (present_.contains(member)) heard_.insert(member);
     }
     bool has_heard() const {
-        return is_quorum({living_, heard_.size(), first_ && heard_.contains(*first_)});
+        return holds_with([this](Id member) { return heard_.contains(member); });
     }
 
   private:

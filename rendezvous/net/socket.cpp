@@ -198,7 +198,8 @@ std::vector<tcp::acceptor> adopt_listeners(const asio::any_io_executor& executor
         socklen_t size = sizeof address;
         if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
             fail_errno(errno, "cannot listen on a socket that was taken over");
-        acceptors.emplace_back(executor, address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.release());
+        acceptors.emplace_back(executor, address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(),
+                               socket.release());
     }
     return acceptors;
 }

@@ -155,6 +155,36 @@ TEST_CASE("the end goes its way, once, whatever else happens") {
           {E::guests_gone, A::end, S::done}});
 }
 
+TEST_CASE("the coordinator is lost, and another one takes over") {
+    SECTION("while workers run") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::leader_lost, A::stop_workers, S::stopping_leaderless},
+              {E::worker_failed, A::none, S::stopping_leaderless},
+              {E::led, A::none, S::stopping},
+              {E::leader_lost, A::none, S::stopping_leaderless},
+              {E::workers_gone, A::none, S::seeking},
+              {E::led, A::report_gone, S::leaving},
+              {E::leader_lost, A::none, S::seeking},
+              {E::place_awaited, A::await_place, S::rejoining},
+              {E::leader_lost, A::none, S::seeking},
+              {E::led, A::report_gone, S::leaving},
+              {E::round_ready, A::start_workers, S::running}});
+    }
+    SECTION("when they have succeeded here, and nobody leads") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::workers_succeeded, A::report_success, S::draining},
+              {E::leader_lost, A::none, S::seeking},
+              {E::connection_lost, A::leave, S::draining_output}});
+    }
+    SECTION("nobody leads, while they end") {
+        walk({{E::round_ready, A::start_workers, S::running},
+              {E::leader_lost, A::stop_workers, S::stopping_leaderless},
+              {E::interrupted_again, A::kill_workers, S::stopping_leaderless},
+              {E::connection_lost, A::none, S::stopping_alone},
+              {E::workers_gone, A::leave, S::draining_output}});
+    }
+}
+
 TEST_CASE("an agent that waits for long says so again and again") {
     walk({{E::reminder_due, A::remind, S::joining},
           {E::reminder_due, A::remind, S::joining},
@@ -195,6 +225,7 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                 case A::report_signal:
                 case A::stop_workers:
                 case A::kill_workers:
+                case A::report_success:  // they have ended
                 case A::report_gone: stopped = true; break;
                 case A::leave: CHECK(machine.state() == S::draining_output); break;
                 case A::end: CHECK(machine.state() == S::done); break;
@@ -205,7 +236,6 @@ TEST_CASE("whatever happened before: workers that run are stopped, and the agent
                 case A::join_again:
                 case A::await_place:
                 case A::remind:
-                case A::report_success:
                 case A::tell_signal: break;
             }
         }

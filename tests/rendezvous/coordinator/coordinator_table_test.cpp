@@ -18,8 +18,7 @@ struct Step {
     S next;
 };
 
-void walk(std::initializer_list<Step> steps) {
-    S state = S::gathering;
+void walk(std::initializer_list<Step> steps, S state = S::gathering) {
     for (const Step& expected : steps) {
         INFO("state " << static_cast<int>(state) << ", event " << static_cast<int>(expected.event));
         const CoordinatorStep step = next_step(state, expected.event);
@@ -103,6 +102,22 @@ TEST_CASE("the lives of a job whose nodes come and go") {
               {E::pause_over, A::begin_again, S::pausing},
               {E::all_joined, A::start_round, S::running}});
     }
+    SECTION("a coordinator takes over") {
+        walk({{E::hello, A::admit_follower, S::electing},
+              {E::follows, A::note_follower, S::electing},
+              {E::ended_node_lost, A::forget_follower, S::electing},
+              {E::elected, A::take_over, S::stopping},
+              {E::all_ended, A::decide, S::stopping},
+              {E::was_decided, A::go_on_pausing, S::pausing},
+              {E::pause_over, A::begin_again, S::pausing},
+              {E::host_leaves, A::abdicate, S::over}},
+             S::electing);
+        walk({{E::election_over, A::abdicate, S::over}}, S::electing);
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::quorum_lost, A::stop_all, S::stopping},
+              {E::restart_refused, A::finish, S::over}});
+        walk({{E::job_moved, A::move, S::moved}, {E::hello, A::redirect, S::moved}});
+    }
     SECTION("a node is lost, and waited for") {
         walk({{E::all_joined, A::start_round, S::running},
               {E::node_lost, A::stop_all, S::stopping},
@@ -128,8 +143,10 @@ TEST_CASE("the lives of a job whose nodes come and go") {
 TEST_CASE("a job can end from every state, and what is over stays over") {
     for (int state = 0; state < kCoordinatorStates; ++state) {
         const auto seen = reachable_from(static_cast<S>(state));
-        CHECK(seen.contains(S::over));
+        // Where the job is moved is told as long as there is somebody to tell.
+        CHECK(seen.contains(S::over) == (static_cast<S>(state) != S::moved));
         CHECK(seen.contains(S::gathering) == (static_cast<S>(state) == S::gathering));
+        CHECK(seen.contains(S::electing) == (static_cast<S>(state) == S::electing));
     }
     CHECK(reachable_from(S::over).size() == 1);
 }

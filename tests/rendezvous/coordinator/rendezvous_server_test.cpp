@@ -61,6 +61,14 @@ class RawPeer {
     ControlFrames frames_;
 };
 
+std::unique_ptr<CoordinatorClient> connect_to(boost::asio::io_context& context, const Endpoint& where,
+                                              const Hello& who, const CoordinatorClientEvents& events,
+                                              TimePoint join_deadline = TimePoint::max()) {
+    return std::make_unique<CoordinatorClient>(
+        context.get_executor(),
+        CoordinatorClientOptions{.coordinator = where, .hello = who, .join_deadline = join_deadline}, events);
+}
+
 }  // namespace
 
 TEST_CASE("one port serves agents and store clients, and a silent connection harms nobody") {
@@ -119,9 +127,7 @@ TEST_CASE(
         };
         events.on_trouble = [](const std::string& cause) { FAIL(cause); };
         events.on_lost = [](const CoordinatorLoss& loss) { FAIL(loss.cause); };
-        clients.push_back(
-            std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", server.port()},
-                                                hello(rank, 2), CoordinatorClient::TimePoint::max(), events));
+        clients.push_back(connect_to(context, Endpoint{"127.0.0.1", server.port()}, hello(rank, 2), events));
         clients.back()->join();
     }
     context.run_for(kHangGuard);
@@ -133,7 +139,7 @@ TEST_CASE(
 TEST_CASE("an agent that is connected but does not answer is given up, with the reason") {
     RendezvousServerOptions with_heartbeats = options(2);
     with_heartbeats.coordinator.heartbeat = 300ms;
-    RendezvousServer server(with_heartbeats);
+    RendezvousServer server(std::move(with_heartbeats));
     RawPeer agent(server.port());
     agent.say("DDPR" + encode_control(hello(1, 2)));
     const auto welcome = agent.hear();
@@ -153,7 +159,7 @@ TEST_CASE("an agent that says nothing costs no more than 16 KiB of memory") {
     constexpr int kAgents = 200;
     RendezvousServerOptions with_heartbeats = options(kAgents + 1);
     with_heartbeats.coordinator.heartbeat = 60s;  // for the Welcome, which says that an agent is there
-    RendezvousServer server(with_heartbeats);
+    RendezvousServer server(std::move(with_heartbeats));
     std::vector<std::unique_ptr<RawPeer>> agents;
     const auto add = [&](int node) {
         agents.push_back(std::make_unique<RawPeer>(server.port()));
@@ -171,7 +177,7 @@ TEST_CASE("a client answers heartbeats, and gives up a coordinator that is conne
     boost::asio::io_context context;
     RendezvousServerOptions with_heartbeats = options(2);
     with_heartbeats.coordinator.heartbeat = 1500ms;
-    auto server = std::make_unique<RendezvousServer>(with_heartbeats);
+    auto server = std::make_unique<RendezvousServer>(std::move(with_heartbeats));
     auto silent = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
     int losses = 0;
     boost::asio::steady_timer stays(context, 5s);  // longer than a silent one would be let
@@ -179,9 +185,7 @@ TEST_CASE("a client answers heartbeats, and gives up a coordinator that is conne
     events.on_message = [](const ControlMessage&) {};
     events.on_trouble = [](const std::string& cause) { FAIL(cause); };
     events.on_lost = [&](const CoordinatorLoss& loss) { FAIL(loss.cause); };
-    auto client =
-        std::make_unique<CoordinatorClient>(context.get_executor(), Endpoint{"127.0.0.1", server->port()},
-                                            hello(1, 2), CoordinatorClient::TimePoint::max(), events);
+    auto client = connect_to(context, Endpoint{"127.0.0.1", server->port()}, hello(1, 2), events);
     client->join();
     stays.async_wait([&](boost::system::error_code) { client.reset(); });
     context.run_for(kHangGuard);
@@ -199,9 +203,7 @@ TEST_CASE("a client answers heartbeats, and gives up a coordinator that is conne
         accepted = std::move(socket);
         REQUIRE(::send(accepted->native_handle(), welcome.data(), welcome.size(), MSG_NOSIGNAL) > 0);
     });
-    client = std::make_unique<CoordinatorClient>(context.get_executor(),
-                                                 Endpoint{"127.0.0.1", silent.local_endpoint().port()},
-                                                 hello(1, 2), CoordinatorClient::TimePoint::max(), events);
+    client = connect_to(context, Endpoint{"127.0.0.1", silent.local_endpoint().port()}, hello(1, 2), events);
     client->join();
     context.restart();
     context.run_for(kHangGuard);
@@ -231,8 +233,7 @@ TEST_CASE("a client that is not answered pauses longer and longer, and gives up 
             losses.push_back(loss);
             loss.kind == CoordinatorLoss::Kind::unreached ? stranger.close() : client->join();
         };
-        client = std::make_unique<CoordinatorClient>(context.get_executor(), where, hello(1, 2),
-                                                     TimePoint::clock::now() + 300ms, events);
+        client = connect_to(context, where, hello(1, 2), events, TimePoint::clock::now() + 300ms);
         client->join();
         context.run_for(kHangGuard);
         // The pauses are 5 ms, 10, 20, … at least.
@@ -296,11 +297,7 @@ TEST_CASE("a server that dies is a lost connection, and the client can join its 
         server = std::make_unique<RendezvousServer>(std::move(again));
         client->join();
     };
-    client = std::make_unique<CoordinatorClient>(context.get_executor(),
-                                                 CoordinatorClientOptions{.coordinator = {"127.0.0.1", port},
-                                                                          .hello = hello(0, 1),
-                                                                          .join_deadline = CoordinatorClient::TimePoint::max()},
-                                                 events);
+    client = connect_to(context, {"127.0.0.1", port}, hello(0, 1), events);
     client->join();
     context.run_for(kHangGuard);
     CHECK(rounds == 2);

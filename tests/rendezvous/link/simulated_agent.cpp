@@ -1,0 +1,210 @@
+// What an agent does in the world: joins, follows, looks for a coordinator, stops its workers.
+#include <algorithm>
+
+#include "tests/rendezvous/link/takeover_world.hpp"
+
+namespace ddprun {
+
+using namespace std::chrono_literals;
+
+void TakeoverWorld::act(SimulatedAgent& agent) {
+    listen(agent);
+    if (agent.coordinator) serve(agent);
+    if (std::exchange(agent.killed, false) && agent.connection) {
+        WorkerFailed failed = failed_with(137, agent.round->base_rank);
+        failed.round = agent.round->round;
+        say(agent, failed);
+    }
+    if (!agent.workers && !agent.said_gone) {
+        agent.said_gone = true;
+        const bool is_led = agent.connection && (!agent.succession || agent.leads);
+        if (is_led && agent.round) say(agent, gone(agent.round->round, false));
+    }
+    if (agent.lease && !agent.lease->is_suspended() && now_ >= agent.lease->end()) {
+        say(agent, LeaseOver{});
+        const auto late = now_ - agent.lease->end();
+        const bool stood = late >= kShortTerms.margin();
+        lose(agent, {stood ? CoordinatorLoss::Kind::given_up : CoordinatorLoss::Kind::silent, "silence"});
+    }
+    if (agent.connection && !agent.is_answered && now_ >= agent.answer_by)
+        lose(agent, {CoordinatorLoss::Kind::broken, "no answer"});
+    if (!agent.connection && !agent.is_ending && !agent.finished && now_ >= agent.next_step) {
+        agent.succession ? search(agent) : join(agent);
+    }
+    work(agent);
+    if (agent.workers || !agent.said_gone) return;
+    if (agent.finished) {
+        say(agent, Goodbye{});
+        hang_up(agent);
+        agent.is_ending = true;
+    }
+    // The host leaves last.
+    if (agent.is_ending &&
+        (!agent.coordinator || agent.coordinator->empty() || !agent.is_acting || !faulty_)) {
+        if (agent.coordinator && !agent.coordinator->empty() && agent.frozen_until == TimePoint{})
+            agent.frozen_until = TimePoint{1ms};
+        stop_hosting(agent);
+        hang_up(agent);
+        agent.done = true;
+    }
+}
+
+void TakeoverWorld::call(SimulatedAgent& agent, Where host, std::optional<Following> following) {
+    if (!network_.reaches(agent.where.machine, host.machine)) {
+        agent.next_step = now_ + 1s;
+        return;
+    }
+    if (living(host) == nullptr) {
+        agent.next_step = now_ + 5ms;
+        return;
+    }
+    agent.connection = network_.connect(agent.where, host);
+    agent.is_answered = false;
+    agent.answer_by = now_ + (following ? kShortTerms.patience() + 2s : 10s);
+    agent.hello_time = now_;
+    Hello hello = hello_of(agent);
+    hello.following = std::move(following);
+    say(agent, hello);
+}
+
+// At the first place, where it was told that the job is, or where one of those is whom it has heard of.
+void TakeoverWorld::join(SimulatedAgent& agent) {
+    agent.next_step = now_ + 500ms;
+    if (now_ >= agent.join_by) agent.is_ending = true;
+    const auto& members = agent.memory->members();
+    if (members && !members->members.empty() && ++agent.roamed % (members->members.size() + 1) != 0)
+        return call(agent, where_of(members->members[agent.roamed % (members->members.size() + 1) - 1]), {});
+    if (agent.place && living(*agent.place) == nullptr) agent.place.reset();
+    if (agent.place) return call(agent, *agent.place, {});
+    if (at(0).coordinator == nullptr) return;
+    call(agent, at(0).where, {});
+}
+
+void TakeoverWorld::search(SimulatedAgent& agent) {
+    stop_hosting(agent);
+    const Succession::Step next = agent.succession->next(now_);
+    if (next.kind == Succession::Kind::end) {
+        agent.succession.reset();
+        agent.is_ending = true;
+        return;
+    }
+    if (next.kind == Succession::Kind::pause) {
+        agent.next_step = now_ + Succession::kPause;
+        return;
+    }
+    agent.called = next.member.group_rank;
+    if (next.kind == Succession::Kind::host) host(agent, agent.succession->own().last);
+    Following following = agent.succession->own();
+    following.has_workers = agent.workers;
+    call(agent, where_of(next.member), std::move(following));
+}
+
+void TakeoverWorld::hang_up(SimulatedAgent& agent) {
+    if (agent.connection) network_.close(*agent.connection, false, now_);
+    agent.connection.reset();
+    agent.lease.reset();
+    if (!agent.hosts()) agent.guard.reset();
+}
+
+void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
+    hang_up(agent);
+    agent.next_step = now_ + 5ms;
+    if (agent.finished || agent.is_ending) return;
+    const bool was_led = agent.leads;
+    agent.leads = false;
+    if (loss.kind == CoordinatorLoss::Kind::given_up) {
+        agent.succession.reset();
+        agent.is_ending = true;
+        return stop(agent);
+    }
+    const auto following = agent.memory->following();
+    if (!following) return;
+    stop(agent);
+    // Also if it stands still from now on.
+    if (!agent.hosts()) agent.guard = now_ + kShortGrace + 1s;
+    if (agent.succession) {
+        if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
+        return;
+    }
+    if (following->last.host_rank == following->group_rank) {
+        agent.is_ending = true;
+        return;
+    }
+    agent.succession.emplace(*following, now_);
+    if (loss.is_dead || loss.kind == CoordinatorLoss::Kind::left)
+        agent.succession->note_gone(following->last.host_rank);
+}
+
+void TakeoverWorld::listen(SimulatedAgent& agent) {
+    while (agent.connection) {
+        const auto packet = network_.arrived(*agent.connection, false, now_);
+        if (!packet) return;
+        if (packet->message) {
+            receive(agent, *packet->message);
+        } else {
+            lose(agent, {CoordinatorLoss::Kind::broken, "closed", agent.is_answered});
+        }
+    }
+}
+
+void TakeoverWorld::say(SimulatedAgent& agent, const ControlMessage& message) {
+    ++messages_;
+    if (agent.connection) network_.say(*agent.connection, true, message, now_);
+}
+
+void TakeoverWorld::follow(SimulatedAgent& agent, const Lead& lead) {
+    if (!agent.succession || !agent.succession->promise(lead.epoch)) return;
+    if (!std::exchange(agent.leads, true) && agent.said_gone) say(agent, gone(agent.round->round, false));
+    if (agent.signalled) say(agent, AgentSignalled{agent.round->round, 15, {}});
+    say(agent, Follow{lead.epoch});
+}
+
+void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message) {
+    agent.is_answered = true;
+    agent.memory->learn(message);
+    const bool has_place =
+        std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
+        std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
+    if (agent.succession && has_place) {
+        agent.succession.reset();
+        agent.leads = false;
+        if (agent.hosts() && !agent.is_acting) ++takeovers_;
+        agent.is_acting = agent.is_acting || agent.hosts();
+    }
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+        agent.lease.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)},
+                            agent.hello_time);
+    } else if (const auto* question = std::get_if<Heartbeat>(&message)) {
+        if (agent.lease && now_ < agent.lease->end()) say(agent, agent.lease->answer(*question, now_));
+    } else if (const auto* lead = std::get_if<Lead>(&message)) {
+        follow(agent, *lead);
+    } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
+        begin_round(agent, *ready);
+        if (agent.lease) agent.lease->resume(now_);
+        say(agent, Heartbeat{});
+    } else if (std::holds_alternative<Stop>(message)) {
+        stop(agent);
+    } else if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) {
+        agent.finished = true;
+        agent.succession.reset();
+        stop(agent);
+    } else if (const auto* moved = std::get_if<JobMoved>(&message)) {
+        agent.place = where_of({.port = moved->port});
+        agent.is_gate = agent.coordinator != nullptr;
+        hang_up(agent);
+        agent.next_step = now_;
+    } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
+        lose(agent, {CoordinatorLoss::Kind::left, abdicated->reason});
+    } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
+        lose(agent, {CoordinatorLoss::Kind::given_up, given_up->reason});
+    }
+    if (agent.lease && !agent.hosts()) agent.guard = agent.lease->end() + kShortTerms.margin();
+}
+
+void TakeoverWorld::stop(SimulatedAgent& agent) {
+    if (!agent.workers || agent.stopping) return;
+    agent.stopping = true;
+    agent.workers_end = now_ + std::chrono::milliseconds(pick(0, static_cast<int>(kShortGrace.count())));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+// An agent in a simulated network: what RendezvousLink and the Agent do, by the same pure parts.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/membership/succession.hpp"
+#include "tests/support/simulated_network.hpp"
+
+namespace ddprun {
+
+inline constexpr std::chrono::milliseconds kShortGrace{3'000};
+inline constexpr std::chrono::seconds kShortJoin{60};
+inline constexpr std::chrono::milliseconds kShortHeartbeat{600};
+inline constexpr HeartbeatTerms kShortTerms{kShortHeartbeat};
+
+struct SimulatedAgent {
+    Where where;
+    bool alive = false, done = false;
+    TimePoint frozen_until{};
+
+    std::unique_ptr<JobMemory> memory;
+    std::optional<Succession> succession;
+    bool leads = false;
+    std::optional<int> called;
+    TimePoint next_step{};  // of the search, or the next call of one that joins
+
+    std::optional<std::uint64_t> connection;
+    TimePoint join_by{};
+    bool is_answered = false;
+    TimePoint answer_by{};
+    TimePoint hello_time{};
+    std::optional<HeartbeatLease> lease;
+    std::optional<TimePoint> lease_of_host;
+    std::optional<TimePoint> guard;  // then the guardian kills the workers
+
+    std::unique_ptr<Coordinator> coordinator;
+    bool is_gate = false;    // it only says where the job is
+    bool is_acting = false;  // that one leads the job, and not at its first place
+    TimePoint next_beacon{};
+    std::optional<Where> place;  // where it would join; nothing: at the first place
+    std::size_t roamed = 0;
+
+    std::optional<RoundReady> round;
+    std::string job;  // of the round
+    int epoch = 0;    // likewise
+    bool workers = false, stopping = false, stubborn = false, killed = false, said_gone = true;
+    TimePoint workers_end{};
+    bool signalled = false, finished = false, is_ending = false;
+
+    bool hosts() const { return coordinator != nullptr && !is_gate; }
+    bool is_frozen(TimePoint now) const { return now < frozen_until; }
+    bool acts(TimePoint now) const { return alive && !done && !is_frozen(now); }
+};
+
+// A member's port tells its life.
+inline int port_of(Where where) { return 1 + where.machine + 16 * where.life; }
+inline Where where_of(const Member& member) { return {(member.port - 1) % 16, (member.port - 1) / 16}; }
+
+}  // namespace ddprun

@@ -1,0 +1,269 @@
+#include "tests/rendezvous/link/takeover_world.hpp"
+
+#include <algorithm>
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+
+using namespace std::chrono_literals;
+
+TakeoverWorld::TakeoverWorld(unsigned seed)
+    : random_(seed), machines_(pick(2, 6)), network_(random_, machines_) {
+    min_nodes_ = pick(0, 3) == 0 ? 0 : pick(1, machines_);
+    max_restarts_ = min_nodes_ == 0 ? pick(1, 3) : pick(0, 3);
+    spares_ = min_nodes_ > 0 && pick(0, 3) == 0 ? pick(0, machines_ - min_nodes_) : 0;
+    agents_.resize(static_cast<std::size_t>(machines_));
+    for (int machine = 0; machine < machines_; ++machine) {
+        at(machine).where = {machine, -1};
+        be_born(machine);
+    }
+}
+
+Hello TakeoverWorld::hello_of(const SimulatedAgent& agent) const {
+    Hello one = hello(kUnnumbered, machines_);
+    one.min_nodes = min_nodes_;
+    one.host = "gpu" + std::to_string(agent.where.machine);
+    one.pid = 100 + agent.where.life;
+    one.grace_ms = static_cast<int>(kShortGrace.count());
+    one.meeting_address = one.host;
+    one.meeting_port = port_of(agent.where);
+    return one;
+}
+
+CoordinatorOptions TakeoverWorld::options_of(const SimulatedAgent& agent) const {
+    CoordinatorOptions options{.version = "1", .nnodes = machines_};
+    options.job_id = "job of life " + std::to_string(agent.where.life);
+    if (min_nodes_ > 0) options.elasticity.min_nodes = min_nodes_;
+    options.elasticity.spares = spares_;
+    options.elasticity.last_call = 3s;
+    options.join_timeout = kShortJoin;
+    options.heartbeat = kShortHeartbeat;
+    options.restarts = {.max_restarts = max_restarts_, .min_uptime = 0ms};
+    options.own_agent = hello_of(agent);
+    options.failover = true;
+    return options;
+}
+
+SimulatedAgent* TakeoverWorld::living(Where where) {
+    SimulatedAgent& agent = at(where.machine);
+    return agent.where == where && agent.alive && !agent.done ? &agent : nullptr;
+}
+
+void TakeoverWorld::be_born(int machine) {
+    const Where where{machine, at(machine).where.life + 1};
+    at(machine) = SimulatedAgent{};
+    SimulatedAgent& agent = at(machine);
+    agent.where = where;
+    agent.alive = true;
+    agent.memory = std::make_unique<JobMemory>(kUnnumbered);
+    agent.next_step = now_ + std::chrono::milliseconds(pick(0, 200));
+    agent.join_by = now_ + kShortJoin;
+    if (machine == 0) host(agent, std::nullopt);
+}
+
+// Its guardian needs a moment.
+void TakeoverWorld::die(SimulatedAgent& agent) {
+    agent.alive = false;
+    if (agent.workers)
+        agent.workers_end = std::min(agent.stopping ? agent.workers_end : TimePoint::max(),
+                                     now_ + std::chrono::milliseconds(pick(0, 500)));
+    agent.stopping = agent.workers;
+    agent.stubborn = false;
+    stop_hosting(agent);
+    hang_up(agent);
+}
+
+void TakeoverWorld::fault() {
+    const int what = pick(0, 1500);
+    SimulatedAgent& agent = at(pick(0, machines_ - 1));
+    if (what < 6) network_.cut_at_random();
+    if (what >= 6 && what < 16) network_.heal();
+    if (what == 16 || what == 17) agent.frozen_until = now_ + std::chrono::milliseconds(pick(100, 12'000));
+    if (what == 18 && agent.alive && !agent.done) die(agent);
+    if (what == 20 && at(0).alive && !at(0).done) die(at(0));
+    if (what == 21) {
+        for (SimulatedAgent& one : agents_) {
+            if (one.is_acting && one.alive) die(one);
+        }
+    }
+    const bool is_away = (!agent.alive || agent.done) && !agent.workers;
+    if (what > 25 && what < 45 && is_away && !agent.is_frozen(now_)) be_born(agent.where.machine);
+}
+
+// Late messages, of which each round, epoch and job has its own.
+void TakeoverWorld::work(SimulatedAgent& agent) {
+    if (!agent.workers || agent.stopping || !agent.round) return;
+    const int what = pick(0, faulty_ ? 1200 : 40);
+    const int round = agent.round->round;
+    if (what == 0 && faulty_) {
+        WorkerFailed failed = failed_with(3, agent.round->base_rank);
+        failed.round = round;
+        say(agent, failed);
+        stop(agent);
+    } else if (what == 1 && faulty_ && !agent.signalled) {
+        agent.signalled = true;
+        say(agent, AgentSignalled{round, 15, {}});
+        stop(agent);
+    } else if (what < 3 && !faulty_) {
+        agent.workers = false;
+        agent.said_gone = true;
+        say(agent, WorkersSucceeded{round});
+    }
+}
+
+void TakeoverWorld::step() {
+    now_ += std::chrono::milliseconds(pick(1, 25));
+    if (faulty_) fault();
+    for (SimulatedAgent& agent : agents_) {
+        look_at_workers(agent);
+        if (!agent.acts(now_)) continue;
+        act(agent);
+    }
+}
+
+void TakeoverWorld::end_faults() {
+    faulty_ = false;
+    network_.heal();
+    for (SimulatedAgent& agent : agents_) agent.frozen_until = {};
+}
+
+bool TakeoverWorld::over() const {
+    return std::all_of(agents_.begin(), agents_.end(), [](const SimulatedAgent& agent) {
+        return (agent.done || !agent.alive) && !agent.workers;
+    });
+}
+
+std::string TakeoverWorld::state() const {
+    std::string text = std::to_string(now_.time_since_epoch().count() / 1'000'000) + " ms";
+    for (const SimulatedAgent& agent : agents_) {
+        text += "\n  machine " + std::to_string(agent.where.machine) + "." +
+                std::to_string(agent.where.life) + (agent.alive ? "" : " dead") +
+                (agent.done ? " done" : "") + (agent.workers ? " works" : "") +
+                (agent.stopping ? " stopping" : "") + (agent.succession ? " searching" : "") +
+                (agent.coordinator ? " hosts" : "") + (agent.connection ? " connected" : "") +
+                (agent.is_ending ? " ending" : "") + (agent.finished ? " finished" : "") + " " + agent.job +
+                " epoch " + std::to_string(agent.epoch) + " round " +
+                (agent.round ? std::to_string(agent.round->round) : "-");
+    }
+    return text;
+}
+
+void TakeoverWorld::host(SimulatedAgent& agent, std::optional<MemberList> predecessor) {
+    CoordinatorOptions options = options_of(agent);
+    options.predecessor = std::move(predecessor);
+    agent.coordinator = std::make_unique<Coordinator>(std::move(options), now_);
+}
+
+// What was said before that is read first.
+void TakeoverWorld::stop_hosting(SimulatedAgent& agent) {
+    if (!agent.coordinator) return;
+    agent.coordinator.reset();
+    agent.is_acting = agent.is_gate = false;
+    agent.lease_of_host.reset();
+    std::vector<std::uint64_t> guests;
+    for (const auto& [id, connection] : network_.all()) {
+        if (connection.host == agent.where) guests.push_back(id);
+    }
+    for (const std::uint64_t id : guests) network_.close(id, true, now_);
+}
+
+void TakeoverWorld::deliver(SimulatedAgent& host, const Coordinator::Outbox& outbox) {
+    for (const auto& outgoing : outbox) {
+        ++messages_;
+        network_.say(outgoing.to, false, outgoing.message, now_);
+        if (outgoing.close_after) network_.close(outgoing.to, true, now_);
+    }
+    const auto end = host.coordinator->lease_end();
+    if (host.hosts() && std::exchange(host.lease_of_host, end) != end) host.guard = end;
+}
+
+void TakeoverWorld::serve(SimulatedAgent& host) {
+    std::vector<std::uint64_t> guests;
+    for (const auto& [id, connection] : network_.all()) {
+        if (connection.host == host.where) guests.push_back(id);
+    }
+    for (const std::uint64_t id : guests) {
+        while (const auto packet = network_.arrived(id, true, now_)) {
+            if (packet->message) {
+                deliver(host, host.coordinator->receive(id, *packet->message, now_));
+            } else {
+                network_.close(id, true, now_);
+                deliver(host, host.coordinator->closed(id, now_, true));
+                break;
+            }
+        }
+        // It closed this itself.
+        if (network_.find(id) == nullptr || !network_.find(id)->host_open)
+            deliver(host, host.coordinator->closed(id, now_, true));
+    }
+    const auto deadline = host.coordinator->next_deadline();
+    if (deadline && now_ >= *deadline) deliver(host, host.coordinator->tick(now_));
+    if (host.is_acting && now_ >= host.next_beacon) shine(host);
+}
+
+void TakeoverWorld::shine(SimulatedAgent& host) {
+    host.next_beacon = now_ + 1s;
+    SimulatedAgent& first = at(0);
+    const bool is_there = &first != &host && first.acts(now_) && first.coordinator && !first.is_acting &&
+                          network_.reaches(host.where.machine, 0);
+    if (!is_there) return;
+    JobMoved moved{.version = "1",
+                   .run_id = "none",
+                   .nnodes = machines_,
+                   .min_nodes = min_nodes_,
+                   .command_digest = 0,
+                   .address = "gpu" + std::to_string(host.where.machine),
+                   .port = port_of(host.where)};
+    deliver(first, first.coordinator->receive(std::uint64_t{1} << 40, moved, now_));
+}
+
+void TakeoverWorld::look_at_workers(SimulatedAgent& agent) {
+    if (!agent.workers) return;
+    const bool agent_acts = agent.acts(now_);
+    const bool ended =
+        agent.stopping && now_ >= agent.workers_end && (agent_acts || !agent.stubborn || !agent.alive);
+    const bool killed = agent.guard && now_ >= *agent.guard;
+    if (ended || killed) {
+        agent.killed = !agent.stopping && agent.alive;
+        agent.workers = false;
+        agent.stopping = true;
+    }
+}
+
+void TakeoverWorld::begin_round(SimulatedAgent& agent, const RoundReady& ready) {
+    INFO(state());
+    REQUIRE(agent.said_gone);
+    REQUIRE_FALSE(agent.workers);
+    const auto& list = agent.memory->members();
+    REQUIRE(list);
+    CHECK(list->round == ready.round);
+    CHECK(ready.restart_count <= max_restarts_);
+    CHECK(ready.group_world_size >= (min_nodes_ > 0 ? min_nodes_ : machines_));
+    CHECK(ready.group_world_size <= machines_ - spares_);
+    auto& members = memberships_[ready.job_id][list->version()];
+    CHECK(members.emplace(ready.group_rank, ready).second);
+    for (const auto& [rank, other] : members) {
+        CHECK(other.group_world_size == ready.group_world_size);
+        CHECK(rank < ready.group_world_size);
+        CHECK(other.base_rank == rank);
+    }
+    for (const SimulatedAgent& other : agents_) {
+        if (!other.workers || other.job != ready.job_id) continue;
+        INFO("machine " << agent.where.machine << " begins round " << ready.round << " of epoch "
+                        << list->epoch << ", while machine " << other.where.machine << " works in round "
+                        << other.round->round << " of epoch " << other.epoch);
+        CHECK((other.epoch == list->epoch && other.round->round == ready.round));
+    }
+    rounds_ = std::max(rounds_, ready.round + 1);
+    agent.round = ready;
+    agent.job = ready.job_id;
+    agent.epoch = list->epoch;
+    agent.workers = true;
+    agent.stopping = agent.said_gone = false;
+    agent.stubborn = pick(0, 2) == 0;
+    agent.killed = false;
+    if (agent.hosts()) agent.guard = agent.coordinator->lease_end();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// A job on machines that die, freeze, are cut off and come back, with coordinators that move. Every step some of that
+// happens at random, and what must hold is checked.
+#pragma once
+
+#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "tests/rendezvous/link/simulated_agent.hpp"
+
+namespace ddprun {
+
+class TakeoverWorld {
+  public:
+    explicit TakeoverWorld(unsigned seed);
+
+    void step();
+    void end_faults();
+    bool over() const;
+
+    int takeovers() const { return takeovers_; }
+    int rounds() const { return rounds_; }
+    std::size_t messages() const { return messages_; }
+    std::string state() const;
+
+  private:
+    int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+    SimulatedAgent& at(int machine) { return agents_.at(static_cast<std::size_t>(machine)); }
+    SimulatedAgent* living(Where where);
+    Hello hello_of(const SimulatedAgent& agent) const;
+    CoordinatorOptions options_of(const SimulatedAgent& agent) const;
+
+    void be_born(int machine);
+    void die(SimulatedAgent& agent);
+    void fault();
+    void work(SimulatedAgent& agent);
+
+    void act(SimulatedAgent& agent);
+    void host(SimulatedAgent& agent, std::optional<MemberList> predecessor);
+    void stop_hosting(SimulatedAgent& agent);
+    void deliver(SimulatedAgent& host, const Coordinator::Outbox& outbox);
+    void serve(SimulatedAgent& host);
+    void shine(SimulatedAgent& host);
+
+    void call(SimulatedAgent& agent, Where host, std::optional<Following> following);
+    void join(SimulatedAgent& agent);
+    void search(SimulatedAgent& agent);
+    void hang_up(SimulatedAgent& agent);
+    void lose(SimulatedAgent& agent, CoordinatorLoss loss);
+    void listen(SimulatedAgent& agent);
+    void receive(SimulatedAgent& agent, const ControlMessage& message);
+    void say(SimulatedAgent& agent, const ControlMessage& message);
+    void follow(SimulatedAgent& agent, const Lead& lead);
+    void begin_round(SimulatedAgent& agent, const RoundReady& ready);
+    void stop(SimulatedAgent& agent);
+    void look_at_workers(SimulatedAgent& agent);
+
+    std::mt19937 random_;
+    int machines_;
+    SimulatedNetwork network_;
+    std::vector<SimulatedAgent> agents_;
+    TimePoint now_{};
+    int min_nodes_ = 0, spares_ = 0, max_restarts_ = 0;
+    bool faulty_ = true;
+    int takeovers_ = 0, rounds_ = 0;
+    std::size_t messages_ = 0;
+    // Of a job, by epoch and round: which ranks there are, and of how many.
+    std::map<std::string, std::map<std::pair<int, int>, std::map<int, RoundReady>>> memberships_;
+};
+
+}  // namespace ddprun
