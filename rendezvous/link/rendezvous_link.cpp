@@ -226,11 +226,13 @@ class RendezvousLink::Impl {
         Hello hello = options_.hello;
         hello.following = succession_->own();
         hello.following->has_workers = events_.has_workers();
-        const std::chrono::milliseconds heartbeat(succession_->own().last.heartbeat_ms);
+        const HeartbeatTerms terms{std::chrono::milliseconds(succession_->own().last.heartbeat_ms)};
+        // Its own coordinator says nothing before the election is over.
+        const std::chrono::milliseconds election = hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
         connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
                  .hello = std::move(hello),
                  .join_deadline = TimePoint::clock::now() + kCallTimeout,
-                 .answer_timeout = heartbeat + heartbeat / 3 + kAnswerTime});
+                 .answer_timeout = terms.patience() + election + kAnswerTime});
         client_->join();
     }
 

@@ -1,0 +1,135 @@
+"""The node that hosts the rendezvous is lost, leaves or comes back: the others go on under another coordinator."""
+
+import re
+import signal
+
+from elastic_test import PREEMPTED, UNAVAILABLE, Elastic
+from support import main
+
+
+class Takeover(Elastic):
+    def all_run(self, nnodes, count, *flags):
+        """That many agents in one round; the first one hosts."""
+        agents = [self.node(nnodes, "--last-call", 3600, "--node-rank", number, *flags, hosts=int(number == 0))
+                  for number in range(count)]
+        for number, agent in enumerate(agents):
+            self.runs(agent, number, count, number, count)
+        return agents
+
+    def kill(self, agent):
+        agent.send(signal.SIGKILL)
+        agent.wait()
+
+    def end(self, *agents):
+        agents[0].send(signal.SIGTERM)
+        for agent in agents[1:]:
+            agent.send(signal.SIGTERM)
+        self.assertEqual([agent.wait() for agent in agents], [PREEMPTED] * len(agents))
+
+
+class Losses(Takeover):
+    def test_the_survivors_go_on_and_the_host_comes_back_to_its_place(self):
+        host, second, third = self.all_run("1:3", 3)
+        self.kill(host)
+        second.wait_for_line(r"^ddprun: node 0 \(\S+\) lost: the connection to 127.0.0.1:\d+ was lost$")
+        second.wait_for_line("^ddprun: the nodes that are left choose another coordinator$")
+        second.wait_for_line("^ddprun: this node leads the job now$")
+        third.wait_for_line(r"^ddprun: node 0 \(\S+\) was lost; another round with 2 nodes \(resize 1\) follows in \d+ ms$")
+        self.runs(second, 0, 2, 0, 2)
+        self.runs(third, 1, 2, 1, 2)
+        again = self.node("1:3", "--last-call", 3600, "--node-rank", 0, hosts=1)
+        again.wait_for_line(r"^ddprun: the job runs already; its coordinator is at 127.0.0.1:\d+$")
+        for number, agent in enumerate((again, second, third)):
+            self.runs(agent, number, 3, number, 3)
+        self.end(second, third, again)
+        self.assertIn("resizes so far: 2", second.err())
+
+    def test_of_two_nodes_the_other_one_goes_on(self):
+        host, second = self.all_run("1:2", 2)
+        self.kill(host)
+        self.runs(second, 0, 1, 0, 1)
+        self.end(second)
+
+    def test_one_coordinator_after_the_other(self):
+        agents = self.all_run("1:4", 4)
+        for left in (3, 2, 1):
+            self.kill(agents.pop(0))
+            for number, agent in enumerate(agents):
+                self.runs(agent, number, left, number, left)
+        self.end(*agents)
+
+    def test_a_spare_finds_the_new_coordinator(self):
+        host = self.host("2:3", "--spares", 1, "--last-call", 3600, "--node-rank", 0)
+        second = self.node("2:3", "--spares", 1, "--node-rank", 1)
+        self.runs(host, 0, 2, 0, 2)
+        self.runs(second, 1, 2, 1, 2)
+        spare = self.node("2:3", "--spares", 1, "--node-rank", 2)
+        spare.wait_for_line("^ddprun: the job has its 2 nodes; this one waits for a place$")
+        self.kill(host)
+        self.runs(second, 0, 2, 0, 2)
+        self.runs(spare, 1, 2, 1, 2)
+        self.end(second, spare)
+
+    def test_a_job_of_a_fixed_number_waits_for_its_host(self):
+        flags = ("--max-restarts", 2)
+        host, second = self.all_run(2, 2, *flags)
+        self.kill(host)
+        second.wait_for_line(r"^ddprun: node 0 \(\S+\) was lost; restart 1 of 2")
+        second.wait_for_line("^ddprun: joined 1/2, missing node 0; ")
+        host = self.node(2, "--node-rank", 0, *flags, hosts=1)
+        self.runs(host, 0, 2, 0, 2)
+        self.runs(second, 1, 2, 1, 2)
+        self.end(second, host)
+
+    def test_no_failover(self):
+        host, second, third = self.all_run("1:3", 3, "--failover", "off")
+        self.kill(host)
+        self.assertEqual((second.wait(), third.wait()), (UNAVAILABLE, UNAVAILABLE))
+        self.assertNotIn("coordinator", second.err())
+
+
+class Leaving(Takeover):
+    def test_the_host_is_signalled_and_the_others_go_on(self):
+        host, second, third = self.all_run("1:3", 3)
+        host.send(signal.SIGTERM)
+        self.runs(second, 0, 2, 0, 2)
+        self.runs(third, 1, 2, 1, 2)
+        self.assertEqual(host.wait(), PREEMPTED)
+        self.assertIn("the job goes on without this node", host.err())
+        self.assertRegex(third.err(), r"signal 15 to the agent of node 0 \(\S+\); another round with 2 nodes \(resize 1\) follows")
+        self.end(second, third)
+
+
+class Standstill(Takeover):
+    def test_a_host_that_stood_still_finds_out_that_the_others_went_on(self):
+        host, second, third = self.all_run("1:3", 3, "--heartbeat", 2, "--grace", 2)
+        host.send(signal.SIGSTOP)
+        second.wait_for_line(r"^ddprun: node 0 \(\S+\) lost: no heartbeat for 2 s$")
+        self.runs(second, 0, 2, 0, 2)
+        self.runs(third, 1, 2, 1, 2)
+        host.send(signal.SIGCONT)
+        self.assertEqual(host.wait(), UNAVAILABLE)
+        self.assertRegex(host.err(), "only . of 3 nodes are left here: the others may go on without them")
+        self.assertEqual(len(re.findall("^place", host.out(), re.MULTILINE)), 1)
+        self.end(second, third)
+
+    def test_of_two_the_one_without_the_coordinator_ends(self):
+        host, second = self.all_run("1:2", 2, "--heartbeat", 2, "--grace", 2)
+        second.send(signal.SIGSTOP)
+        self.runs(host, 0, 1, 0, 1)
+        second.send(signal.SIGCONT)
+        self.assertEqual(second.wait(), UNAVAILABLE)
+        self.end(host)
+
+    def test_a_minority_says_that_it_is_one(self):
+        host, second = self.all_run("1:2", 2, "--heartbeat", 2, "--grace", 2)
+        host.send(signal.SIGSTOP)
+        self.assertEqual(second.wait(), UNAVAILABLE)
+        self.assertIn("1 of the 2 nodes that are left found each other, and no majority: the others may go on", second.err())
+        host.send(signal.SIGCONT)
+        self.runs(host, 0, 1, 0, 1)
+        self.end(host)
+
+
+if __name__ == "__main__":
+    main()
