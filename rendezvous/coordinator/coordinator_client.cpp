@@ -141,10 +141,10 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         loss_ = {CoordinatorLoss::Kind::stranger,
                  fmt::format("what listens at {} ended the connection without an answer",
                              to_string(options_.coordinator))};
-        const TimePoint latest = hello_time_ + options_.answer_timeout;
-        answer_deadline_.expires_at(options_.join_deadline < latest
-                                        ? std::min(latest, options_.join_deadline + kRefusalTime)
-                                        : latest);
+        const TimePoint latest = hello_time_ + options_.answer_timeout.value_or(kAnswerTimeout);
+        const bool joins_late = !options_.answer_timeout && options_.join_deadline < latest;
+        answer_deadline_.expires_at(joins_late ? std::min(latest, options_.join_deadline + kRefusalTime)
+                                               : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
             self->loss_ = {CoordinatorLoss::Kind::broken, fmt::format("what listens at {} does not answer",

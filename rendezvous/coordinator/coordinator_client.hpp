@@ -50,8 +50,8 @@ struct CoordinatorClientOptions {
     Endpoint coordinator;
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
-    // From Hello to the first word of the coordinator.
-    std::chrono::milliseconds answer_timeout{10'000};
+    // From Hello to the first word of the coordinator; by default kAnswerTimeout, and not much beyond join_deadline.
+    std::optional<std::chrono::milliseconds> answer_timeout = {};
     // With a connection, before Hello is said by it, which may then say more: the address of this machine that it was
     // made from, and whether it leads to this machine. May be empty.
     std::function<void(Hello& hello, const std::string& local_address, bool leads_here)> on_connected = {};
@@ -65,6 +65,8 @@ class CoordinatorClient {
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
     // One attempt; a dropped packet must not hide the cause for longer.
     static constexpr std::chrono::milliseconds kAttemptTimeout{3'000};
+    // The first word may take Coordinator::kFirstStatusDelay.
+    static constexpr std::chrono::seconds kAnswerTimeout{10};
     // A coordinator whose own join timeout ends at the same time says more about it, in this time.
     static constexpr std::chrono::seconds kRefusalTime{2};
 

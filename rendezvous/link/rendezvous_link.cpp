@@ -228,7 +228,8 @@ class RendezvousLink::Impl {
         hello.following->has_workers = events_.has_workers();
         const HeartbeatTerms terms{std::chrono::milliseconds(succession_->own().last.heartbeat_ms)};
         // Its own coordinator says nothing before the election is over.
-        const std::chrono::milliseconds election = hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
+        const std::chrono::milliseconds election =
+            hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
         connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
                  .hello = std::move(hello),
                  .join_deadline = TimePoint::clock::now() + kCallTimeout,
