@@ -127,11 +127,11 @@ void Coordinator::note_follower(JobNode& node, const Follow& follow, TimePoint n
 }
 
 void Coordinator::end_election(TimePoint now) {
-    const Attendance all = attendance([](const JobNode& one) { return one.follows; });
-    if (is_quorum(all)) return handle(CoordinatorEvent::elected, {now});
+    if (is_quorum(attendance([](const JobNode& one) { return one.follows; })))
+        return handle(CoordinatorEvent::elected, {now});
+    const Attendance all = attendance([](const JobNode&) { return true; });
     decision_.message = fmt::format(
-        "{} of the {} nodes that are left found each other, and no majority: the others may go on without "
-        "them "
+        "{} of {} nodes found each other, which is no majority: the others may go on without them "
         "(--failover)",
         all.present, all.living);
     handle(CoordinatorEvent::election_over, {now});
