@@ -103,14 +103,16 @@ Attendance Coordinator::attendance(Counts counts) const {
 // Asks those who came to follow, once they are enough, by a number that none of them has followed before. An answer
 // shows that the agent is there now, and that it answers to nobody else.
 void Coordinator::canvass() {
-    if (!is_quorum(attendance([](const JobNode&) { return true; }))) return;
+    const bool asks = std::any_of(nodes_.begin(), nodes_.end(),
+                                  [](const auto& entry) { return entry.second.asked_epoch != 0; });
+    const bool is_enough = asks || (2 * nodes_.size() >= static_cast<std::size_t>(members_->size) - dead_.size() &&
+                                    is_quorum(attendance([](const JobNode&) { return true; })));
+    if (!is_enough) return;
     const bool is_outdone = std::any_of(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
         const JobNode& node = entry.second;
         return node.asked_epoch == 0 && node.hello.following->followed >= epoch_;
     });
-    const bool is_new = std::all_of(nodes_.begin(), nodes_.end(),
-                                    [](const auto& entry) { return entry.second.asked_epoch == 0; });
-    if (is_outdone || is_new) ++epoch_;
+    if (is_outdone || !asks) ++epoch_;
     for (auto& [key, node] : nodes_) {
         if (node.asked_epoch == epoch_) continue;
         node.asked_epoch = epoch_;
@@ -122,6 +124,9 @@ void Coordinator::canvass() {
 void Coordinator::note_follower(JobNode& node, const Follow& follow, TimePoint now) {
     if (follow.epoch != epoch_) return;
     node.follows = true;
+    const auto missing = std::count_if(nodes_.begin(), nodes_.end(),
+                                       [](const auto& entry) { return !entry.second.follows; });
+    if (missing > 0) return;
     const Attendance all = attendance([](const JobNode& one) { return one.follows; });
     if (all.present == all.living) handle(CoordinatorEvent::elected, {now});
 }

@@ -1,0 +1,168 @@
+// What a coordinator takes over, and what takes part in a quorum.
+#include <algorithm>
+
+#include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/membership/quorum.hpp"
+#include "rendezvous/membership/succession.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/coordinator_fixture.hpp"
+
+namespace ddprun {
+
+using namespace std::chrono_literals;
+namespace {
+
+MemberList list_of(int nodes) {
+    MemberList list{.epoch = 3, .round = 5, .job_id = "job", .size = nodes, .host_rank = 0, .heartbeat_ms = 600};
+    for (int rank = 0; rank < std::min(nodes, static_cast<int>(kMaxMembersListed)); ++rank)
+        list.members.push_back({rank, rank, "gpu" + std::to_string(rank), 100 + rank, 1, "10.0.0.1", 29500 + rank});
+    return list;
+}
+
+Hello follower(int rank, int nodes) {
+    Hello one = hello(kUnnumbered, nodes);
+    one.min_nodes = 1;
+    one.host = "gpu" + std::to_string(rank);
+    one.pid = 100 + rank;
+    one.following = Following{.last = list_of(nodes), .group_rank = rank, .base_rank = rank, .place = rank};
+    one.following->dead = {0};
+    return one;
+}
+
+CoordinatorOptions options_for(int nodes) {
+    CoordinatorOptions options{.version = "1", .nnodes = nodes};
+    options.elasticity.min_nodes = 1;
+    options.heartbeat = 600ms;
+    options.own_agent = follower(1, nodes);
+    options.failover = true;
+    options.predecessor = list_of(nodes);
+    return options;
+}
+
+// Agents 1 to nodes - 1 follow, over connections of those numbers; returns how many messages that took.
+std::size_t take_over(Coordinator& coordinator, int nodes, std::vector<Coordinator::Outgoing>& heard) {
+    std::size_t messages = 0;
+    std::vector<std::pair<std::uint64_t, int>> asked;
+    const auto take = [&](const Coordinator::Outbox& outbox) {
+        messages += outbox.size() + 1;
+        for (const auto& outgoing : outbox) {
+            heard.push_back(outgoing);
+            if (const auto* lead = std::get_if<Lead>(&outgoing.message)) asked.emplace_back(outgoing.to, lead->epoch);
+        }
+    };
+    for (int rank = 1; rank < nodes; ++rank)
+        take(coordinator.receive(static_cast<std::uint64_t>(rank), follower(rank, nodes), kStart));
+    for (const auto& [agent, epoch] : asked) {
+        take(coordinator.receive(agent, gone(5, false), kStart));
+        take(coordinator.receive(agent, Follow{epoch}, kStart));
+    }
+    return messages;
+}
+
+}  // namespace
+
+TEST_CASE("a takeover's messages grow as the number of nodes does") {
+    for (const int nodes : {10, 100, 1'000}) {
+        Coordinator coordinator(options_for(nodes), kStart);
+        std::vector<Coordinator::Outgoing> heard;
+        const std::size_t messages = take_over(coordinator, nodes, heard);
+        WARN(nodes << " nodes: " << messages << " messages");
+        CHECK(messages < 10 * static_cast<std::size_t>(nodes));
+        const auto announced = of_type<Restarting>(heard);
+        REQUIRE(announced.size() == static_cast<std::size_t>(nodes) - 1);
+        CHECK(announced[0].nodes == nodes - 1);
+        CHECK(announced[0].cause.kind == Failure::Kind::node_lost);
+        CHECK(announced[0].cause.host == "gpu0");
+    }
+}
+
+TEST_CASE("another epoch where somebody has followed that one already") {
+    Coordinator coordinator(options_for(4), kStart);
+    Hello one = follower(1, 4);
+    CHECK(of_type<Lead>(coordinator.receive(1, one, kStart)).empty());
+    const auto first = of_type<Lead>(coordinator.receive(2, follower(2, 4), kStart));
+    REQUIRE(first.size() == 2);
+    CHECK(first[0].epoch == 4);
+    Hello third = follower(3, 4);
+    third.following->followed = 9;
+    const auto second = of_type<Lead>(coordinator.receive(3, third, kStart));
+    REQUIRE(second.size() == 3);
+    CHECK(second[0].epoch == 10);
+    // An answer to the question before counts for nothing.
+    for (const std::uint64_t agent : {1, 2, 3}) coordinator.receive(agent, Follow{4}, kStart);
+    CHECK_FALSE(coordinator.is_elected());
+    for (const std::uint64_t agent : {1, 2, 3}) coordinator.receive(agent, Follow{10}, kStart);
+    CHECK(coordinator.is_elected());
+}
+
+TEST_CASE("who follows another job's coordinator is refused, and a newcomer waits") {
+    Coordinator coordinator(options_for(4), kStart);
+    Hello stranger = follower(2, 4);
+    stranger.following->last.job_id = "another";
+    const auto refused = of_type<Refused>(coordinator.receive(2, stranger, kStart));
+    REQUIRE(refused.size() == 1);
+    CHECK(refused[0].exit_code == kExitNotAdmitted);
+    Hello newcomer = hello(kUnnumbered, 4);
+    newcomer.min_nodes = 1;
+    newcomer.host = "gpu9";
+    CHECK(of_type<Parked>(coordinator.receive(3, newcomer, kStart)).size() == 1);
+}
+
+TEST_CASE("a quorum is more than half, or half with the first") {
+    CHECK(is_quorum({.living = 3, .present = 2, .has_first = false}));
+    CHECK_FALSE(is_quorum({.living = 3, .present = 1, .has_first = true}));
+    CHECK(is_quorum({.living = 4, .present = 2, .has_first = true}));
+    CHECK_FALSE(is_quorum({.living = 4, .present = 2, .has_first = false}));
+    CHECK(is_quorum({.living = 1, .present = 1, .has_first = false}));
+    Quorum quorum(4, {1, 2, 3, 4}, 1);
+    quorum.lose(4, true);
+    CHECK(quorum.living() == 3);
+    quorum.lose(3, false);
+    CHECK(quorum.holds());
+    quorum.lose(2, false);
+    CHECK_FALSE(quorum.holds());
+    quorum.lose(2, true);  // once is enough
+    CHECK(quorum.living() == 3);
+}
+
+TEST_CASE("no two halves that cannot see each other go on, whatever they know of the dead") {
+    constexpr int kNodes = 6, kSets = 1 << kNodes;
+    const auto first_of = [](int living) { return living & -living; };
+    for (int dead = 0; dead < kSets; ++dead) {
+        for (int known = 0; known < kSets; ++known) {
+            if ((known & ~dead) != 0) continue;
+            for (int side = 0; side < kSets; ++side) {
+                const int other = ~side & ~dead & (kSets - 1);
+                if ((side & dead) != 0) continue;
+                const auto goes_on = [&](int members, int known_dead) {
+                    const int living = (kSets - 1) & ~known_dead;
+                    return is_quorum({static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(living))),
+                                      static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(members))),
+                                      (members & first_of(living)) != 0});
+                };
+                REQUIRE_FALSE((goes_on(side, known) && goes_on(other, dead)));
+            }
+        }
+    }
+}
+
+TEST_CASE("an agent calls at one after the other, hosts in its turn, and ends when its time is over") {
+    Following own{.last = list_of(4), .group_rank = 2};
+    own.dead = {1};
+    own.last.members.back().port = 0;
+    Succession succession(own, kStart);
+    CHECK(succession.next(kStart).kind == Succession::Kind::host);
+    CHECK(succession.next(kStart).kind == Succession::Kind::pause);
+    CHECK(succession.next(succession.deadline() - 1ms).member.group_rank == 2);
+    CHECK(succession.next(succession.deadline()).kind == Succession::Kind::end);
+    CHECK(succession.promise(4));
+    CHECK_FALSE(succession.promise(4));
+    CHECK(succession.promise(5));
+    Following last{.last = list_of(4), .group_rank = 3};
+    Succession other(last, kStart);
+    CHECK(other.next(kStart).member.group_rank == 1);
+    other.note_gone(2);
+    CHECK(other.next(kStart).kind == Succession::Kind::host);
+}
+
+}  // namespace ddprun
