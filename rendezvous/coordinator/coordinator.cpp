@@ -112,6 +112,7 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     if (may_go_on && cause_->kind != Failure::Kind::node_lost)
         cause_ = failure_of(node, nullptr, heartbeats_.terms());
     replace_resize(failure_of(node, nullptr, heartbeats_.terms()));
+    node.is_dead = agent_is_dead;
     if (has_run_) lose_member(node, agent_is_dead);
     if (minority_cause_ && state_ != CoordinatorState::stopping)
         return handle(CoordinatorEvent::quorum_lost, {now, &node});

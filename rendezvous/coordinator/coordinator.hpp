@@ -196,6 +196,7 @@ class Coordinator {
     bool is_ours(const JobMoved& moved) const;
     MemberList member_list() const;
     void begin_quorum();
+    bool holds_without_leavers() const;
     bool is_sure(TimePoint now) const;
     void make_sure(TimePoint now);
     void note_answer(TimePoint now);

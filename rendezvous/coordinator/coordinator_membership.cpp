@@ -133,6 +133,10 @@ void Coordinator::begin_again(TimePoint now) {
     }
     if (!is_sure(now)) return make_sure(now);
     makes_sure_ = false;
+    if (!holds_without_leavers()) {
+        decision_.message = "without the nodes that leave the others may go on without these (--failover)";
+        return handle(CoordinatorEvent::quorum_lost, {now});
+    }
     if (has_enough()) {
         if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
         release_leavers();

@@ -105,8 +105,9 @@ Attendance Coordinator::attendance(Counts counts) const {
 void Coordinator::canvass() {
     const bool asks = std::any_of(nodes_.begin(), nodes_.end(),
                                   [](const auto& entry) { return entry.second.asked_epoch != 0; });
-    const bool is_enough = asks || (2 * nodes_.size() >= static_cast<std::size_t>(members_->size) - dead_.size() &&
-                                    is_quorum(attendance([](const JobNode&) { return true; })));
+    const bool is_enough =
+        asks || (2 * nodes_.size() >= static_cast<std::size_t>(members_->size) - dead_.size() &&
+                 is_quorum(attendance([](const JobNode&) { return true; })));
     if (!is_enough) return;
     const bool is_outdone = std::any_of(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
         const JobNode& node = entry.second;
@@ -124,8 +125,8 @@ void Coordinator::canvass() {
 void Coordinator::note_follower(JobNode& node, const Follow& follow, TimePoint now) {
     if (follow.epoch != epoch_) return;
     node.follows = true;
-    const auto missing = std::count_if(nodes_.begin(), nodes_.end(),
-                                       [](const auto& entry) { return !entry.second.follows; });
+    const auto missing =
+        std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return !entry.second.follows; });
     if (missing > 0) return;
     const Attendance all = attendance([](const JobNode& one) { return one.follows; });
     if (all.present == all.living) handle(CoordinatorEvent::elected, {now});
@@ -245,7 +246,7 @@ void Coordinator::abdicate() {
     if (has_run_) {
         word.reason = "the node that hosted the coordinator leaves the job";
         for (const auto& [rank, node] : nodes_) {
-            const bool goes = !node.connected || node.leaving;
+            const bool goes = node.is_dead || node.leaving;
             if (goes && word.gone.size() < kMaxMembersListed) word.gone.push_back(rank);
         }
         release_leavers();
@@ -337,6 +338,16 @@ MemberList Coordinator::member_list() const {
     return list;
 }
 
+// Who leaves is no member any more, but was perhaps needed against those who cannot be seen.
+bool Coordinator::holds_without_leavers() const {
+    if (!members_ || !may_fail_over()) return true;
+    Quorum left = quorum_;
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected && node.leaving) left.lose(node.connection, true);
+    }
+    return left.holds();
+}
+
 // This process may have stood still until now, with the last words of agents that follow another one unread. So a round
 // begins only with a quorum of those who are there for certain.
 bool Coordinator::is_sure(TimePoint now) const {
@@ -364,6 +375,7 @@ void Coordinator::begin_quorum() {
     for (const auto& [rank, node] : nodes_) present.insert(node.connection);
     const auto first = host_ ? std::optional(nodes_.at(*host_).connection) : std::nullopt;
     if (members_) previous_ = std::move(quorum_);
+    if (previous_ && first) previous_->hear(*first);
     quorum_ = Quorum(nodes_.size(), std::move(present), first);
     members_ = member_list();
 }

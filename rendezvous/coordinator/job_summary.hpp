@@ -21,6 +21,7 @@ struct JobNode {
     int place = 0;               // see Seating
     std::optional<int> leaving;  // its agent was sent this signal, and takes part in no other round
     bool connected = true;
+    bool is_dead = false;  // not connected any more because its agent is dead
     bool silent = false;   // not connected any more because nothing was heard of it
     bool gave_up = false;  // it says that it stops its workers by itself
     bool ended = false;    // succeeded, while the round runs; gone, while it stops

@@ -13,9 +13,11 @@ using namespace std::chrono_literals;
 namespace {
 
 MemberList list_of(int nodes) {
-    MemberList list{.epoch = 3, .round = 5, .job_id = "job", .size = nodes, .host_rank = 0, .heartbeat_ms = 600};
+    MemberList list{
+        .epoch = 3, .round = 5, .job_id = "job", .size = nodes, .host_rank = 0, .heartbeat_ms = 600};
     for (int rank = 0; rank < std::min(nodes, static_cast<int>(kMaxMembersListed)); ++rank)
-        list.members.push_back({rank, rank, "gpu" + std::to_string(rank), 100 + rank, 1, "10.0.0.1", 29500 + rank});
+        list.members.push_back(
+            {rank, rank, "gpu" + std::to_string(rank), 100 + rank, 1, "10.0.0.1", 29500 + rank});
     return list;
 }
 
@@ -47,7 +49,8 @@ std::size_t take_over(Coordinator& coordinator, int nodes, std::vector<Coordinat
         messages += outbox.size() + 1;
         for (const auto& outgoing : outbox) {
             heard.push_back(outgoing);
-            if (const auto* lead = std::get_if<Lead>(&outgoing.message)) asked.emplace_back(outgoing.to, lead->epoch);
+            if (const auto* lead = std::get_if<Lead>(&outgoing.message))
+                asked.emplace_back(outgoing.to, lead->epoch);
         }
     };
     for (int rank = 1; rank < nodes; ++rank)
@@ -136,9 +139,10 @@ TEST_CASE("no two halves that cannot see each other go on, whatever they know of
                 if ((side & dead) != 0) continue;
                 const auto goes_on = [&](int members, int known_dead) {
                     const int living = (kSets - 1) & ~known_dead;
-                    return is_quorum({static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(living))),
-                                      static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(members))),
-                                      (members & first_of(living)) != 0});
+                    return is_quorum(
+                        {static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(living))),
+                         static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(members))),
+                         (members & first_of(living)) != 0});
                 };
                 REQUIRE_FALSE((goes_on(side, known) && goes_on(other, dead)));
             }

@@ -183,6 +183,7 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
         if (agent.lease) agent.lease->resume(now_);
         say(agent, Heartbeat{});
     } else if (std::holds_alternative<Stop>(message)) {
+        if (agent.said_gone && agent.round) say(agent, gone(agent.round->round, true));
         stop(agent);
     } else if (std::holds_alternative<Finish>(message) || std::holds_alternative<Refused>(message)) {
         agent.finished = true;
