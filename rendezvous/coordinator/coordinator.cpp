@@ -6,7 +6,6 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
-#include "rendezvous/job/failure_signature.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -44,7 +43,8 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
       random_(options_.jitter_seed),
       heartbeats_({options_.heartbeat}),
       start_(now),
-      join_deadline_(now + options_.join_timeout) {
+      join_deadline_(now + options_.join_timeout),
+      exclusion_(options_.elasticity.exclude_after) {
     check(options_.nnodes >= 1, "a job needs at least one node");
 }
 
@@ -285,12 +285,7 @@ void Coordinator::decide(TimePoint now) {
     if (auto first = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); }))
         cause_ = std::move(first);
     resizing_ = is_resize() && (has_enough() || !somebody_leaves());
-    const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
-    decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}
-                          : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_,
-                                            failure_signature(*cause_, hosts_of(nodes_))},
-                                           jitter);
-    handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
+    settle(now);
 }
 
 void Coordinator::pause(TimePoint now) {

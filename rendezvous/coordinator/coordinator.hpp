@@ -2,6 +2,9 @@
 //
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
+// A node whose workers fail first again and again is left out of further rounds, and so is its machine, where the job
+// can do without (see Exclusion); never the one that hosts this coordinator, which goes with it.
+//
 // What it does in which state stands in coordinator_table.cpp; this carries the actions out. The decisions are
 // parts of their own: admission.hpp, seating.hpp, rank_mapping.hpp, node_differences.hpp, first_failure.hpp,
 // restart_policy.hpp, job_summary.hpp.
@@ -35,6 +38,7 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/membership/elasticity.hpp"
+#include "rendezvous/membership/exclusion.hpp"
 #include "rendezvous/membership/seating.hpp"
 
 namespace ddprun {
@@ -166,6 +170,15 @@ class Coordinator {
     void look_for_enough(TimePoint now);
     void release_leavers();
     void seat_next_round();
+    void settle(TimePoint now);
+    JobNode* culprit();
+    bool leave_out(JobNode& node, std::string why);
+    void take_back(JobNode& node);
+    void take_back_left_out();
+    void release(JobNode& node, Finish finish);
+    void refuse_left_out(TimePoint now);
+    const std::string* why_left_out(const Hello& hello) const;
+    void remark(std::string text);
 
     void start_round(TimePoint now);
     std::string reached_at(int host) const;
@@ -208,6 +221,7 @@ class Coordinator {
     std::optional<int> host_;  // its key in there
     std::map<ConnectionId, int> nodes_by_connection_;
     Seating seating_;
+    Exclusion exclusion_;
     std::map<ConnectionId, JobNode> queue_;  // nodes that wait for another round, as they came
     std::set<ConnectionId> released_;        // agents that were told how the job has ended for them
     std::optional<TimePoint> workers_gone_;  // no round before: until then a lost node's may be there

@@ -20,6 +20,7 @@ struct JobNode {
     bool hosts = false;          // the coordinator
     int place = 0;               // see Seating
     std::optional<int> leaving;  // its agent was sent this signal, and takes part in no other round
+    std::string left_out;        // why it takes part in no other round, though it could; empty: it does
     bool connected = true;
     bool silent = false;   // not connected any more because nothing was heard of it
     bool gave_up = false;  // it says that it stops its workers by itself
@@ -29,6 +30,8 @@ struct JobNode {
     int base_rank = 0;          // of this round, like the next
     std::vector<RankEnd> ends;  // of its workers
 
+    // Another round may be one with it.
+    bool stays() const { return connected && !leaving && left_out.empty(); }
     bool has_rank(int rank) const { return rank >= base_rank && rank - base_rank < hello.local_world_size; }
 };
 

@@ -71,13 +71,15 @@ RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double 
         return refused(fmt::format("exit code {} is not among --restart-on", failure.exit_code));
     if (restarts_ >= options_.max_restarts)
         return refused(fmt::format("all {} of --max-restarts are used up", options_.max_restarts));
-    if (options_.same_failure > 0 && same_ >= options_.same_failure && !result.signature.empty())
+    const bool is_repeated =
+        options_.same_failure > 0 && same_ >= options_.same_failure && !result.signature.empty();
+    if (is_repeated && !result.is_left_out)
         return refused(fmt::format("the same failure {} times in a row (--same-failure {})", same_,
                                    options_.same_failure));
     const bool progress =
         options_.has_progress_file ? result.progressed : result.uptime >= options_.min_uptime;
     if (progress) without_progress_ = 0;
-    if (without_progress_ >= kMaxRestartsWithoutProgress) {
+    if (without_progress_ >= kMaxRestartsWithoutProgress && !result.is_left_out) {
         return refused(fmt::format(
             "{} restarts in a row without progress ({})", kMaxRestartsWithoutProgress,
             options_.has_progress_file ? "--progress-file did not change" : "none lasted --min-uptime"));

@@ -25,6 +25,7 @@ struct Membership {
         if (min_nodes > 0) options.elasticity.min_nodes = min_nodes;
         options.elasticity.spares = min_nodes > 0 ? spares : 0;
         options.elasticity.last_call = std::chrono::milliseconds(pick(0, 500));
+        options.elasticity.exclude_after = pick(0, 2);
         options.elasticity.resize = static_cast<Resize>(pick(0, 2));
         options.join_timeout = 20s;
         options.heartbeat = 600ms;
@@ -37,6 +38,7 @@ struct Membership {
     struct Agent {
         int life = 0;  // of the agent on this machine
         std::uint64_t connection = 0;
+        bool excluded = false;  // its machine, for good
         bool silent = false, done = false, refused = false, signalled = false, finished = false;
         std::optional<RoundReady> round;
         bool stopping = false, said_gone = true, succeeded = false;
@@ -71,6 +73,7 @@ struct Membership {
             if (std::holds_alternative<Refused>(outgoing.message)) agent->done = agent->refused = true;
             if (const auto* finish = std::get_if<Finish>(&outgoing.message)) {
                 agent->finished = true;
+                if (finish->message.find("--exclude-after") != std::string::npos) agent->excluded = true;
                 // No job ends because a node comes.
                 if (finish->cause) CHECK(finish->cause->kind != Failure::Kind::resized);
             }
@@ -90,6 +93,7 @@ struct Membership {
             REQUIRE(agent != nullptr);
             CHECK(agent->said_gone);
             CHECK_FALSE(agent->finished);
+            CHECK_FALSE(agent->excluded);
             CHECK(members.emplace(ready->group_rank, agent).second);
             CHECK(ready->base_rank == ready->group_rank);
             CHECK(ready->round == rounds);
@@ -135,7 +139,8 @@ struct Membership {
         if (!agent.said_gone && !agent.succeeded) agent.workers_until = now + workers;
         const int life = agent.life + 1;
         const auto until = agent.workers_until;
-        agent = {.life = life, .workers_until = until};
+        excluded += agent.excluded ? 1 : 0;
+        agent = {.life = life, .excluded = agent.excluded, .workers_until = until};
     }
 
     void step() {
@@ -152,7 +157,7 @@ struct Membership {
             return;
         }
         if (agent.done) {
-            if (agent.refused && !ending && pick(0, 5) == 0) lose(agent, 0ms);
+            if ((agent.refused || agent.excluded) && !ending && pick(0, 5) == 0) lose(agent, 0ms);
             return;
         }
         if (agent.connection == 0) {
@@ -218,6 +223,7 @@ struct Membership {
     std::vector<Agent> agents;
     std::map<std::uint64_t, int> ranks;  // of the last round
     int rounds = 0;
+    int excluded = 0;  // agents that come again from machines that are left out
     std::uint64_t last_connection = 0;
     TimePoint now{};
     std::vector<std::pair<std::uint64_t, Heartbeat>> answers;
@@ -227,7 +233,7 @@ struct Membership {
 
 TEST_CASE(
     "nodes that come and go: one membership at a time, no two rounds at once, and an end for everybody") {
-    int most_rounds = 0, resized = 0;
+    int most_rounds = 0, resized = 0, excluded = 0;
     for (unsigned seed = 1; seed <= 1500; ++seed) {
         INFO("seed " << seed);
         Membership job(seed);
@@ -241,10 +247,12 @@ TEST_CASE(
         REQUIRE(job.coordinator->empty());
         most_rounds = std::max(most_rounds, job.rounds);
         resized += job.rounds > 4 ? 1 : 0;
+        excluded += job.excluded > 0 ? 1 : 0;
     }
     // Else this has shown little.
     CHECK(most_rounds > 10);
     CHECK(resized > 50);
+    CHECK(excluded > 50);
 }
 
 }  // namespace ddprun

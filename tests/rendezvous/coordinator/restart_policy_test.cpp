@@ -132,6 +132,23 @@ TEST_CASE("a row of the same failure is broken by another one, by a lost node an
     for (int i = 0; i < 20; ++i) CHECK(getting_on.decide(failed_by("a", true), 0).restart);
 }
 
+TEST_CASE("where the node that failed is left out, neither sameness nor haste is final; the budget is") {
+    const auto without_it = [](const std::string& signature) {
+        auto result = failed_by(signature);
+        result.uptime = 1s;
+        result.is_left_out = true;
+        return result;
+    };
+    RestartPolicy policy({.max_restarts = 4, .same_failure = 2});
+    CHECK(policy.decide(failed_by("a"), 0).restart);
+    for (int i = 0; i < 3; ++i) CHECK(policy.decide(without_it("a"), 0).restart);
+    CHECK_THAT(policy.decide(without_it("a"), 0).message, Catch::Contains("--max-restarts"));
+    RestartPolicy row({.max_restarts = 10, .same_failure = 2});
+    CHECK(row.decide(failed_by("a"), 0).restart);
+    CHECK(row.decide(without_it("a"), 0).restart);
+    CHECK_THAT(row.decide(failed_by("a"), 0).message, Catch::Contains("the same failure 3 times in a row"));
+}
+
 TEST_CASE("the same failure may come as often as the user allows") {
     RestartPolicy never({.max_restarts = 20, .same_failure = 0});
     for (int i = 0; i < 20; ++i) CHECK(never.decide(failed_by("a"), 0).restart);
