@@ -228,6 +228,13 @@ OptionGroup restart_rows(CommandLine& line) {
           "is left "
           "out gets no place again; for one more round --same-failure and --min-uptime do not end the job.",
           into(line.elasticity.exclude_after, number(0, kMaxRestarts))},
+         {"--on-failure", "PROGRAM",
+          "Ask this program about each failure: it gets the failure as JSON on stdin and says restart, stop "
+          "or "
+          "exclude NODE on stdout\nOn the node that hosts the rendezvous, within 10 s. Its restart is "
+          "stronger than "
+          "the options above, but for --max-restarts; where it does not answer, these decide.",
+          into(line.on_failure)},
          {"--monitor-interval", "S", "No effect: nothing is polled", [](const std::string&) {},
           "PET_MONITOR_INTERVAL"}}};
 }

@@ -37,12 +37,21 @@ struct ControlRules : JsonRules {
 
 // In the order of ControlMessage's alternatives.
 constexpr std::array<std::string_view, std::variant_size_v<ControlMessage>> kTypeNames = {
-    "hello",          "workers_succeeded", "worker_failed", "worker_dying", "agent_signalled",
-    "workers_gone",   "rank_ends",         "notice_signal", "heartbeat",    "suspended",
-    "rank_succeeded", "still_running",     "lease_over",    "goodbye",      "welcome",
-    "given_up",       "refused",           "peer_refused",  "nodes_differ", "waiting",
-    "parked",         "round_ready",       "peer_dying",    "who_runs",     "remark",
-    "stop",           "restarting",        "finish"};
+    "hello",           "workers_succeeded",
+    "worker_failed",   "worker_dying",
+    "agent_signalled", "workers_gone",
+    "rank_ends",       "notice_signal",
+    "heartbeat",       "suspended",
+    "rank_succeeded",  "still_running",
+    "judgement",       "lease_over",
+    "goodbye",         "welcome",
+    "given_up",        "refused",
+    "peer_refused",    "nodes_differ",
+    "waiting",         "parked",
+    "round_ready",     "peer_dying",
+    "who_runs",        "remark",
+    "judge_failure",   "stop",
+    "restarting",      "finish"};
 
 static_assert(!kTypeNames.back().empty(), "a message without a name");
 

@@ -117,6 +117,8 @@ Coordinator::Outbox Coordinator::tick(TimePoint now) {
     if (state_ != CoordinatorState::over) beat(now);
     if (state_ == CoordinatorState::pausing && now >= pause_end_) {
         handle(CoordinatorEvent::pause_over, {now});
+    } else if (state_ == CoordinatorState::judging && now >= judgement_deadline_) {
+        handle(CoordinatorEvent::judgement_overdue, {now});
     } else if (state_ == CoordinatorState::running && exit_wait_.is_due(now)) {
         handle(CoordinatorEvent::exit_wait_due, {now});
     } else if (now >= join_deadline_) {
@@ -136,6 +138,7 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
         deadline = std::min(deadline.value_or(time), time);
     };
     if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
+    if (state_ == CoordinatorState::judging) at_latest(judgement_deadline_);
     const bool gathers = state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
     if (gathers) at_latest(join_deadline_);
     if (gathers && status_deadline_) at_latest(*status_deadline_);
@@ -187,6 +190,8 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
             return node_ended(*node, now);
         case CoordinatorAction::node_gone: return node_gone(occasion);
         case CoordinatorAction::decide: return decide(now);
+        case CoordinatorAction::ask_judge: return ask_judge(now);
+        case CoordinatorAction::settle: return settle(occasion);
         case CoordinatorAction::pause: return pause(now);
         case CoordinatorAction::begin_again: return begin_again(now);
         case CoordinatorAction::await_return: return await_return(now);
@@ -285,7 +290,8 @@ void Coordinator::decide(TimePoint now) {
     if (auto first = failures_.first([this](int rank) { return end_of_rank(nodes_, rank); }))
         cause_ = std::move(first);
     resizing_ = is_resize() && (has_enough() || !somebody_leaves());
-    settle(now);
+    if (wants_judgement()) return handle(CoordinatorEvent::judgement_wanted, {now});
+    settle_by({}, now);
 }
 
 void Coordinator::pause(TimePoint now) {

@@ -54,6 +54,7 @@ struct CoordinatorOptions {
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds
     std::optional<ExitWaitOptions> exit_wait;
+    bool asks_about_failures = false;  // a program of the user's, by way of the host's own agent
     // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
@@ -87,6 +88,8 @@ class Coordinator {
     static constexpr std::chrono::seconds kKillTime{1};
     // Signals to several agents that are this close together are meant for the job.
     static constexpr std::chrono::seconds kSignalsTogether{1};
+    // So long the host's agent may take to say what its user's program answers.
+    static constexpr std::chrono::seconds kJudgementTimeout{15};
     // Different refusals that node 0's agent hears of.
     static constexpr std::size_t kMaxRefusalsTold = 32;
 
@@ -170,7 +173,11 @@ class Coordinator {
     void look_for_enough(TimePoint now);
     void release_leavers();
     void seat_next_round();
-    void settle(TimePoint now);
+    bool wants_judgement();
+    void ask_judge(TimePoint now);
+    void settle(const Occasion& occasion);
+    void settle_by(const Judgement& judgement, TimePoint now);
+    std::string why_not_without(int node_rank);
     JobNode* culprit();
     bool leave_out(JobNode& node, std::string why);
     void take_back(JobNode& node);
@@ -215,6 +222,7 @@ class Coordinator {
     std::optional<TimePoint> last_call_end_;
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
+    TimePoint judgement_deadline_;
     TimePoint pause_end_;
     JobNodes nodes_;  // those without a number under one that no node can have, until all are there
     int unnumbered_ = 0;

@@ -10,20 +10,70 @@
 
 namespace ddprun {
 
-void Coordinator::settle(TimePoint now) {
+// A resize is no failure, and who wants the job to end has answered already.
+bool Coordinator::wants_judgement() {
+    return options_.asks_about_failures && !resizing_ && !restart_cancelled_ &&
+           cause_->kind != Failure::Kind::signalled && host() != nullptr;
+}
+
+void Coordinator::ask_judge(TimePoint now) {
+    judgement_deadline_ = now + kJudgementTimeout;
+    send(host()->connection, JudgeFailure{round_, *cause_});
+}
+
+void Coordinator::settle(const Occasion& occasion) {
+    Judgement judgement;
+    if (occasion.message == nullptr) {
+        remark(fmt::format("--on-failure: no answer within {} s; ddprun decides by itself",
+                           kJudgementTimeout.count()));
+    } else {
+        // Who was not asked has nothing to say.
+        if (!occasion.node->hosts) return;
+        judgement = std::get<Judgement>(*occasion.message);
+    }
+    settle_by(judgement, occasion.now);
+}
+
+void Coordinator::settle_by(const Judgement& judgement, TimePoint now) {
     const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
+    RestartPolicy::RoundResult result{*cause_,
+                                      uptime_,
+                                      progressed_,
+                                      restart_cancelled_,
+                                      failure_signature(*cause_, hosts_of(nodes_)),
+                                      judgement.answer};
+    JobNode* out = nullptr;
+    if (judgement.answer == Judgement::Answer::exclude) {
+        const std::string obstacle = why_not_without(judgement.node);
+        if (obstacle.empty()) {
+            out = &nodes_.at(judgement.node);
+        } else {
+            remark(fmt::format("--on-failure: exclude {}: {}; ddprun decides by itself", judgement.node,
+                               obstacle));
+            result.answer = Judgement::Answer::none;
+        }
+    }
     JobNode* node = resizing_ ? nullptr : culprit();
     if (node != nullptr) exclusion_.blame(node->place, node->hello.host);
-    const bool is_out = node != nullptr && exclusion_.is_due(node->place, node->hello.host) &&
-                        leave_out(*node, exclusion_.reason(node->place, node->hello.host));
-    decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}
-                          : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_,
-                                            failure_signature(*cause_, hosts_of(nodes_)), is_out},
-                                           jitter);
-    if (is_out && decision_.restart)
-        remark(fmt::format("{} is left out: {}", node_text(node->hello.node_rank, node->hello.host),
-                           node->left_out));
+    if (out == nullptr && node != nullptr && exclusion_.is_due(node->place, node->hello.host) &&
+        leave_out(*node, exclusion_.reason(node->place, node->hello.host)))
+        out = node;
+    result.is_left_out = out != nullptr;
+    decision_ = resizing_ ? RestartPolicy::Decision{.restart = true} : policy_.decide(result, jitter);
+    if (out != nullptr && decision_.restart)
+        remark(fmt::format("{} is left out: {}", node_text(out->hello.node_rank, out->hello.host),
+                           out->left_out));
     handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
+}
+
+// Empty: that node is left out of further rounds.
+std::string Coordinator::why_not_without(int node_rank) {
+    const auto entry = nodes_.find(node_rank);
+    if (entry == nodes_.end()) return "the job has no such node";
+    JobNode& node = entry->second;
+    if (node.hosts) return "it hosts the rendezvous";
+    if (!node.stays()) return "it is not there any more";
+    return leave_out(node, "--on-failure says so") ? std::string() : "the job needs it";
 }
 
 // The node whose worker is the first failure; nullptr where that is none.

@@ -5,6 +5,7 @@
 //   gathering        nodes say Hello; not all of them are there
 //   running          workers run
 //   stopping         there is a first failure, or another reason; the nodes stop their workers
+//   judging          all workers are gone, and a program of the user's is asked what follows
 //   pausing          all workers are gone, and another round follows
 //   awaiting_return  another round follows once nodes have come for those that were lost
 //   over             every node was told how it ended; they leave one by one
@@ -20,7 +21,15 @@
 
 namespace ddprun {
 
-enum class CoordinatorState : std::uint8_t { gathering, running, stopping, pausing, awaiting_return, over };
+enum class CoordinatorState : std::uint8_t {
+    gathering,
+    running,
+    stopping,
+    judging,
+    pausing,
+    awaiting_return,
+    over
+};
 
 enum class CoordinatorEvent : std::uint8_t {
     hello,           // somebody says who it is
@@ -48,6 +57,9 @@ enum class CoordinatorEvent : std::uint8_t {
     node_lost,        // the connection to its agent broke
     ended_node_lost,  // likewise, but its workers had ended
     all_ended,        // the last of all nodes' workers
+    judgement_wanted,
+    judged,
+    judgement_overdue,
     restart_granted,
     restart_refused,
     pause_over,
@@ -81,6 +93,8 @@ enum class CoordinatorAction : std::uint8_t {
     node_succeeded,
     node_gone,
     decide,        // whether a restart follows
+    ask_judge,     // whether one should
+    settle,        // by what was said, or without
     pause,         // announce it
     begin_again,   // with those who are there
     await_return,  // of those who are not

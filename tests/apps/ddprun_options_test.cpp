@@ -159,6 +159,7 @@ const std::vector<Row> kRows = {
     {"progress-file", "/p", at(&CommandLine::progress_file), "/p"},
     {"same-failure", "0", at(&CommandLine::restarts, &RestartOptions::same_failure), "0"},
     {"exclude-after", "5", at(&LaunchOptions::elasticity, &Elasticity::exclude_after), "5"},
+    {"on-failure", "/f", at(&LaunchOptions::on_failure), "/f"},
     {"monitor-interval", "5", at(&CommandLine::nnodes), "1"},
     {"redirects", "3", at(&CommandLine::output, &OutputPlan::redirects), "3"},
     {"tee", "1:2", at(&CommandLine::output, &OutputPlan::tee), "1:2"},
