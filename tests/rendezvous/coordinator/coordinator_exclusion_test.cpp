@@ -137,6 +137,12 @@ TEST_CASE("a node is not left out after all when others are lost before the next
     REQUIRE(of_type<Remark>(story.last).size() == 1);
     CHECK(of_type<Remark>(story.last)[0].text ==
           "node 1 (gpu2) is not left out after all: too few others are there");
+    // Nor is its machine.
+    story.lose(2);
+    story.stopped({1});
+    story.wait();
+    story.come(2);
+    CHECK(of_type<Refused>(story.last).empty());
 }
 
 TEST_CASE("failures beside a lost node are nobody's fault") {
