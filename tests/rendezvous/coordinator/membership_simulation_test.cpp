@@ -1,5 +1,6 @@
 // Jobs whose nodes come and go, driven by random events from printed seeds.
 #include <algorithm>
+#include <array>
 #include <random>
 #include <set>
 
@@ -31,6 +32,7 @@ struct Membership {
         options.heartbeat = 600ms;
         options.restarts = {.max_restarts = max_restarts, .backoff_max = 1s, .min_uptime = 0ms};
         options.own_agent = hello_of(0);
+        options.asks_about_failures = pick(0, 1) == 0;
         coordinator.emplace(std::move(options), kStart);
         agents.resize(static_cast<std::size_t>(most) + 2);
     }
@@ -73,14 +75,27 @@ struct Membership {
             if (std::holds_alternative<Refused>(outgoing.message)) agent->done = agent->refused = true;
             if (const auto* finish = std::get_if<Finish>(&outgoing.message)) {
                 agent->finished = true;
-                if (finish->message.find("--exclude-after") != std::string::npos) agent->excluded = true;
+                if (finish->message.starts_with("the job goes on without this node: "))
+                    agent->excluded = true;
                 // No job ends because a node comes.
                 if (finish->cause) CHECK(finish->cause->kind != Failure::Kind::resized);
             }
             if (std::holds_alternative<Stop>(outgoing.message)) agent->stopping = true;
+            if (const auto* asked = std::get_if<JudgeFailure>(&outgoing.message)) judge(*agent, *asked);
             if (const auto* question = std::get_if<Heartbeat>(&outgoing.message); question && !agent->silent)
                 answers.emplace_back(outgoing.to, *question);
         }
+    }
+
+    // Now and then nobody answers.
+    void judge(const Agent& agent, const JudgeFailure& asked) {
+        CHECK(&agent == &agents.front());
+        ++judged;
+        if (pick(0, 4) == 0) return;
+        // Mostly one that lets the job go on.
+        const auto answer =
+            static_cast<Judgement::Answer>(pick(0, 9) == 0 ? 2 : std::array{0, 1, 3}[pick(0, 2)]);
+        judgement = {asked.round, answer, pick(-1, most)};
     }
 
     // One membership: everybody who is told of the round is told of the same one.
@@ -148,6 +163,8 @@ struct Membership {
         for (const auto& [from, answer] : std::exchange(answers, {})) {
             if (find(from) != nullptr) deliver(coordinator->receive(from, answer, now));
         }
+        if (const auto said = std::exchange(judgement, {}))
+            deliver(coordinator->receive(agents.front().connection, *said, now));
         deliver(coordinator->tick(now));
         const int machine = pick(0, static_cast<int>(agents.size()) - 1);
         Agent& agent = agents[static_cast<std::size_t>(machine)];
@@ -223,7 +240,9 @@ struct Membership {
     std::vector<Agent> agents;
     std::map<std::uint64_t, int> ranks;  // of the last round
     int rounds = 0;
-    int excluded = 0;  // agents that come again from machines that are left out
+    int judged = 0;
+    std::optional<Judgement> judgement;  // on its way
+    int excluded = 0;                    // agents that come again from machines that are left out
     std::uint64_t last_connection = 0;
     TimePoint now{};
     std::vector<std::pair<std::uint64_t, Heartbeat>> answers;
@@ -233,7 +252,7 @@ struct Membership {
 
 TEST_CASE(
     "nodes that come and go: one membership at a time, no two rounds at once, and an end for everybody") {
-    int most_rounds = 0, resized = 0, excluded = 0;
+    int most_rounds = 0, resized = 0, excluded = 0, judged = 0;
     for (unsigned seed = 1; seed <= 1500; ++seed) {
         INFO("seed " << seed);
         Membership job(seed);
@@ -248,11 +267,13 @@ TEST_CASE(
         most_rounds = std::max(most_rounds, job.rounds);
         resized += job.rounds > 4 ? 1 : 0;
         excluded += job.excluded > 0 ? 1 : 0;
+        judged += job.judged;
     }
     // Else this has shown little.
     CHECK(most_rounds > 10);
     CHECK(resized > 50);
     CHECK(excluded > 50);
+    CHECK(judged > 500);
 }
 
 }  // namespace ddprun
