@@ -14,7 +14,6 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/judge/failure_question.hpp"
-#include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -44,7 +43,7 @@ FailureJudge::FailureJudge(const boost::asio::any_io_executor& executor, Process
     : runner_(runner), timeout_(timeout), output_(executor), timer_(executor) {}
 
 void FailureJudge::ask(const Question& question, Done done) {
-    check(!done_, "one question at a time");
+    stop();
     done_ = std::move(done);
     said_.clear();
     overdue_ = false;

@@ -43,7 +43,8 @@ class FailureJudge {
                  std::chrono::milliseconds timeout = kOnFailureTimeout);
     ~FailureJudge() { stop(); }
 
-    // Calls back once, from the executor. One question at a time.
+    // Calls back once, from the executor. A question that is still open, of a program that even SIGKILL does not end, is
+    // given up.
     void ask(const Question& question, Done done);
 
     // Kills the program that runs, if there is one, and calls back no more.

@@ -106,6 +106,18 @@ TEST_CASE("what an answer leaves running is killed, too") {
     run_until(court.context, [] { return has_no_children(); });
 }
 
+TEST_CASE("another question takes the place of one that is open") {
+    Court court;
+    bool asked = false;
+    court.judge.ask({.program = court.folder.file("first", "#!/bin/sh\nsleep 1000\n", 0700),
+                     .environment = stub_spec({}).environment},
+                    [&](const Judgement&, const std::string&) { asked = true; });
+    court.ask("echo restart\n");
+    court.wait();
+    CHECK(court.answer == Answer::restart);
+    CHECK_FALSE(asked);
+}
+
 TEST_CASE("a program is killed when nobody waits for its answer any more") {
     Court court;
     court.ask("sleep 1000\n");
