@@ -19,7 +19,7 @@ Story asking(int least, int most, RestartOptions restarts) {
 }
 
 // Until its workers are gone.
-void fail(Story& story, int agent, std::initializer_list<int> agents) {
+void fail_all(Story& story, int agent, std::initializer_list<int> agents) {
     story.fails(agent);
     story.stopped(agents);
     CHECK_FALSE(story.has_begun());
@@ -50,7 +50,7 @@ TEST_CASE("the host's agent is asked once all workers are gone, and its word cou
     CHECK(story.order() == Order{{1, 0}, {2, 1}});
     CHECK(story.rounds.at(2).restart_count == 1);
 
-    fail(story, 2, {1, 2});
+    fail_all(story, 2, {1, 2});
     story.say(1, Judgement{1, Answer::stop});
     CHECK(story.finished.at(2).message == "no restart: --on-failure says stop");
     CHECK(story.finished.at(2).exit_code == 7);
@@ -59,7 +59,7 @@ TEST_CASE("the host's agent is asked once all workers are gone, and its word cou
 TEST_CASE("who was not asked, or about another round, says nothing") {
     Story story = asking(2, 2, {.max_restarts = 2});
     story.say(1, Judgement{0, Answer::stop});
-    fail(story, 2, {1, 2});
+    fail_all(story, 2, {1, 2});
     story.say(2, Judgement{0, Answer::stop});
     story.say(1, Judgement{3, Answer::stop});
     CHECK(story.finished.empty());
@@ -72,7 +72,7 @@ TEST_CASE("who was not asked, or about another round, says nothing") {
 TEST_CASE("without an answer the job decides by itself, at the latest when the time is over") {
     for (const bool silent : {false, true}) {
         Story story = asking(2, 2, {.max_restarts = 2, .no_restart_on = {{7, 7}}});
-        fail(story, 2, {1, 2});
+        fail_all(story, 2, {1, 2});
         if (silent) {
             story.wait();
             CHECK(story.now == kStart + Coordinator::kJudgementTimeout);
@@ -95,7 +95,7 @@ TEST_CASE("a node that the program names is left out where that is possible") {
                       {2, "it is not there any more"}};
     for (const auto& row : rows) {
         Story story = asking(2, 3, {.max_restarts = 2});
-        fail(story, 2, {1, 2, 3});
+        fail_all(story, 2, {1, 2, 3});
         story.lose(3);
         story.say(1, Judgement{0, Answer::exclude, row.node});
         CHECK(remarks(story) == fmt::format("--on-failure: exclude {}: {}; ddprun decides by itself\n",
@@ -103,13 +103,13 @@ TEST_CASE("a node that the program names is left out where that is possible") {
         CHECK(story.order() == Order{{1, 0}, {2, 1}});
     }
     Story story = asking(2, 3, {.max_restarts = 5, .no_restart_on = {{7, 7}}});
-    fail(story, 1, {1, 2, 3});
+    fail_all(story, 1, {1, 2, 3});
     story.say(1, Judgement{0, Answer::exclude, 1});
     CHECK(remarks(story) == "node 1 (gpu2) is left out: --on-failure says so\n");
     CHECK(story.order() == Order{{1, 0}, {3, 1}});
     CHECK(story.finished.at(2).exit_code == 7);
     CHECK(story.finished.at(2).message == "the job goes on without this node: --on-failure says so");
-    fail(story, 1, {1, 3});
+    fail_all(story, 1, {1, 3});
     story.say(1, Judgement{1, Answer::exclude, 1});
     CHECK(remarks(story) == "--on-failure: exclude 1: the job needs it; ddprun decides by itself\n");
     CHECK(story.finished.at(1).message == "no restart: exit code 7 is among --no-restart-on");
@@ -125,7 +125,7 @@ TEST_CASE("nobody is asked about a resize, a signal, or a job that the user ends
     signalled.stopped({1, 2}, true);
     CHECK(signalled.finished.at(1).exit_code == kExitPreempted);
     Story late = asking(2, 2, {.max_restarts = 2});
-    fail(late, 2, {1, 2});
+    fail_all(late, 2, {1, 2});
     late.say(2, AgentSignalled{0, 15});
     REQUIRE(late.finished.size() == 2);
     CHECK(late.finished.at(1).cause->kind == Failure::Kind::signalled);
@@ -135,7 +135,7 @@ TEST_CASE("nobody is asked about a resize, a signal, or a job that the user ends
 
 TEST_CASE("who comes or is lost while the program thinks waits for the next round, or is missed in it") {
     Story story = asking(1, 3, {.max_restarts = 2});
-    fail(story, 2, {1, 2, 3});
+    fail_all(story, 2, {1, 2, 3});
     story.lose(2);
     story.come(4);
     CHECK(of_type<Parked>(story.last).size() == 1);
