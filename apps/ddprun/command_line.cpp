@@ -85,6 +85,12 @@ void check_spares(const CommandLine& line) {
                            *line.elasticity.min_nodes, *line.elasticity.min_nodes, line.nnodes));
 }
 
+// HOST:0, which is another thing than HOST.
+bool asks_for_free_port(const CommandLine& line) {
+    if (line.rdzv_endpoint.empty() || line.master_port) return false;
+    return parse_endpoint(line.rdzv_endpoint, 1)->port == 0;
+}
+
 void check_together(const CommandLine& line) {
     const std::string nnodes = line.elasticity.is_elastic()
                                    ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
@@ -101,6 +107,9 @@ void check_together(const CommandLine& line) {
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0})
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
+    if (line.nnodes > 1 && asks_for_free_port(line))
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
+               "no other node could know which port is free here; 0 is for one node only");
     if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
 }
 

@@ -101,6 +101,13 @@ std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const Node
     throw UsageError(fmt::format("--warn-before {}: {}", line.times.warn_text, why));
 }
 
+// Tried before anything starts: a failure at night is too late to hear of a typing error.
+std::string on_failure_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!line.on_failure.empty() && facts.on_failure.empty())
+        throw UsageError(fmt::format("--on-failure {}: no such file, or not executable", line.on_failure));
+    return facts.on_failure;
+}
+
 // On more nodes a local rank may be that of another node with more workers, and the number of all workers is
 // known when the round begins (RoundWorkers).
 void check_ranks(const LaunchOptions& options) {
@@ -125,6 +132,8 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
     facts.python =
         find_executable(python_name(find(facts.environment, "PYTHON_EXEC")), find(facts.environment, "PATH"));
+    if (!line.on_failure.empty())
+        facts.on_failure = find_executable(line.on_failure, find(facts.environment, "PATH"));
     const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
     facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     facts.hangup_ignored = is_ignored(SIGHUP);
@@ -154,6 +163,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;
+    options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (program.is_python && !line.module) options.python_script = program.entry_name;
     options.environment = facts.environment;

@@ -21,6 +21,7 @@ struct NodeFacts {
     // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
     std::string python;       // the file that runs Python programs, as found on PATH; empty: not found
+    std::string on_failure;   // the file that --on-failure names, likewise
     bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
 };
 

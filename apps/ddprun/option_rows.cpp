@@ -226,6 +226,20 @@ OptionGroup restart_rows(CommandLine& line) {
           "The same: exit code, message and last lines, whatever rank, node and numbers they name. A change "
           "of --progress-file begins the count anew.",
           into(restarts.same_failure, parse_same_failure)},
+         {"--exclude-after", "N",
+          "A node whose workers fail first in so many rounds is left out of the next one, where a waiting "
+          "node or "
+          "MIN of --nnodes allows it; 0: never (3)\nThe node that hosts the rendezvous stays. A machine that "
+          "is left "
+          "out gets no place again; for one more round --same-failure and --min-uptime do not end the job.",
+          into(line.elasticity.exclude_after, number(0, kMaxRestarts))},
+         {"--on-failure", "PROGRAM",
+          "Ask this program about each failure: it gets the failure as JSON on stdin and says restart, stop "
+          "or "
+          "exclude NODE on stdout\nOn the node that hosts the rendezvous, within 10 s. Its restart is "
+          "stronger than "
+          "the options above, but for --max-restarts; where it does not answer, these decide.",
+          into(line.on_failure)},
          {"--monitor-interval", "S", "No effect: nothing is polled", [](const std::string&) {},
           "PET_MONITOR_INTERVAL"}}};
 }

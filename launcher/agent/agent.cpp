@@ -18,6 +18,8 @@
 #include "launcher/agent/node_workers.hpp"
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/judge/failure_judge.hpp"
+#include "launcher/judge/failure_question.hpp"
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/coordinator/control_text.hpp"
@@ -48,6 +50,7 @@ class Agent {
           runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
           signals_(context_.get_executor(), options_, signal_events()),
           timer_(context_),
+          judge_(context_.get_executor(), *runner_),
           join_news_(log_, JoinStatus(Clock::now(), kFirstTroubleDelay, options_.join_timeout,
                                       JoinStatus::advice_to(options_.node_rank))) {}
 
@@ -189,6 +192,22 @@ class Agent {
     void receive(const PeerDying& dying) { node_->peer_died(dying); }
     void receive(const WhoRuns& asked) { link_->send(still_running_of(asked.round, node_->status())); }
     void receive(const Remark& remark) { log_.info(harmless_line(remark.text)); }
+    void receive(const JudgeFailure& asked) {
+        const RoundReady& round = job_.round();
+        FailureJudge::Question question{.program = options_.on_failure, .environment = options_.environment};
+        question.text = to_json({options_.run_id, round.job_id, round.round, round.restart_count,
+                                 round.max_restarts, round.group_world_size},
+                                asked.failure);
+        question.environment["DDPRUN_RUN_ID"] = round.job_id;
+        question.local_rank = static_cast<int>(options_.workers.size());
+        judge_.ask(question, [this, number = asked.round](Judgement judgement, const std::string& trouble) {
+            if (!trouble.empty())
+                log_.warn(fmt::format("--on-failure {}: {}; ddprun decides by itself", options_.on_failure,
+                                      harmless_line(trouble)));
+            judgement.round = number;
+            link_->send(judgement);
+        });
+    }
     void receive(const Restarting& restarting) {
         node_->announce(restarting);
         await_finish(std::chrono::milliseconds(restarting.delay_ms));
@@ -325,6 +344,7 @@ class Agent {
 
     void leave() {
         link_->close({});
+        judge_.stop();
         runner_->hang_up();
         timer_.cancel();
         log_.debug("the job is over; showing what is left of the workers' output");
@@ -354,6 +374,7 @@ class Agent {
     std::unique_ptr<ProcessRunner> runner_;
     AgentSignals signals_;
     boost::asio::steady_timer timer_;
+    FailureJudge judge_;
     JoinNews join_news_;
     std::optional<LimitTimer> limit_;
     std::optional<NodeWorkers> node_;

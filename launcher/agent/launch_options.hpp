@@ -54,8 +54,9 @@ struct LaunchOptions {
     std::chrono::milliseconds join_timeout{900'000};
     std::chrono::milliseconds heartbeat{5'000};  // how long a node may be silent; node 0's counts
     std::chrono::milliseconds grace_period{30'000};
-    RestartOptions restarts;                      // node 0's count
-    std::string progress_file;                    // its change during a round is progress; empty: none
+    RestartOptions restarts;    // node 0's count
+    std::string on_failure;     // the program that is asked about failures; likewise; empty: none
+    std::string progress_file;  // its change during a round is progress; empty: none
     std::chrono::steady_clock::time_point start;  // of this launcher
     TimeLimitOptions times;                       // node 0's count …
     std::optional<ExitWaitOptions> exit_wait;     // … as do these

@@ -111,6 +111,9 @@ Refused too_many_wait() {
     return {fmt::format("the job runs, and {} nodes wait for a place in it already", kMaxQueued),
             kExitUnavailable};
 }
+Refused left_out_before(const std::string& host, const std::string& why) {
+    return not_admitted(fmt::format("{} is left out of the job: {}", host, why));
+}
 Refused said_hello_before() { return not_admitted("this agent has said Hello before"); }
 Refused said_no_hello() { return not_admitted("say Hello first"); }
 

@@ -10,7 +10,8 @@
 // WorkersSucceeded and WorkersGone, and NoticeSignal goes both ways while a round runs. While it runs, and
 // before what they may be the cause of, WorkerDying comes from an agent and PeerDying goes to the others;
 // WorkerDying also directly behind WorkerFailed and Stop. RankSucceeded comes once in a round; WhoRuns may ask for
-// StillRunning, and Remark go to node 0.
+// StillRunning, and Remark go to node 0. JudgeFailure goes to the host's agent when all workers of a failed round are gone,
+// and Judgement comes back.
 //
 // With one that would take over: Hello (with Following) → Welcome → (Lead → (RankEnds* → WorkersGone)? → Follow)+, and
 // then as above from Stop on. Abdicated ends it, and the agent looks for another one. JobMoved is the only word of one
@@ -173,6 +174,22 @@ struct StillRunning {
 BOOST_DESCRIBE_STRUCT(StillRunning, (), (round, count, ranks, pid))
 constexpr std::size_t limit_of(Of<&StillRunning::ranks>) { return kMaxRangesInMessage; }
 
+// What the program of --on-failure says to a JudgeFailure; only the host's own agent is asked.
+struct Judgement {
+    enum class Answer {
+        none,     // nothing that can be understood: the coordinator decides by itself
+        restart,  // though the coordinator might not
+        stop,
+        exclude,  // restart without that node
+    };
+    BOOST_DESCRIBE_NESTED_ENUM(Answer, none, restart, stop, exclude)
+
+    int round = 0;
+    Answer answer = Answer::none;
+    int node = 0;  // by its number in the round
+};
+BOOST_DESCRIBE_STRUCT(Judgement, (), (round, answer, node))
+
 // The agent gives the coordinator up, and stops its workers, for which they have their grace period. Without that word
 // a connection that ends is that of an agent which is dead, and whose workers are killed.
 struct LeaseOver {};
@@ -323,6 +340,13 @@ struct Remark {
 };
 BOOST_DESCRIBE_STRUCT(Remark, (), (text))
 
+// To the agent that hosts: what shall follow this failure of the round?
+struct JudgeFailure {
+    int round = 0;
+    Failure failure;
+};
+BOOST_DESCRIBE_STRUCT(JudgeFailure, (), (round, failure))
+
 // Stop the node's workers now; `cause` is the job's first failure, as far as is known.
 struct Stop {
     int round = 0;
@@ -368,9 +392,9 @@ constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownL
 
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
-                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, LeaseOver, Goodbye, Follow,
-                 JobMoved, Welcome, Lead, Abdicated, MemberGone, MemberList, GivenUp, Refused, PeerRefused,
-                 NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark, Stop, Restarting,
-                 Finish>;
+                 NoticeSignal, Heartbeat, Suspended, RankSucceeded, StillRunning, Judgement, LeaseOver,
+                 Goodbye, Follow, JobMoved, Welcome, Lead, Abdicated, MemberGone, MemberList, GivenUp,
+                 Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark,
+                 JudgeFailure, Stop, Restarting, Finish>;
 
 }  // namespace ddprun

@@ -6,7 +6,6 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
-#include "rendezvous/job/failure_signature.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -44,7 +43,8 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
       random_(options_.jitter_seed),
       heartbeats_({options_.heartbeat}),
       start_(now),
-      join_deadline_(now + options_.join_timeout) {
+      join_deadline_(now + options_.join_timeout),
+      exclusion_(options_.elasticity.exclude_after) {
     check(options_.nnodes >= 1, "a job needs at least one node");
     if (!options_.predecessor) return;
     state_ = CoordinatorState::electing;
@@ -139,6 +139,8 @@ Coordinator::Outbox Coordinator::tick(TimePoint now) {
         if (now >= election_end_) end_election(now);
     } else if (state_ == CoordinatorState::pausing && now >= pause_end_) {
         handle(CoordinatorEvent::pause_over, {now});
+    } else if (state_ == CoordinatorState::judging && now >= judgement_deadline_) {
+        handle(CoordinatorEvent::judgement_overdue, {now});
     } else if (state_ == CoordinatorState::running && exit_wait_.is_due(now)) {
         handle(CoordinatorEvent::exit_wait_due, {now});
     } else if (now >= join_deadline_) {
@@ -159,6 +161,7 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
     };
     if (state_ == CoordinatorState::electing) at_latest(election_end_);
     if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
+    if (state_ == CoordinatorState::judging) at_latest(judgement_deadline_);
     const bool gathers = state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
     if (gathers) at_latest(join_deadline_);
     if (gathers && status_deadline_) at_latest(*status_deadline_);
@@ -218,6 +221,8 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
             return node_ended(*node, now);
         case CoordinatorAction::node_gone: return node_gone(occasion);
         case CoordinatorAction::decide: return decide(now);
+        case CoordinatorAction::ask_judge: return ask_judge(now);
+        case CoordinatorAction::settle: return settle(occasion);
         case CoordinatorAction::pause: return pause(now);
         case CoordinatorAction::begin_again: return begin_again(now);
         case CoordinatorAction::await_return: return await_return(now);
@@ -322,12 +327,8 @@ void Coordinator::decide(TimePoint now) {
     }
     if (std::exchange(was_decided_, false)) return handle(CoordinatorEvent::was_decided, {now});
     resizing_ = is_resize() && (has_enough() || !somebody_leaves());
-    const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
-    decision_ = resizing_ ? RestartPolicy::Decision{.restart = true}
-                          : policy_.decide({*cause_, uptime_, progressed_, restart_cancelled_,
-                                            failure_signature(*cause_, hosts_of(nodes_))},
-                                           jitter);
-    handle(decision_.restart ? CoordinatorEvent::restart_granted : CoordinatorEvent::restart_refused, {now});
+    if (wants_judgement()) return handle(CoordinatorEvent::judgement_wanted, {now});
+    settle_by({}, now);
 }
 
 void Coordinator::pause(TimePoint now) {

@@ -2,6 +2,9 @@
 //
 // It decides who takes part, assigns ranks, names the first failure, and says when the job is over.
 //
+// A node whose workers fail first again and again is left out of further rounds, and so is its machine, where the job
+// can do without (see Exclusion); never the one that hosts this coordinator, which goes with it.
+//
 // What it does in which state stands in coordinator_table.cpp; this carries the actions out. The decisions are
 // parts of their own: admission.hpp, seating.hpp, rank_mapping.hpp, node_differences.hpp, first_failure.hpp,
 // restart_policy.hpp, job_summary.hpp.
@@ -39,6 +42,7 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/membership/elasticity.hpp"
+#include "rendezvous/membership/exclusion.hpp"
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/membership/seating.hpp"
@@ -56,6 +60,7 @@ struct CoordinatorOptions {
     RestartOptions restarts;
     unsigned jitter_seed = 0;  // of the pauses between rounds
     std::optional<ExitWaitOptions> exit_wait;
+    bool asks_about_failures = false;  // a program of the user's, by way of the host's own agent
     // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
@@ -92,6 +97,8 @@ class Coordinator {
     static constexpr std::chrono::seconds kKillTime{1};
     // Signals to several agents that are this close together are meant for the job.
     static constexpr std::chrono::seconds kSignalsTogether{1};
+    // So long the host's agent may take to say what its user's program answers.
+    static constexpr std::chrono::seconds kJudgementTimeout{15};
     // How much longer than all take to notice the loss of a coordinator its members may take to find another one.
     static constexpr std::chrono::seconds kElectionTime{5};
     // Different refusals that node 0's agent hears of.
@@ -216,6 +223,19 @@ class Coordinator {
     void look_for_enough(TimePoint now);
     void release_leavers();
     void seat_next_round();
+    bool wants_judgement();
+    void ask_judge(TimePoint now);
+    void settle(const Occasion& occasion);
+    void settle_by(const Judgement& judgement, TimePoint now);
+    std::string why_not_without(int node_rank);
+    JobNode* culprit();
+    bool leave_out(JobNode& node, std::string why);
+    void take_back(JobNode& node);
+    void take_back_left_out();
+    void release(JobNode& node, Finish finish);
+    void refuse_left_out(TimePoint now);
+    const std::string* why_left_out(const Hello& hello) const;
+    void remark(std::string text);
 
     void start_round(TimePoint now);
     std::string reached_at(int host) const;
@@ -253,12 +273,14 @@ class Coordinator {
     std::optional<TimePoint> last_call_end_;
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
+    TimePoint judgement_deadline_;
     TimePoint pause_end_;
     JobNodes nodes_;  // those without a number under one that no node can have, until all are there
     int unnumbered_ = 0;
     std::optional<int> host_;  // its key in there
     std::map<ConnectionId, int> nodes_by_connection_;
     Seating seating_;
+    Exclusion exclusion_;
     std::map<ConnectionId, JobNode> queue_;  // nodes that wait for another round, as they came
     std::set<ConnectionId> released_;        // agents that were told how the job has ended for them
     std::optional<TimePoint> workers_gone_;  // no round before: until then a lost node's may be there

@@ -50,6 +50,8 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
         out_.push_back({from, Abdicated{"the others have gone on", {}}, true});
         return;
     }
+    if (const std::string* why = why_left_out(hello))
+        return refuse(from, hello, left_out_before(hello.host, *why), now);
     if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
     for (const auto& [connection, node] : queue_) {
         if (!is_same_agent(node.hello, hello)) continue;
@@ -91,17 +93,19 @@ void Coordinator::note_leaving(JobNode& node, const ControlMessage& message, Tim
 
 // Nodes that another round could begin with.
 std::size_t Coordinator::present() const {
-    const auto staying = std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) {
-        return entry.second.connected && !entry.second.leaving;
+    const auto staying =
+        std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.stays(); });
+    const auto waiting = std::count_if(queue_.begin(), queue_.end(), [this](const auto& entry) {
+        return why_left_out(entry.second.hello) == nullptr;
     });
-    return static_cast<std::size_t>(staying) + queue_.size();
+    return static_cast<std::size_t>(staying + waiting);
 }
 
 // And somebody who works.
 bool Coordinator::has_enough() const {
-    const auto works = [](const auto& entry) {
+    const auto works = [this](const auto& entry) {
         const JobNode& node = entry.second;
-        return node.connected && !node.leaving && node.hello.local_world_size > 0;
+        return node.stays() && node.hello.local_world_size > 0 && why_left_out(node.hello) == nullptr;
     };
     return present() >= static_cast<std::size_t>(options_.elasticity.least(options_.nnodes)) &&
            (std::any_of(nodes_.begin(), nodes_.end(), works) ||
@@ -137,9 +141,11 @@ void Coordinator::begin_again(TimePoint now) {
         decision_.message = "without the nodes that leave the others may go on without these (--failover)";
         return handle(CoordinatorEvent::quorum_lost, {now});
     }
+    if (!has_enough()) take_back_left_out();
     if (has_enough()) {
         if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
         release_leavers();
+        refuse_left_out(now);
         seat_next_round();
         return handle(CoordinatorEvent::all_joined, {now});
     }
@@ -176,22 +182,20 @@ void Coordinator::look_for_enough(TimePoint now) {
 // For them the job is over, though it goes on.
 void Coordinator::release_leavers() {
     for (auto& [rank, node] : nodes_) {
-        if (!node.connected || !node.leaving) continue;
+        if (!node.connected || node.stays()) continue;
+        if (!node.leaving) {
+            Finish finish = summary_of({{rank, node}}, cause_, false);
+            finish.message = "the job goes on without this node: " + node.left_out;
+            release(node, std::move(finish));
+            continue;
+        }
         const Failure cause{.kind = Failure::Kind::signalled,
                             .node_rank = rank,
                             .host = node.hello.host,
                             .signal = *node.leaving};
         Finish finish = summary_of({{rank, node}}, cause, false);
         finish.message = "the job goes on without this node";
-        finish.restarts = restarts_;
-        finish.resizes = resizes_;
-        send(node.connection, std::move(finish));
-        released_.insert(node.connection);
-        quorum_.lose(node.connection, true);
-        if (previous_) previous_->lose(node.connection, true);
-        nodes_by_connection_.erase(node.connection);
-        heartbeats_.remove(node.connection);
-        node.connected = false;
+        release(node, std::move(finish));
     }
 }
 

@@ -68,9 +68,21 @@ struct CoordinatorTable {
         {stopping,  E::workers_gone,      A::node_gone,      stopping},
         {stopping,  E::node_lost,         A::node_gone,      stopping},
         {stopping,  E::all_ended,         A::decide,         stopping},
+        {stopping,  E::judgement_wanted,  A::ask_judge,      judging},
         {stopping,  E::restart_granted,   A::pause,          pausing},
         {stopping,  E::restart_refused,   A::finish,         over},
         {stopping,  E::was_decided,       A::go_on_pausing,  pausing},
+
+        {judging,   E::hello,             A::enqueue,        judging},
+        {judging,   E::heartbeat,         A::confirm,        judging},
+        {judging,   E::suspended,         A::excuse,         judging},
+        {judging,   E::node_leaves,       A::note_leaving,   judging},
+        {judging,   E::agent_signalled,   A::abort,          over},
+        {judging,   E::judged,            A::settle,         judging},
+        {judging,   E::judgement_overdue, A::settle,         judging},
+        {judging,   E::restart_granted,   A::pause,          pausing},
+        {judging,   E::restart_refused,   A::finish,         over},
+        {judging,   E::quorum_lost,       A::finish,         over},
 
         {pausing,   E::hello,             A::enqueue,        pausing},
         {pausing,   E::heartbeat,         A::confirm,        pausing},
@@ -108,21 +120,14 @@ static_assert(is_unambiguous(CoordinatorTable::kRows));
 
 // In the order of ControlMessage's alternatives, as far as agents send them.
 constexpr std::array<std::optional<CoordinatorEvent>, std::variant_size_v<ControlMessage>> kEvents = {
-    CoordinatorEvent::hello,
-    CoordinatorEvent::workers_succeeded,
-    CoordinatorEvent::worker_failed,
-    CoordinatorEvent::worker_dying,
-    CoordinatorEvent::agent_signalled,
-    CoordinatorEvent::workers_gone,
-    CoordinatorEvent::rank_ends,
-    CoordinatorEvent::notice_signal,
-    CoordinatorEvent::heartbeat,
-    CoordinatorEvent::suspended,
-    CoordinatorEvent::rank_succeeded,
-    CoordinatorEvent::still_running,
-    std::nullopt,
-    CoordinatorEvent::goodbye,
-    CoordinatorEvent::follows,
+    CoordinatorEvent::hello,           CoordinatorEvent::workers_succeeded,
+    CoordinatorEvent::worker_failed,   CoordinatorEvent::worker_dying,
+    CoordinatorEvent::agent_signalled, CoordinatorEvent::workers_gone,
+    CoordinatorEvent::rank_ends,       CoordinatorEvent::notice_signal,
+    CoordinatorEvent::heartbeat,       CoordinatorEvent::suspended,
+    CoordinatorEvent::rank_succeeded,  CoordinatorEvent::still_running,
+    CoordinatorEvent::judged,          std::nullopt,
+    CoordinatorEvent::goodbye,         CoordinatorEvent::follows,
     CoordinatorEvent::job_moved};
 
 }  // namespace

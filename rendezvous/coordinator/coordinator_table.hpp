@@ -5,6 +5,7 @@
 //   gathering        nodes say Hello; not all of them are there
 //   running          workers run
 //   stopping         there is a first failure, or another reason; the nodes stop their workers
+//   judging          all workers are gone, and a program of the user's is asked what follows
 //   pausing          all workers are gone, and another round follows
 //   electing         the coordinator was lost, and this is one that would take over; not enough follow it
 //   awaiting_return  another round follows once nodes have come for those that were lost
@@ -27,6 +28,7 @@ enum class CoordinatorState : std::uint8_t {
     electing,
     running,
     stopping,
+    judging,
     pausing,
     awaiting_return,
     moved,
@@ -59,6 +61,9 @@ enum class CoordinatorEvent : std::uint8_t {
     node_lost,        // the connection to its agent broke
     ended_node_lost,  // likewise, but its workers had ended
     all_ended,        // the last of all nodes' workers
+    judgement_wanted,
+    judged,
+    judgement_overdue,
     restart_granted,
     restart_refused,
     pause_over,
@@ -107,6 +112,8 @@ enum class CoordinatorAction : std::uint8_t {
     node_succeeded,
     node_gone,
     decide,        // whether a restart follows
+    ask_judge,     // whether one should
+    settle,        // by what was said, or without
     pause,         // announce it
     begin_again,   // with those who are there
     await_return,  // of those who are not

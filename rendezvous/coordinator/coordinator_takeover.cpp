@@ -246,7 +246,7 @@ void Coordinator::abdicate() {
     if (has_run_) {
         word.reason = "the node that hosted the coordinator leaves the job";
         for (const auto& [rank, node] : nodes_) {
-            const bool goes = node.is_dead || node.leaving;
+            const bool goes = node.is_dead || (node.connected && !node.stays());
             if (goes && word.gone.size() < kMaxMembersListed) word.gone.push_back(rank);
         }
         release_leavers();
@@ -343,7 +343,7 @@ bool Coordinator::holds_without_leavers() const {
     if (!members_ || !may_fail_over()) return true;
     Quorum left = quorum_;
     for (const auto& [rank, node] : nodes_) {
-        if (node.connected && node.leaving) left.lose(node.connection, true);
+        if (node.connected && !node.stays()) left.lose(node.connection, true);
     }
     return left.holds();
 }

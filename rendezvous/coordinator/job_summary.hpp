@@ -20,6 +20,7 @@ struct JobNode {
     bool hosts = false;          // the coordinator
     int place = 0;               // see Seating
     std::optional<int> leaving;  // its agent was sent this signal, and takes part in no other round
+    std::string left_out;        // why it takes part in no other round, though it could; empty: it does
     bool connected = true;
     bool is_dead = false;  // not connected any more because its agent is dead
     bool silent = false;   // not connected any more because nothing was heard of it
@@ -32,6 +33,8 @@ struct JobNode {
     int asked_epoch = 0;        // while a coordinator is chosen: the last that it was asked to follow
     bool follows = false;       // and does
 
+    // Another round may be one with it.
+    bool stays() const { return connected && !leaving && left_out.empty(); }
     bool has_rank(int rank) const { return rank >= base_rank && rank - base_rank < hello.local_world_size; }
 };
 

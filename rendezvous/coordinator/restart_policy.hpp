@@ -7,6 +7,10 @@
 // the last; then progress: after kMaxRestartsWithoutProgress restarts in a row whose rounds came to nothing, another
 // one is not worth it. A round has come to something if the progress file changed, or, without such a file, if it
 // lasted min_uptime.
+// Where the user's program has answered (--on-failure), only a signal from outside and the budget are stronger.
+//
+// The last two do not hold where the node that failed is left out of the next round: that is something new to try.
+// But the row goes on, so if the same failure comes again there, on another node, the program is at fault.
 //
 // A row of the same failure begins anew with another failure, with one that is not the program's (it has no
 // signature), and with one whose round changed the progress file: training that got on and then crashed at its old
@@ -57,9 +61,11 @@ class RestartPolicy {
     struct RoundResult {
         Failure failure;
         std::chrono::milliseconds uptime{0};
-        bool progressed = false;  // some node's progress file changed
-        bool cancelled = false;   // the user wants the job to end
-        std::string signature;    // failure_signature() of it
+        bool progressed = false;                             // some node's progress file changed
+        bool cancelled = false;                              // the user wants the job to end
+        std::string signature;                               // failure_signature() of it
+        Judgement::Answer answer = Judgement::Answer::none;  // of --on-failure; exclude is a restart
+        bool is_left_out = false;  // another round would be one without the node that failed
     };
 
     struct Decision {
@@ -79,6 +85,8 @@ class RestartPolicy {
 
   private:
     void count_same(const RoundResult& result);
+    std::string why_final(const Failure& failure) const;
+    std::string why_repeated(const RoundResult& result) const;
 
     RestartOptions options_;
     int restarts_ = 0;

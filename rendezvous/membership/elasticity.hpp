@@ -23,6 +23,8 @@ struct Elasticity {
     // How long more nodes are awaited once the least are there, before the first round.
     std::chrono::milliseconds last_call{30'000};
     Resize resize = Resize::now;
+    // A node whose workers were the culprit in so many rounds is left out where the job can do without it; 0: never.
+    int exclude_after = 3;
 
     // Nodes may go and come without that being a failure.
     bool is_elastic() const { return min_nodes.has_value(); }

@@ -1,16 +1,13 @@
 // The whole front door of ddprun: words, variables and a configuration file in, values out. Every option by
 // every source.
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
 
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/option_rows.hpp"
+#include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -18,33 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
-
-// A configuration file for as long as it lives.
-class ConfigText {
-  public:
-    explicit ConfigText(const std::string& text)
-        : path_(std::filesystem::temp_directory_path() / ("ddprun-options-" + std::to_string(::getpid()))) {
-        std::ofstream(path_) << text;
-    }
-    ~ConfigText() { std::filesystem::remove(path_); }
-    ConfigText(const ConfigText&) = delete;
-    ConfigText& operator=(const ConfigText&) = delete;
-
-    std::string flag() const { return "--config=" + path_.string(); }
-    const std::filesystem::path& path() const { return path_; }
-
-  private:
-    std::filesystem::path path_;
-};
-
-std::string refusal(const Words& words, const Environment& environment = {}) {
-    try {
-        parse_command_line(words, environment);
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "accepted";
-}
 
 std::string text(const std::string& value) { return value; }
 std::string text(std::uint64_t value) { return std::to_string(value); }
@@ -159,6 +129,8 @@ const std::vector<Row> kRows = {
     {"min-uptime", "2m", at(&CommandLine::restarts, &RestartOptions::min_uptime), "120000"},
     {"progress-file", "/p", at(&CommandLine::progress_file), "/p"},
     {"same-failure", "0", at(&CommandLine::restarts, &RestartOptions::same_failure), "0"},
+    {"exclude-after", "5", at(&LaunchOptions::elasticity, &Elasticity::exclude_after), "5"},
+    {"on-failure", "/f", at(&LaunchOptions::on_failure), "/f"},
     {"monitor-interval", "5", at(&CommandLine::nnodes), "1"},
     {"redirects", "3", at(&CommandLine::output, &OutputPlan::redirects), "3"},
     {"tee", "1:2", at(&CommandLine::output, &OutputPlan::tee), "1:2"},
@@ -215,6 +187,7 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"backoff", "5m..1s"},
                                                      {"min-uptime", "soon"},
                                                      {"same-failure", "1"},
+                                                     {"exclude-after", "-1"},
                                                      {"redirects", "4"},
                                                      {"tee", "1,2"},
                                                      {"log-max", "1K"},
@@ -305,6 +278,14 @@ TEST_CASE("options: a bad value is named with its source, in one line") {
           "--node-rank 2: must be less than --nnodes, which is 1 (from PET_NODE_RANK)");
 }
 
+TEST_CASE("options: a free port is for one node only") {
+    CHECK(
+        refusal({"--nnodes=2", "--rdzv-endpoint=[::1]:0", "p"}) ==
+        "--rdzv-endpoint [::1]:0: no other node could know which port is free here; 0 is for one node only");
+    CHECK(refusal({"--nnodes=2", "--rdzv-endpoint=h:0", "--master-port=7", "p"}) == "accepted");
+    CHECK(refusal({"--rdzv-endpoint=h:0", "p"}) == "accepted");
+}
+
 TEST_CASE("options: a reserved one is refused") {
     const std::string why = "--hang-timeout 60: reserved for a later version, not built yet";
     CHECK(refusal({"--hang-timeout=60", "p"}) == why);
@@ -335,43 +316,6 @@ TEST_CASE("options: what a weaker source says is not even looked at") {
     CHECK(parse_command_line({"--nnodes=1", "p"}, {{"PET_NNODES", "x"}}).nnodes == 1);
     CHECK_FALSE(parse_command_line({"--module=0", "p"}, {{"PET_MODULE", "1"}}).module);
     CHECK_FALSE(parse_command_line({"p"}, {{"DDPRUN_MODULE", "0"}, {"PET_MODULE", "1"}}).module);
-}
-
-TEST_CASE("options: the configuration file") {
-    const ConfigText config(
-        "# of this site\nmax_restarts = 3\ngrace = 9\nallow-different = true\nquiet = false\nprefix = true\n"
-        "role = ''\nwrap = [\"0:gdb --args\", \"1:valgrind -q\"]\nrestart-on = \"1,64-78\"\n");
-    const CommandLine line = parse_command_line({config.flag(), "p"}, {});
-    CHECK(line.restarts.max_restarts == 3);
-    CHECK(line.grace_period == 9s);
-    CHECK(line.allow_different);
-    CHECK(line.verbosity == Verbosity::usual);
-    CHECK(text(line.output.prefix) == "h:5: ");
-    CHECK(line.role == "default");
-    CHECK(line.wraps.size() == 2);
-    CHECK(text(line.restarts.restart_on) == "1-1 64-78 ");
-}
-
-TEST_CASE("options: what a configuration file may not say") {
-    const struct {
-        std::string text, why;
-    } rows[] = {
-        {"nnode = 2\n", "nnode: no such option; did you mean nnodes?"},
-        {"completely-unknown = 2\n", "completely-unknown: no such option"},
-        {"config = x\n", "config: no such option"},
-        {"[nodes]\nnnodes = 2\n", "nodes.nnodes: no such option"},
-        {"restart-on = 1,64-78\n", "restart-on: takes one value; put one with blanks or commas in quotes"},
-        {"role = chief of staff\n", "role: takes one value; put one with blanks or commas in quotes"},
-    };
-    for (const auto& row : rows) {
-        const ConfigText config(row.text);
-        CHECK_THAT(refusal({config.flag(), "p"}),
-                   Catch::StartsWith("--config " + config.path().string() + ": " + row.why));
-    }
-    CHECK(refusal({"--config=/no/such/file", "p"}) ==
-          "--config /no/such/file: cannot be read: No such file or directory");
-    CHECK(refusal({"p"}, {{"DDPRUN_CONFIG", "/"}}) ==
-          "--config /: cannot be read: Is a directory (from DDPRUN_CONFIG)");
 }
 
 TEST_CASE("options: workers do not inherit what was said to their launcher") {

@@ -16,13 +16,16 @@ inline constexpr std::chrono::milliseconds kLastCall = std::chrono::seconds(7);
 
 // Agents by the number of their connection: 1 is the host, which has no number of its own, like all.
 struct Story {
-    explicit Story(int least, int all, Elasticity elasticity = {}, RestartOptions restarts = {}) : most(all) {
+    explicit Story(int least, int all, Elasticity elasticity = {}, RestartOptions restarts = {},
+                   bool asks = false)
+        : most(all) {
         elasticity.last_call = kLastCall;
         if (least < all) elasticity.min_nodes = least;
         min_nodes = elasticity.min_nodes.value_or(0);
         CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = all, .elasticity = elasticity};
         options.join_timeout = std::chrono::seconds(100);
         options.restarts = restarts;
+        options.asks_about_failures = asks;
         options.own_agent = hello_from(1);
         coordinator.emplace(std::move(options), kStart);
     }

@@ -90,6 +90,7 @@ std::vector<ControlMessage> samples() {
             Suspended{},
             RankSucceeded{2, 12},
             StillRunning{2, 3, {{4, 5}, {7, 7}}, 4711},
+            Judgement{2, Judgement::Answer::exclude, 3},
             LeaseOver{},
             Goodbye{},
             Follow{3},
@@ -109,6 +110,7 @@ std::vector<ControlMessage> samples() {
             PeerDying{2, 17},
             WhoRuns{2},
             Remark{"they still run"},
+            JudgeFailure{2, sample_failure()},
             Stop{2, sample_failure()},
             Restarting{sample_failure(), 1, 3, 500, 2, 4},
             finish};

@@ -83,6 +83,25 @@ TEST_CASE("the lives of a job") {
               {E::pause_over, A::begin_again, S::pausing},
               {E::all_joined, A::start_round, S::running}});
     }
+    SECTION("a failure, and a program that is asked about it") {
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::worker_failed, A::stop_all, S::stopping},
+              {E::all_ended, A::decide, S::stopping},
+              {E::judgement_wanted, A::ask_judge, S::judging},
+              {E::node_lost, A::none, S::judging},
+              {E::judged, A::settle, S::judging},
+              {E::restart_granted, A::pause, S::pausing},
+              {E::judged, A::none, S::pausing}});
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::worker_failed, A::stop_all, S::stopping},
+              {E::judgement_wanted, A::ask_judge, S::judging},
+              {E::judgement_overdue, A::settle, S::judging},
+              {E::restart_refused, A::finish, S::over}});
+        walk({{E::all_joined, A::start_round, S::running},
+              {E::worker_failed, A::stop_all, S::stopping},
+              {E::judgement_wanted, A::ask_judge, S::judging},
+              {E::agent_signalled, A::abort, S::over}});
+    }
     SECTION("a signal during the pause ends the job") {
         walk({{E::all_joined, A::start_round, S::running},
               {E::node_lost, A::stop_all, S::stopping},
@@ -154,7 +173,9 @@ TEST_CASE("a job can end from every state, and what is over stays over") {
 TEST_CASE("what agents may say is an event, and belongs to a round where it is about one") {
     CHECK(event_of(Hello{}) == E::hello);
     CHECK(event_of(WorkersGone{}) == E::workers_gone);
+    CHECK(event_of(Judgement{}) == E::judged);
     CHECK(event_of(Goodbye{}) == E::goodbye);
+    CHECK_FALSE(event_of(JudgeFailure{}));
     CHECK_FALSE(event_of(Finish{}));
     CHECK_FALSE(event_of(Stop{}));
     CHECK(round_of(WorkerFailed{.round = 3, .failure = {}}) == 3);

@@ -1,5 +1,6 @@
 // Jobs whose nodes come and go, driven by random events from printed seeds.
 #include <algorithm>
+#include <array>
 #include <random>
 #include <set>
 
@@ -25,11 +26,13 @@ struct Membership {
         if (min_nodes > 0) options.elasticity.min_nodes = min_nodes;
         options.elasticity.spares = min_nodes > 0 ? spares : 0;
         options.elasticity.last_call = std::chrono::milliseconds(pick(0, 500));
+        options.elasticity.exclude_after = pick(0, 2);
         options.elasticity.resize = static_cast<Resize>(pick(0, 2));
         options.join_timeout = 20s;
         options.heartbeat = 600ms;
         options.restarts = {.max_restarts = max_restarts, .backoff_max = 1s, .min_uptime = 0ms};
         options.own_agent = hello_of(0);
+        options.asks_about_failures = pick(0, 1) == 0;
         coordinator.emplace(std::move(options), kStart);
         agents.resize(static_cast<std::size_t>(most) + 2);
     }
@@ -37,6 +40,7 @@ struct Membership {
     struct Agent {
         int life = 0;  // of the agent on this machine
         std::uint64_t connection = 0;
+        bool excluded = false;  // its machine, for good
         bool silent = false, done = false, refused = false, signalled = false, finished = false;
         std::optional<RoundReady> round;
         bool stopping = false, said_gone = true, succeeded = false;
@@ -71,13 +75,27 @@ struct Membership {
             if (std::holds_alternative<Refused>(outgoing.message)) agent->done = agent->refused = true;
             if (const auto* finish = std::get_if<Finish>(&outgoing.message)) {
                 agent->finished = true;
+                if (finish->message.starts_with("the job goes on without this node: "))
+                    agent->excluded = true;
                 // No job ends because a node comes.
                 if (finish->cause) CHECK(finish->cause->kind != Failure::Kind::resized);
             }
             if (std::holds_alternative<Stop>(outgoing.message)) agent->stopping = true;
+            if (const auto* asked = std::get_if<JudgeFailure>(&outgoing.message)) judge(*agent, *asked);
             if (const auto* question = std::get_if<Heartbeat>(&outgoing.message); question && !agent->silent)
                 answers.emplace_back(outgoing.to, *question);
         }
+    }
+
+    // Now and then nobody answers.
+    void judge(const Agent& agent, const JudgeFailure& asked) {
+        CHECK(&agent == &agents.front());
+        ++judged;
+        if (pick(0, 4) == 0) return;
+        // Mostly one that lets the job go on.
+        const auto answer =
+            static_cast<Judgement::Answer>(pick(0, 9) == 0 ? 2 : std::array{0, 1, 3}[pick(0, 2)]);
+        judgement = {asked.round, answer, pick(-1, most)};
     }
 
     // One membership: everybody who is told of the round is told of the same one.
@@ -90,6 +108,7 @@ struct Membership {
             REQUIRE(agent != nullptr);
             CHECK(agent->said_gone);
             CHECK_FALSE(agent->finished);
+            CHECK_FALSE(agent->excluded);
             CHECK(members.emplace(ready->group_rank, agent).second);
             CHECK(ready->base_rank == ready->group_rank);
             CHECK(ready->round == rounds);
@@ -135,7 +154,8 @@ struct Membership {
         if (!agent.said_gone && !agent.succeeded) agent.workers_until = now + workers;
         const int life = agent.life + 1;
         const auto until = agent.workers_until;
-        agent = {.life = life, .workers_until = until};
+        excluded += agent.excluded ? 1 : 0;
+        agent = {.life = life, .excluded = agent.excluded, .workers_until = until};
     }
 
     void step() {
@@ -143,6 +163,8 @@ struct Membership {
         for (const auto& [from, answer] : std::exchange(answers, {})) {
             if (find(from) != nullptr) deliver(coordinator->receive(from, answer, now));
         }
+        if (const auto said = std::exchange(judgement, {}))
+            deliver(coordinator->receive(agents.front().connection, *said, now));
         deliver(coordinator->tick(now));
         const int machine = pick(0, static_cast<int>(agents.size()) - 1);
         Agent& agent = agents[static_cast<std::size_t>(machine)];
@@ -152,7 +174,7 @@ struct Membership {
             return;
         }
         if (agent.done) {
-            if (agent.refused && !ending && pick(0, 5) == 0) lose(agent, 0ms);
+            if ((agent.refused || agent.excluded) && !ending && pick(0, 5) == 0) lose(agent, 0ms);
             return;
         }
         if (agent.connection == 0) {
@@ -218,6 +240,9 @@ struct Membership {
     std::vector<Agent> agents;
     std::map<std::uint64_t, int> ranks;  // of the last round
     int rounds = 0;
+    int judged = 0;
+    std::optional<Judgement> judgement;  // on its way
+    int excluded = 0;                    // agents that come again from machines that are left out
     std::uint64_t last_connection = 0;
     TimePoint now{};
     std::vector<std::pair<std::uint64_t, Heartbeat>> answers;
@@ -227,7 +252,7 @@ struct Membership {
 
 TEST_CASE(
     "nodes that come and go: one membership at a time, no two rounds at once, and an end for everybody") {
-    int most_rounds = 0, resized = 0;
+    int most_rounds = 0, resized = 0, excluded = 0, judged = 0;
     for (unsigned seed = 1; seed <= 1500; ++seed) {
         INFO("seed " << seed);
         Membership job(seed);
@@ -241,10 +266,14 @@ TEST_CASE(
         REQUIRE(job.coordinator->empty());
         most_rounds = std::max(most_rounds, job.rounds);
         resized += job.rounds > 4 ? 1 : 0;
+        excluded += job.excluded > 0 ? 1 : 0;
+        judged += job.judged;
     }
     // Else this has shown little.
     CHECK(most_rounds > 10);
     CHECK(resized > 50);
+    CHECK(excluded > 50);
+    CHECK(judged > 500);
 }
 
 }  // namespace ddprun

@@ -132,6 +132,54 @@ TEST_CASE("a row of the same failure is broken by another one, by a lost node an
     for (int i = 0; i < 20; ++i) CHECK(getting_on.decide(failed_by("a", true), 0).restart);
 }
 
+TEST_CASE("where the node that failed is left out, neither sameness nor haste is final; the budget is") {
+    const auto without_it = [](const std::string& signature) {
+        auto result = failed_by(signature);
+        result.uptime = 1s;
+        result.is_left_out = true;
+        return result;
+    };
+    RestartPolicy policy({.max_restarts = 4, .same_failure = 2});
+    CHECK(policy.decide(failed_by("a"), 0).restart);
+    for (int i = 0; i < 3; ++i) CHECK(policy.decide(without_it("a"), 0).restart);
+    CHECK_THAT(policy.decide(without_it("a"), 0).message, Catch::Contains("--max-restarts"));
+    RestartPolicy row({.max_restarts = 10, .same_failure = 2});
+    CHECK(row.decide(failed_by("a"), 0).restart);
+    CHECK(row.decide(without_it("a"), 0).restart);
+    CHECK_THAT(row.decide(failed_by("a"), 0).message, Catch::Contains("the same failure 3 times in a row"));
+}
+
+TEST_CASE("the user's program is stronger than the rules, but not than the budget and a signal") {
+    using Answer = Judgement::Answer;
+    const auto answered = [](Answer answer, RestartPolicy::RoundResult result) {
+        result.answer = answer;
+        result.uptime = 1s;
+        return result;
+    };
+    for (const Answer wanted : {Answer::restart, Answer::exclude}) {
+        RestartPolicy policy({.max_restarts = 5, .no_restart_on = {{1, 9}}, .same_failure = 2});
+        auto missing = failed(127);
+        missing.failure.pid = 0;
+        CHECK(policy.decide(answered(wanted, missing), 0).restart);
+        for (int i = 0; i < 4; ++i) CHECK(policy.decide(answered(wanted, failed_by("a")), 0).restart);
+        CHECK(policy.decide(answered(wanted, failed(3)), 0).message ==
+              "no restart: all 5 of --max-restarts are used up");
+        RestartPolicy none({});
+        CHECK(none.decide(answered(wanted, failed(3)), 0).message ==
+              "no restart: --on-failure wants one, but --max-restarts is 0");
+        auto cancelled = answered(wanted, failed(3));
+        cancelled.cancelled = true;
+        CHECK_FALSE(RestartPolicy({.max_restarts = 5}).decide(cancelled, 0).restart);
+        auto signalled = answered(wanted, failed(3));
+        signalled.failure.kind = Failure::Kind::signalled;
+        CHECK_FALSE(RestartPolicy({.max_restarts = 5}).decide(signalled, 0).restart);
+    }
+    RestartPolicy policy({.max_restarts = 5});
+    CHECK(policy.decide(answered(Answer::stop, failed(1)), 0).message ==
+          "no restart: --on-failure says stop");
+    CHECK(policy.decide(answered(Answer::none, failed(1)), 0).restart);
+}
+
 TEST_CASE("the same failure may come as often as the user allows") {
     RestartPolicy never({.max_restarts = 20, .same_failure = 0});
     for (int i = 0; i < 20; ++i) CHECK(never.decide(failed_by("a"), 0).restart);
