@@ -14,6 +14,7 @@ WINGS = {
     "rendezvous/system": (),
     "rendezvous/job": ("rendezvous/system",),
     "rendezvous/net": ("rendezvous/system",),
+    "rendezvous/etcd": ("rendezvous/system", "rendezvous/job", "rendezvous/net"),
     "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/membership": ("rendezvous/job",),
