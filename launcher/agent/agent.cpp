@@ -24,6 +24,7 @@
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/etcd/etcd_election.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
@@ -56,21 +57,20 @@ class Agent {
         host_if_due();
         node_.emplace(context_.get_executor(), *runner_, options_, log_);
         signals_.watch();
-        limit_.emplace(context_.get_executor(),
-                       TimeLimit{server_ ? options_.times : TimeLimitOptions{}, options_.start},
-                       limit_events());
-        limit_->watch();
+        watch_limit();
         log_.debug(rendezvous_text(options_, server_.has_value()));
         if (watcher_ != nullptr) {
             watcher_->began(context_.get_executor(),
                             {.status = [this] { return job_.status(machine_.state(), node_->status()); },
                              .signal = [this](int signal) { signals_.take(signal); }});
         }
-        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
-        if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        client_.emplace(context_.get_executor(), server_ ? server_->own_endpoint() : options_.master,
-                        std::move(hello), Clock::now() + options_.join_timeout, client_events());
-        client_->join();
+        make_client();
+        if (options_.etcd) {
+            election_.emplace(context_.get_executor(), election_options_of(options_), election_events());
+            election_->campaign(join_deadline_);
+        } else {
+            client_->join();
+        }
         await_reminder();
         context_.run();
         return exit_code_;
@@ -92,10 +92,59 @@ class Agent {
         }
     }
 
+    // Only the host's counts.
+    void watch_limit() {
+        limit_.emplace(context_.get_executor(),
+                       TimeLimit{server_ ? options_.times : TimeLimitOptions{}, options_.start},
+                       limit_events());
+        limit_->watch();
+    }
+
+    void make_client() {
+        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
+        if (options_.nnodes > 1) hello.traits = node_traits(options_);
+        client_.emplace(context_.get_executor(), server_ ? server_->own_endpoint() : options_.master,
+                        std::move(hello), join_deadline_, client_events());
+    }
+
+    ElectionEvents election_events() {
+        return {.on_elected =
+                    [this] {
+                        meet({election_->own_address(), own_port_}, Hosting::yes);
+                    },
+                .on_host = [this](const Endpoint& host) { meet(host, Hosting::no); },
+                .on_trouble =
+                    [this](const std::string& cause) {
+                        if (!server_) return join_news_.trouble(harmless_line(cause));
+                        log_.debug("this agent's key in etcd cannot be kept: " + harmless_line(cause));
+                    },
+                .on_failed =
+                    [this](const std::string& why) {
+                        if (machine_.state() == AgentState::joining)
+                            handle(job_.learn_refusal(JoinStatus::not_elected(why)));
+                    }};
+    }
+
+    // The host is known: this agent or another one.
+    void meet(const Endpoint& host, Hosting hosting) {
+        if (machine_.state() != AgentState::joining) return election_->settle();
+        const bool is_known = host == options_.master && !server_;
+        server_.reset();
+        options_.master = host;
+        options_.hosting = hosting;
+        host_if_due();
+        watch_limit();
+        log_.debug(rendezvous_text(options_, server_.has_value()));
+        if (server_) election_->publish(options_.master);
+        if (!is_known) make_client();
+        client_->join();
+    }
+
     CoordinatorClientEvents client_events() {
         return {.on_message =
                     [this](const ControlMessage& message) {
                         join_news_.heard();
+                        if (election_) election_->settle();
                         std::visit([this](const auto& one) { receive(one); }, message);
                         if (const auto event = job_.learn(message)) handle(*event);
                     },
@@ -204,7 +253,8 @@ class Agent {
         switch (action) {
             case AgentAction::none:
             case AgentAction::report_success: break;
-            case AgentAction::join_again: return client_->join();
+            case AgentAction::join_again:
+                return election_ && !server_ ? election_->campaign(join_deadline_) : client_->join();
             case AgentAction::remind: join_news_.look(); return await_reminder();
             case AgentAction::await_place: return await_reminder();
             case AgentAction::start_workers: return start_workers();
@@ -223,7 +273,8 @@ class Agent {
             case AgentAction::await_goodbye:
                 return client_->close([this] { handle(AgentEvent::goodbye_said); });
             case AgentAction::await_guests: return await_guests();
-            case AgentAction::end: return context_.stop();
+            case AgentAction::end:
+                return election_ ? election_->withdraw([this] { context_.stop(); }) : context_.stop();
         }
     }
 
@@ -277,6 +328,7 @@ class Agent {
     }
 
     void leave() {
+        if (election_) election_->withdraw({});
         client_->close({});
         runner_->hang_up();
         timer_.cancel();
@@ -311,6 +363,9 @@ class Agent {
     std::optional<RendezvousServer> server_;
     std::optional<LimitTimer> limit_;
     std::optional<CoordinatorClient> client_;
+    const std::uint16_t own_port_ = options_.master.port;  // where it is to host, if it is elected; 0: any
+    Deadline join_deadline_ = Clock::now() + options_.join_timeout;
+    std::optional<EtcdElection> election_;
     std::optional<NodeWorkers> node_;
     int exit_code_ = kExitInternal;
 };

@@ -75,9 +75,26 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     return server;
 }
 
+ElectionOptions election_options_of(const LaunchOptions& options) {
+    const int least = options.elasticity.min_nodes.value_or(options.nnodes);
+    return {.etcd = *options.etcd,
+            .record = {.endpoint = {},
+                       .run_id = options.run_id,
+                       .nodes = fmt::format("{}:{}", least, options.nnodes),
+                       .host = host_name(),
+                       .pid = ::getpid(),
+                       .version = DDPRUN_VERSION,
+                       .started = utc_text(unix_time_now_ms())},
+            .lease_ttl = options.heartbeat,
+            .join_timeout = options.join_timeout};
+}
+
 std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
     const std::string node =
         options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
+    if (options.master.host.empty())
+        return fmt::format("{} of {} asks etcd at {} who hosts the rendezvous", node, options.nnodes,
+                           to_string(options.etcd->endpoints));
     return fmt::format("{} of {} {} the rendezvous at {}", node, options.nnodes, hosts ? "serves" : "joins",
                        to_string(options.master));
 }

@@ -7,6 +7,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/etcd/etcd_election.hpp"
 
 namespace ddprun {
 
@@ -19,6 +20,9 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 // Of node 0; makes the job's id, which is different for every launch, also for two with the same --rdzv-id at the
 // same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
+
+// Of an agent whose host is elected in etcd.
+ElectionOptions election_options_of(const LaunchOptions& options);
 
 // "node 0 of 2 serves the rendezvous at 127.0.0.1:29500"; for --verbose.
 std::string rendezvous_text(const LaunchOptions& options, bool hosts);

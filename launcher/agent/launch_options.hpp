@@ -16,6 +16,7 @@
 #include "launcher/times/time_limit.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
@@ -42,6 +43,8 @@ struct LaunchOptions {
     Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
     int node_rank = 0;      // kUnnumbered until the coordinator says it
     Hosting hosting = Hosting::by_number;
+    std::optional<EtcdOptions>
+        etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
     ListenPlan listen;                 // of node 0: where it hosts the rendezvous
