@@ -5,7 +5,8 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kBase64Letters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t kGroup = 3;    // bytes …
 constexpr std::size_t kLetters = 4;  // … and the letters that stand for them
 
@@ -20,7 +21,7 @@ std::string to_base64(std::string_view bytes) {
         for (std::size_t i = 0; i < kGroup; ++i)
             bits = bits << 8 | (i < group.size() ? static_cast<unsigned char>(group[i]) : 0U);
         for (std::size_t i = 0; i < kLetters; ++i)
-            text += i <= group.size() ? kDigits[bits >> (18 - 6 * i) & 63U] : '=';
+            text += i <= group.size() ? kBase64Letters[bits >> (18 - 6 * i) & 63U] : '=';
     }
     return text;
 }
@@ -35,7 +36,7 @@ std::optional<std::string> from_base64(std::string_view text) {
         while (is_last && letters.size() > 2 && letters.back() == '=') letters.remove_suffix(1);
         std::uint32_t bits = 0;
         for (std::size_t i = 0; i < kLetters; ++i) {
-            const std::size_t digit = i < letters.size() ? kDigits.find(letters[i]) : 0;
+            const std::size_t digit = i < letters.size() ? kBase64Letters.find(letters[i]) : 0;
             if (digit == std::string_view::npos) return std::nullopt;
             bits = bits << 6 | static_cast<std::uint32_t>(digit);
         }

@@ -44,7 +44,7 @@ EtcdAnswer failed(const Endpoint& endpoint, const std::string& what) {
 
 // An answer with any other status than 200.
 EtcdAnswer refused(const Endpoint& endpoint, const Parser& parser) {
-    const int status = parser.get().result_int();
+    const int status = static_cast<int>(parser.get().result_int());
     const std::string reason(http::obsolete_reason(parser.get().result()));
     const EtcdRefusal refusal = read_refusal(status, parser.get().body());
     return {refusal.is_final ? EtcdAnswer::Kind::refused : EtcdAnswer::Kind::failed,

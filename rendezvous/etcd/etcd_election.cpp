@@ -240,8 +240,11 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
                                    to_string(options_.etcd.endpoints), cause_);
         const bool is_sought = state_ == ElectionState::racing || state_ == ElectionState::following;
         if (is_refused_ && is_sought) co_return Event::refused;
-        // A host that keeps its key says once why it cannot.
-        if (is_sought || std::exchange(said_, cause_) != cause_) tell(&ElectionEvents::on_trouble, cause_);
+        if (is_sought) {
+            tell(&ElectionEvents::on_trouble, "etcd is of no help: " + cause_);
+        } else if (std::exchange(said_, cause_) != cause_) {
+            tell(&ElectionEvents::on_trouble, cause_);  // a host says once why it cannot keep its key
+        }
         co_await pause();
         co_return Event::trouble;
     }

@@ -13,7 +13,7 @@ using boost::json::array;
 using boost::json::object;
 
 // An answer to a request of ours nests about half as deep.
-constexpr std::size_t kMaxDepth = 12;
+constexpr std::size_t kMaxAnswerDepth = 12;
 constexpr std::size_t kMaxWords = 300;
 
 EtcdRequest request(const char* path, const object& body) { return {path, boost::json::serialize(body)}; }
@@ -87,18 +87,18 @@ EtcdRequest watch_key(const std::string& key, std::int64_t revision) {
 }
 
 std::optional<Lease> read_granted(std::string_view answer) {
-    const auto root = parse_json_object(answer, kMaxDepth);
+    const auto root = parse_json_object(answer, kMaxAnswerDepth);
     const auto lease = lease_of(root ? &*root : nullptr);
     return lease && lease->ttl_s > 0 ? lease : std::nullopt;
 }
 
 std::optional<Lease> read_kept(std::string_view answer) {
-    const auto root = parse_json_object(answer, kMaxDepth);
+    const auto root = parse_json_object(answer, kMaxAnswerDepth);
     return lease_of(member(root ? &*root : nullptr, "result"));
 }
 
 std::optional<KeyState> read_key_state(std::string_view answer) {
-    const auto root = parse_json_object(answer, kMaxDepth);
+    const auto root = parse_json_object(answer, kMaxAnswerDepth);
     const object* header = member(root ? &*root : nullptr, "header");
     const auto revision = header != nullptr ? number(*header, "revision") : std::nullopt;
     if (!revision) return std::nullopt;
@@ -118,7 +118,7 @@ std::optional<KeyState> read_key_state(std::string_view answer) {
 }
 
 std::optional<bool> read_written(std::string_view answer) {
-    const auto root = parse_json_object(answer, kMaxDepth);
+    const auto root = parse_json_object(answer, kMaxAnswerDepth);
     if (member(root ? &*root : nullptr, "header") == nullptr) return std::nullopt;
     const boost::json::value* succeeded = root->if_contains("succeeded");
     if (succeeded == nullptr) return false;
@@ -127,14 +127,14 @@ std::optional<bool> read_written(std::string_view answer) {
 }
 
 bool is_news(std::string_view message) {
-    const auto root = parse_json_object(message, kMaxDepth);
+    const auto root = parse_json_object(message, kMaxAnswerDepth);
     const object* result = member(root ? &*root : nullptr, "result");
     if (result == nullptr || result->contains("events") || result->contains("canceled")) return true;
     return !result->contains("created");
 }
 
 EtcdRefusal read_refusal(int http_status, std::string_view body) {
-    if (const auto root = parse_json_object(body, kMaxDepth, true)) {
+    if (const auto root = parse_json_object(body, kMaxAnswerDepth, true)) {
         const auto code = number(*root, "code");
         for (const char* name : {"message", "error"}) {
             const boost::json::value* said = root->if_contains(name);

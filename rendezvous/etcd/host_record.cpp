@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxDepth = 2;
+constexpr std::size_t kMaxRecordDepth = 2;
 
 struct RecordRules : JsonRules {
     static constexpr std::size_t kMaxText = 1024;
@@ -22,7 +22,7 @@ std::string host_key(const std::string& prefix, const std::string& run_id) {
 std::string to_json(const HostRecord& record) { return boost::json::serialize(json_of<RecordRules>(record)); }
 
 std::optional<HostRecord> read_host_record(std::string_view json) {
-    const auto root = parse_json_object(json, kMaxDepth);
+    const auto root = parse_json_object(json, kMaxRecordDepth);
     HostRecord record;
     if (!root || !take_members<RecordRules>(*root, record)) return std::nullopt;
     if (!record.endpoint.empty() && !endpoint_of(record)) return std::nullopt;

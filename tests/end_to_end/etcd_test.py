@@ -262,7 +262,7 @@ class Trouble(EtcdTest):
         endpoint = ",".join(f"127.0.0.1:{port}" for port in ports)
         agent = self.node(2, *worker("exit", 0), endpoint=endpoint, flags=("--join-timeout", 4, "--heartbeat", 1))
         causes = "; ".join(f"cannot connect to 127.0.0.1:{port}: Connection refused .*" for port in ports)
-        agent.wait_for_line(f"^ddprun: waiting for node 0: {causes}; 3 s of at most 4 s \\(--join-timeout\\)$")
+        agent.wait_for_line(f"^ddprun: waiting for node 0: etcd is of no help: {causes}; 3 s of at most 4 s \\(--join-timeout\\)$")
         self.assertEqual(agent.wait(), UNAVAILABLE)
         self.assertRegex(agent.err(), f"ddprun: no host was found in etcd \\(--rdzv-endpoint {endpoint}\\) within 4 s: {causes}; "
                                       "--join-timeout SECONDS sets how long to wait")
@@ -272,7 +272,7 @@ class Trouble(EtcdTest):
         endpoint = f"127.0.0.1:{free_port()},{self.etcd.endpoint}"
         agents = [self.node(2, *worker("exit", 0), endpoint=endpoint) for _ in range(2)]
         for agent in agents:
-            agent.wait_for_line("^ddprun: waiting for node 0: cannot connect to ")
+            agent.wait_for_line("^ddprun: waiting for node 0: etcd is of no help: cannot connect to ")
         self.etcd.start()
         self.assertEqual([agent.wait() for agent in agents], [0, 0], agents[0].err())
         self.assert_nothing_left()
