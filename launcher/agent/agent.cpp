@@ -65,12 +65,9 @@ class Agent {
                              .signal = [this](int signal) { signals_.take(signal); }});
         }
         make_client();
-        if (options_.etcd) {
+        if (options_.etcd)
             election_.emplace(context_.get_executor(), election_options_of(options_), election_events());
-            election_->campaign(join_deadline_);
-        } else {
-            client_->join();
-        }
+        join();
         await_reminder();
         context_.run();
         return exit_code_;
@@ -108,22 +105,16 @@ class Agent {
     }
 
     ElectionEvents election_events() {
-        return {.on_elected =
-                    [this] {
-                        meet({election_->own_address(), own_port_}, Hosting::yes);
-                    },
-                .on_host = [this](const Endpoint& host) { meet(host, Hosting::no); },
-                .on_trouble =
-                    [this](const std::string& cause) {
-                        if (!server_) return join_news_.trouble(harmless_line(cause));
-                        log_.debug("this agent's key in etcd cannot be kept: " + harmless_line(cause));
-                    },
-                .on_failed =
-                    [this](const std::string& why) {
-                        if (machine_.state() == AgentState::joining)
-                            handle(job_.learn_refusal(JoinStatus::not_elected(why)));
-                    }};
+        return {
+            .on_elected = [this](const Endpoint& here) { meet(here, Hosting::yes); },
+            .on_host = [this](const Endpoint& host) { meet(host, Hosting::no); },
+            .on_trouble =
+                [this](const std::string& cause) { join_news_.etcd_trouble(cause, server_.has_value()); },
+            .on_failed =
+                [this](const std::string& why) { handle(job_.learn_refusal(JoinStatus::not_elected(why))); }};
     }
+
+    void join() { election_ && !server_ ? election_->campaign(join_deadline_) : client_->join(); }
 
     // The host is known: this agent or another one.
     void meet(const Endpoint& host, Hosting hosting) {
@@ -253,8 +244,7 @@ class Agent {
         switch (action) {
             case AgentAction::none:
             case AgentAction::report_success: break;
-            case AgentAction::join_again:
-                return election_ && !server_ ? election_->campaign(join_deadline_) : client_->join();
+            case AgentAction::join_again: return join();
             case AgentAction::remind: join_news_.look(); return await_reminder();
             case AgentAction::await_place: return await_reminder();
             case AgentAction::start_workers: return start_workers();
@@ -363,27 +353,21 @@ class Agent {
     std::optional<RendezvousServer> server_;
     std::optional<LimitTimer> limit_;
     std::optional<CoordinatorClient> client_;
-    const std::uint16_t own_port_ = options_.master.port;  // where it is to host, if it is elected; 0: any
     Deadline join_deadline_ = Clock::now() + options_.join_timeout;
     std::optional<EtcdElection> election_;
     std::optional<NodeWorkers> node_;
     int exit_code_ = kExitInternal;
 };
 
-RunnerMaker guardian_maker(int workers) {
-    return [workers](const boost::asio::any_io_executor& executor,
-                     std::function<void(const std::string&)> on_trouble) {
-        return make_guardian(executor, workers, std::move(on_trouble));
-    };
-}
-
 }  // namespace
 
 int run_agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher,
               const RunnerMaker& make_runner) {
-    const RunnerMaker maker =
-        make_runner ? make_runner : guardian_maker(static_cast<int>(options.workers.size()));
-    return Agent(std::move(options), log, watcher, maker).run();
+    const RunnerMaker guardian = [workers = static_cast<int>(options.workers.size())](const auto& executor,
+                                                                                      auto on_trouble) {
+        return make_guardian(executor, workers, std::move(on_trouble));
+    };
+    return Agent(std::move(options), log, watcher, make_runner ? make_runner : guardian).run();
 }
 
 }  // namespace ddprun

@@ -85,6 +85,7 @@ ElectionOptions election_options_of(const LaunchOptions& options) {
                        .pid = ::getpid(),
                        .version = DDPRUN_VERSION,
                        .started = utc_text(unix_time_now_ms())},
+            .port = options.master.port,
             .lease_ttl = options.heartbeat,
             .join_timeout = options.join_timeout};
 }

@@ -65,17 +65,6 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         interruption_.cancel();
     }
 
-    std::string own_address() const {
-        const std::string& used = client_.local_address();
-        const std::string& asked = client_.last_endpoint().host;
-        if (!is_loopback_address(used) || asked == "localhost" || is_loopback_address(asked)) return used;
-        // A machine's own name often stands for an address of loopback.
-        for (const LocalAddress& local : local_addresses()) {
-            if (!local.is_loopback) return local.address;
-        }
-        return used;
-    }
-
   private:
     void react(Event event) {
         const ElectionStep step = next_step(state_, event);
@@ -117,6 +106,17 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         if (on_withdrawn_) asio::post(executor_, std::exchange(on_withdrawn_, nullptr));
     }
 
+    std::string own_address() const {
+        const std::string& used = client_.local_address();
+        const std::string& asked = client_.last_endpoint().host;
+        if (!is_loopback_address(used) || asked == "localhost" || is_loopback_address(asked)) return used;
+        // A machine's own name often stands for an address of loopback.
+        for (const LocalAddress& local : local_addresses()) {
+            if (!local.is_loopback) return local.address;
+        }
+        return used;
+    }
+
     template <class Callback, class... Argument>
     void tell(Callback ElectionEvents::*event, Argument... argument) {
         asio::post(executor_, [self = shared_from_this(), event, argument...] {
@@ -129,7 +129,9 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         switch (action) {
             case Action::none:
             case Action::rest: break;
-            case Action::announce: tell(&ElectionEvents::on_elected); co_return Event::key_kept;
+            case Action::announce:
+                tell(&ElectionEvents::on_elected, Endpoint{own_address(), options_.port});
+                co_return Event::key_kept;
             case Action::race:
             case Action::restore: co_return co_await race();
             case Action::follow: co_return co_await follow();
@@ -166,8 +168,7 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     asio::awaitable<Event> follow() {
-        // Whoever was told where the host is tries to reach it, for as long as there is time.
-        if (!told_ && is_late()) co_return too_late();
+        if (is_late()) co_return too_late();
         const auto key = co_await read_key_now();
         if (!key) co_return co_await in_vain();
         if (!key->value) co_return Event::key_gone;
@@ -238,9 +239,8 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         if (is_refused_)
             failure_ = fmt::format("etcd refuses to serve the rendezvous (--rdzv-endpoint {}): {}",
                                    to_string(options_.etcd.endpoints), cause_);
-        const bool is_sought = state_ == ElectionState::racing || state_ == ElectionState::following;
-        if (is_refused_ && is_sought) co_return Event::refused;
-        if (is_sought) {
+        if (is_refused_ && is_seeking()) co_return Event::refused;
+        if (is_seeking()) {
             tell(&ElectionEvents::on_trouble, "etcd is of no help: " + cause_);
         } else if (std::exchange(said_, cause_) != cause_) {
             tell(&ElectionEvents::on_trouble, cause_);  // a host says once why it cannot keep its key
@@ -259,11 +259,16 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         co_await pause_.async_wait(asio::use_awaitable);
     }
 
-    // Only who looks for a host has a deadline.
+    // Asked for a host; a former host is not.
+    bool is_seeking() const {
+        const bool is_asking = state_ == ElectionState::racing || state_ == ElectionState::following;
+        return is_asking && deadline_ != TimePoint::max();
+    }
+
+    // Whoever was told where the host is tries to reach it, for as long as there is time.
     TimePoint limit() const {
-        const bool is_sought =
-            state_ == ElectionState::racing || (state_ == ElectionState::following && !told_);
-        return is_sought ? deadline_ : TimePoint::max();
+        const bool is_told = state_ == ElectionState::following && told_;
+        return is_seeking() && !is_told ? deadline_ : TimePoint::max();
     }
     bool is_late() const { return has_passed(limit()); }
     TimePoint latest() const {
@@ -322,7 +327,5 @@ void EtcdElection::publish(const Endpoint& host) { impl_->publish(host); }
 void EtcdElection::settle() { impl_->settle(); }
 
 void EtcdElection::withdraw(std::function<void()> done) { impl_->withdraw(std::move(done)); }
-
-std::string EtcdElection::own_address() const { return impl_->own_address(); }
 
 }  // namespace ddprun

@@ -22,19 +22,22 @@
 namespace ddprun {
 
 struct ElectionEvents {
-    // This agent is to host; publish() when it does.
-    std::function<void()> on_elected;
+    // This agent is to host: at the port of the options, and at the address by which the others reach this machine.
+    // That is the one that its last connection to etcd came from; one of loopback only where etcd was asked for by such
+    // a one. publish() when it does.
+    std::function<void(const Endpoint& here)> on_elected;
     // Another one hosts, here; told once until that changes, or campaign() is called again.
     std::function<void(const Endpoint& host)> on_host;
     // An attempt failed, for this cause; the next follows by itself. In a line, with the words of whatever answered.
     std::function<void(const std::string& cause)> on_trouble;
-    // There is no host for this agent; nothing more is tried until campaign() is called again. A whole sentence.
+    // There is no host for this agent that looks for one; nothing more is tried until campaign() is called again. A whole sentence.
     std::function<void(const std::string& why)> on_failed;
 };
 
 struct ElectionOptions {
     EtcdOptions etcd;
-    HostRecord record;  // what the key will say of this agent, all but the endpoint
+    HostRecord record;       // what the key will say of this agent, all but the endpoint
+    std::uint16_t port = 0;  // where it would host; 0: any
     // How long the key outlives a host that is gone; etcd may make it longer.
     std::chrono::milliseconds lease_ttl{5'000};
     std::chrono::milliseconds join_timeout{900'000};  // as errors name it
@@ -64,10 +67,6 @@ class EtcdElection {
     // The job is over: the key and its lease are ended. `done` is called when they are, or after kWithdrawTimeout,
     // since a lease that is not kept ends by itself. May be called again, to be told of the end.
     void withdraw(std::function<void()> done);
-
-    // By which the others reach this machine: the address that its last connection to etcd came from, but for one
-    // of loopback only where etcd was asked for by such a one.
-    std::string own_address() const;
 
   private:
     class Impl;

@@ -66,13 +66,17 @@ class Etcd:
         return [lease["ID"] for lease in self.ask("lease/leases", {}).get("leases", [])]
 
     def wait_for_keys(self, is_reached):
-        """Waits until the keys are as they should be; returns them."""
-        deadline = time.monotonic() + support.HANG_GUARD
-        while not is_reached(keys := self.keys()):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"the keys are {keys}")
-            time.sleep(0.02)  # A watch would be an event, of the very interface that is tested.
-        return keys
+        return wait_for(self.keys, is_reached)
+
+
+def wait_for(look, is_reached):
+    """Waits until what is looked at is as it should be; returns it."""
+    deadline = time.monotonic() + support.HANG_GUARD
+    while not is_reached(seen := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"there is {seen}")
+        time.sleep(0.02)  # A watch would be an event, of the very interface that is tested.
+    return seen
 
 
 def text64(text):
@@ -90,7 +94,7 @@ class EtcdTest(EndToEndTest):
         self.etcd.stop()
         self.folder.cleanup()
 
-    def node(self, nnodes, *words, job="job", backend="etcd", endpoint=None, flags=("--heartbeat", 1), **options):
+    def node(self, nnodes, *words, job="job", backend="etcd", endpoint=None, flags=("--heartbeat", 2), **options):
         return self.launch("-v", f"--rdzv-backend={backend}", f"--rdzv-endpoint={endpoint or self.etcd.endpoint}",
                            f"--rdzv-id={job}", f"--rdzv-conf=etcd_prefix={PREFIX},last_call_timeout=0",
                            "--nnodes", nnodes, "--grace", 10, *flags, *words, **options)
@@ -101,7 +105,9 @@ class EtcdTest(EndToEndTest):
         return self.etcd.wait_for_keys(lambda keys: keys.get(name, {}).get("endpoint"))[name]["pid"]
 
     def assert_nothing_left(self):
-        self.assertEqual((self.etcd.keys(), self.etcd.leases()), ({}, []))
+        """No key, at once. A lease that its agent gave up while it was being granted runs out by itself."""
+        self.assertEqual(self.etcd.keys(), {})
+        wait_for(self.etcd.leases, lambda leases: not leases)
 
 
 class Election(EtcdTest):
@@ -170,7 +176,7 @@ class Election(EtcdTest):
         words = worker("print-place", "exit-zero-on-term")
         first = self.node("1:3", *words)
         first.wait_for_line("^place 0 of 1 nodes")
-        second = self.node("1:3", *words, flags=("--heartbeat", 1, "--node-rank", 2))
+        second = self.node("1:3", *words, flags=("--heartbeat", 2, "--node-rank", 2))
         second.wait_for_line("^place 1 of 2 nodes")
         second.wait_for_line("^ready$")
         second.send(signal.SIGKILL)
@@ -195,7 +201,7 @@ class Election(EtcdTest):
         self.assert_nothing_left()
 
     def test_the_elected_hosts_time_limit_counts(self):
-        agents = [self.node(2, *worker("exit-zero-on-term"), flags=("--heartbeat", 1, "--time-limit", 2)) for _ in range(2)]
+        agents = [self.node(2, *worker("exit-zero-on-term"), flags=("--heartbeat", 2, "--time-limit", 3)) for _ in range(2)]
         self.assertEqual([agent.wait() for agent in agents], [PREEMPTED, PREEMPTED], agents[0].err())
         self.assertEqual(sum("time limit" in agent.err() for agent in agents), 2)
 
@@ -260,7 +266,7 @@ class Trouble(EtcdTest):
     def test_no_etcd_at_the_start_is_said_and_ends_by_the_join_timeout(self):
         ports = free_port(), free_port()
         endpoint = ",".join(f"127.0.0.1:{port}" for port in ports)
-        agent = self.node(2, *worker("exit", 0), endpoint=endpoint, flags=("--join-timeout", 4, "--heartbeat", 1))
+        agent = self.node(2, *worker("exit", 0), endpoint=endpoint, flags=("--join-timeout", 4, "--heartbeat", 2))
         causes = "; ".join(f"cannot connect to 127.0.0.1:{port}: Connection refused .*" for port in ports)
         agent.wait_for_line(f"^ddprun: waiting for node 0: etcd is of no help: {causes}; 3 s of at most 4 s \\(--join-timeout\\)$")
         self.assertEqual(agent.wait(), UNAVAILABLE)
@@ -285,6 +291,15 @@ class Trouble(EtcdTest):
         self.assertEqual(agent.wait(), UNAVAILABLE)
         self.assertIn(f"ddprun: etcd refuses to serve the rendezvous (--rdzv-endpoint {self.etcd.endpoint}): "
                       f"{self.etcd.endpoint} answers 400 Bad Request: etcdserver: user name is empty\n", agent.err() + "\n")
+
+    def test_an_agent_that_waits_for_etcd_can_be_ended(self):
+        self.etcd.process.send_signal(signal.SIGSTOP)
+        for endpoint in (f"127.0.0.1:{free_port()}", self.etcd.endpoint):
+            agent = self.node(2, *worker("exit", 0), endpoint=endpoint)
+            agent.wait_for_line("asks etcd at")
+            agent.wait_until_idle()
+            agent.send(signal.SIGTERM)
+            self.assertEqual(agent.wait(), 128 + signal.SIGTERM)
 
     def test_an_agent_that_is_ended_before_the_job_begins_leaves_nothing(self):
         for number, code in ((signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 128 + signal.SIGINT)):

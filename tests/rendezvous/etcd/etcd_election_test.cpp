@@ -26,14 +26,20 @@ struct Candidate {
                                .pid = 1,
                                .version = "1",
                                .started = "now"},
+                    .port = 7,
                     .lease_ttl = 1s,
                     .join_timeout = 1s},
-                   {.on_elected = [this] { ++elected; },
+                   {.on_elected =
+                        [this](const Endpoint& at) {
+                            ++elected;
+                            here = at;
+                        },
                     .on_host = [this](const Endpoint& found) { hosts.push_back(found); },
                     .on_trouble = [this](const std::string& cause) { trouble = cause; },
                     .on_failed = [this](const std::string& why) { failure = why; }}) {}
 
     int elected = 0;
+    Endpoint here;
     std::vector<Endpoint> hosts;
     std::string trouble;
     std::string failure;
@@ -65,7 +71,7 @@ TEST_CASE("etcd election: the first hosts, the second is told where, and the end
     Candidate first(context, {etcd.endpoint()}), second(context, {etcd.endpoint()}, "b");
     first.election.campaign(late());
     run_until(context, [&] { return first.elected == 1; });
-    CHECK(first.election.own_address() == "127.0.0.1");
+    CHECK(first.here == Endpoint{"127.0.0.1", 7});
     second.election.campaign(late());
     run_until(context, [&] { return etcd.asked["/v3/watch"] == 1; });
     CHECK(second.hosts.empty());
