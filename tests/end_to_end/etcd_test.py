@@ -17,6 +17,7 @@ from support import EndToEndTest, free_port, worker
 UNAVAILABLE = 69
 PREEMPTED = 75
 PREFIX = "/jobs"
+HEARTBEAT = 5 if "DDPRUN_SANITIZED" in os.environ else 2  # seconds, also how long a host's key outlives it
 
 
 class Etcd:
@@ -94,7 +95,7 @@ class EtcdTest(EndToEndTest):
         self.etcd.stop()
         self.folder.cleanup()
 
-    def node(self, nnodes, *words, job="job", backend="etcd", endpoint=None, flags=("--heartbeat", 2), **options):
+    def node(self, nnodes, *words, job="job", backend="etcd", endpoint=None, flags=("--heartbeat", HEARTBEAT), **options):
         return self.launch("-v", f"--rdzv-backend={backend}", f"--rdzv-endpoint={endpoint or self.etcd.endpoint}",
                            f"--rdzv-id={job}", f"--rdzv-conf=etcd_prefix={PREFIX},last_call_timeout=0",
                            "--nnodes", nnodes, "--grace", 10, *flags, *words, **options)
@@ -176,7 +177,7 @@ class Election(EtcdTest):
         words = worker("print-place", "exit-zero-on-term")
         first = self.node("1:3", *words)
         first.wait_for_line("^place 0 of 1 nodes")
-        second = self.node("1:3", *words, flags=("--heartbeat", 2, "--node-rank", 2))
+        second = self.node("1:3", *words, flags=("--heartbeat", HEARTBEAT, "--node-rank", 2))
         second.wait_for_line("^place 1 of 2 nodes")
         second.wait_for_line("^ready$")
         second.send(signal.SIGKILL)
@@ -201,7 +202,7 @@ class Election(EtcdTest):
         self.assert_nothing_left()
 
     def test_the_elected_hosts_time_limit_counts(self):
-        agents = [self.node(2, *worker("exit-zero-on-term"), flags=("--heartbeat", 2, "--time-limit", 3)) for _ in range(2)]
+        agents = [self.node(2, *worker("exit-zero-on-term"), flags=("--heartbeat", HEARTBEAT, "--time-limit", 2 + HEARTBEAT)) for _ in range(2)]
         self.assertEqual([agent.wait() for agent in agents], [PREEMPTED, PREEMPTED], agents[0].err())
         self.assertEqual(sum("time limit" in agent.err() for agent in agents), 2)
 
@@ -266,7 +267,7 @@ class Trouble(EtcdTest):
     def test_no_etcd_at_the_start_is_said_and_ends_by_the_join_timeout(self):
         ports = free_port(), free_port()
         endpoint = ",".join(f"127.0.0.1:{port}" for port in ports)
-        agent = self.node(2, *worker("exit", 0), endpoint=endpoint, flags=("--join-timeout", 4, "--heartbeat", 2))
+        agent = self.node(2, *worker("exit", 0), endpoint=endpoint, flags=("--join-timeout", 4, "--heartbeat", 1))
         causes = "; ".join(f"cannot connect to 127.0.0.1:{port}: Connection refused .*" for port in ports)
         agent.wait_for_line(f"^ddprun: waiting for node 0: etcd is of no help: {causes}; 3 s of at most 4 s \\(--join-timeout\\)$")
         self.assertEqual(agent.wait(), UNAVAILABLE)
