@@ -8,9 +8,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-CommandLine parsed(const Words& words) { return parse_command_line(words, {}); }
+CommandLine line_of(const Words& words) { return parse_command_line(words, {}); }
 
-Words joined(Words words, const Words& more) {
+Words both(Words words, const Words& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
 }
@@ -19,7 +19,7 @@ Words joined(Words words, const Words& more) {
 
 TEST_CASE("launch: with etcd nobody hosts until it is elected, at any free port unless one is said") {
     const auto launch = [](const Words& words) {
-        return resolve_launch(parsed(joined({"--rdzv-backend=etcd", "--rdzv-endpoint=a:5,b"}, words)), {});
+        return resolve_launch(line_of(both({"--rdzv-backend=etcd", "--rdzv-endpoint=a:5,b"}, words)), {});
     };
     const LaunchOptions options = launch({"--nnodes=2:4", "p"});
     REQUIRE(options.etcd);
@@ -35,9 +35,9 @@ TEST_CASE("launch: with etcd nobody hosts until it is elected, at any free port 
     CHECK(!launch({"--standalone", "p"}).etcd);
     const LaunchOptions alone = launch({"--nnodes=1", "p"});
     CHECK((!alone.etcd && alone.hosting == Hosting::yes));
-    CHECK(parsed({"--rdzv-backend=etcd-v2", "--rdzv-endpoint=a", "--nnodes=2", "p"}).etcd);
+    CHECK(line_of({"--rdzv-backend=etcd-v2", "--rdzv-endpoint=a", "--nnodes=2", "p"}).etcd);
     const CommandLine passed_over =
-        parsed({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--master-addr=h", "--nnodes=2", "p"});
+        line_of({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--master-addr=h", "--nnodes=2", "p"});
     REQUIRE(passed_over.rdzv_conf.complaints.size() == 1);
     CHECK(passed_over.rdzv_conf.complaints.front().starts_with("--master-addr h: passed over; "));
 }
@@ -45,7 +45,7 @@ TEST_CASE("launch: with etcd nobody hosts until it is elected, at any free port 
 TEST_CASE("command line: what etcd cannot be asked with is refused") {
     const auto refused = [](const Words& words) {
         try {
-            parsed(joined(words, {"--nnodes=2", "p"}));
+            line_of(both(words, {"--nnodes=2", "p"}));
         } catch (const UsageError& error) {
             return std::string(error.what());
         }
