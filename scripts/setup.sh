@@ -42,6 +42,7 @@ libopenmpi-dev:the all-reduce that ours is measured against
 libgloo-dev:the same
 gnuplot-nox:the plot of both"
 ci_packages="\
+etcd-server:the election of a host
 clang:the second compiler
 clang-format:the layout of the sources
 clang-tidy:mistakes in the sources

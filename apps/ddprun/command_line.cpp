@@ -19,8 +19,30 @@ namespace {
         fmt::format("{}: {}{}", flag, why, origin == line.origins.end() ? "" : origin_text(origin->second)));
 }
 
+// What one node does not need it does not ask for.
+void set_etcd(CommandLine& line) {
+    if (line.rdzv_endpoint.empty())
+        refuse(line, "--rdzv-backend etcd", "needs --rdzv-endpoint HOST:PORT, where etcd is");
+    const auto endpoints = parse_etcd_endpoints(line.rdzv_endpoint);
+    if (!endpoints) refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint, "must be HOST:PORT, where etcd is");
+    if (line.nnodes == 1) return;
+    line.etcd = EtcdOptions{.endpoints = *endpoints};
+    if (line.rdzv_conf.etcd_prefix) line.etcd->prefix = *line.rdzv_conf.etcd_prefix;
+    if (line.master_addr)
+        line.rdzv_conf.complaints.push_back(
+            fmt::format("--master-addr {}: passed over; the agent that etcd elects hosts, at the address "
+                        "that reaches etcd",
+                        *line.master_addr));
+    line.master_addr.reset();
+}
+
 void set_master(CommandLine& line) {
-    if (line.rdzv_endpoint.empty() || line.standalone) return;
+    if (line.standalone) return;
+    if (line.rdzv_backend == RdzvBackend::etcd) return set_etcd(line);
+    if (line.rdzv_endpoint.empty()) return;
+    if (line.rdzv_endpoint.find(',') != std::string::npos)
+        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
+               "several endpoints are for --rdzv-backend etcd only");
     const auto endpoint = parse_endpoint(line.rdzv_endpoint, line.master_port.value_or(0));
     if (line.master_addr && *line.master_addr != endpoint->host)
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
@@ -42,15 +64,16 @@ void set_times(CommandLine& line) {
     set("--last-call", line.elasticity.last_call, line.rdzv_conf.last_call);
 }
 
-// As torchrun has it: without an address all nodes are this machine. With c10d only an explicit number is one.
+// As torchrun has it: without an address all nodes are this machine. With c10d and etcd only an explicit number is one.
 void set_nodes(CommandLine& line) {
     if (line.standalone) {
         line.nnodes = 1;
-        line.is_c10d = false;
+        line.rdzv_backend = RdzvBackend::fixed;
     }
-    line.address_assumed = line.nnodes > 1 && !line.master_addr;
+    line.address_assumed = line.nnodes > 1 && !line.master_addr && !line.etcd;
     if (line.address_assumed) line.master_addr = "127.0.0.1";
-    if (!line.is_c10d) return;
+    if (line.rdzv_backend == RdzvBackend::fixed) return;
+    if (line.etcd) line.hosting = Hosting::no;  // until it is elected
     if (line.nnodes == 1) {
         line.hosting = Hosting::yes;
     } else if (!line.origins.contains("--node-rank")) {
@@ -105,7 +128,7 @@ void check_together(const CommandLine& line) {
                "must be less than --nnodes, which is " + nnodes);
     if (line.detach && line.tty_rank)
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
-    if (line.nnodes > 1 && line.master_port == std::uint16_t{0})
+    if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
     if (line.nnodes > 1 && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,

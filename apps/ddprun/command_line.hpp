@@ -28,8 +28,8 @@ struct CommandLine : LaunchOptions {
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
-    bool is_c10d = false;          // --rdzv-backend
-    std::string rdzv_endpoint;     // made into the two above
+    RdzvBackend rdzv_backend = RdzvBackend::fixed;
+    std::string rdzv_endpoint;     // made into the two above, or into `etcd`
     bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
     RdzvConf rdzv_conf;            // its times are made into join_timeout and heartbeat
     bool listen_any = false;

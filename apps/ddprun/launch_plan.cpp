@@ -72,7 +72,7 @@ std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts&
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.
 Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
-    if (!line.is_c10d || line.hosting == Hosting::yes) return line.hosting;
+    if (line.rdzv_backend != RdzvBackend::c10d || line.hosting == Hosting::yes) return line.hosting;
     if (line.rdzv_conf.is_host) return *line.rdzv_conf.is_host ? Hosting::yes : Hosting::no;
     const auto* resolved = facts.master ? std::get_if<std::vector<std::string>>(&*facts.master) : nullptr;
     const bool is_here = resolved != nullptr && has_own_address(*resolved, facts.addresses);
@@ -80,6 +80,8 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
 }
 
 ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFacts& facts) {
+    // Any agent may be elected.
+    if (line.etcd) return {.any = true};
     if (!facts.master || hosting == Hosting::no) return {.any = line.listen_any};
     return value_or_throw<UsageError>(plan_listening({.nnodes = line.nnodes,
                                                       .any = line.listen_any,
@@ -138,7 +140,8 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
-    if (!line.master_addr || (!line.is_c10d && line.node_rank != 0)) return facts;
+    const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
+    if (!line.master_addr || !may_host) return facts;
     facts.addresses = local_addresses();
     facts.master = resolve_host(*line.master_addr);
     return facts;
@@ -152,9 +155,10 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const auto bindings = bindings_of(line, facts, program, workers);
 
     LaunchOptions options = line;
-    options.master.host = line.master_addr.value_or("127.0.0.1");
-    const std::uint16_t default_port = line.is_c10d ? kDefaultC10dPort : kDefaultMasterPort;
-    options.master.port = line.master_port.value_or(line.nnodes == 1 ? 0 : default_port);
+    options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
+    const std::uint16_t default_port =
+        line.rdzv_backend == RdzvBackend::c10d ? kDefaultC10dPort : kDefaultMasterPort;
+    options.master.port = line.master_port.value_or(line.nnodes == 1 || line.etcd ? 0 : default_port);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
     if (line.module) options.command.emplace_back("-m");

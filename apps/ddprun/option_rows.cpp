@@ -97,11 +97,14 @@ OptionGroup rendezvous_rows(CommandLine& line) {
          {"--rdzv-backend", "NAME",
           "static: nodes are numbered by --node-rank, node 0 hosts the rendezvous; c10d: the agent on the "
           "machine of "
-          "--rdzv-endpoint hosts it, and nodes need no numbers (static)\nThose without one are numbered by "
-          "their host "
-          "names; the host comes first.",
-          into(line.is_c10d, parse_rdzv_backend), "PET_RDZV_BACKEND"},
-         {"--rdzv-endpoint", "HOST[:PORT]", "Another way to write --master-addr and --master-port",
+          "--rdzv-endpoint hosts it, and nodes need no numbers; etcd, or etcd-v2: likewise, but etcd at "
+          "--rdzv-endpoint "
+          "elects the host (static)\nThose without one are numbered by their host names; the host comes "
+          "first.",
+          into(line.rdzv_backend, parse_rdzv_backend), "PET_RDZV_BACKEND"},
+         {"--rdzv-endpoint", "HOST[:PORT]",
+          "Another way to write --master-addr and --master-port; with etcd where that is (port 2379), or "
+          "several of its endpoints with commas between",
           into(line.rdzv_endpoint, check_rdzv_endpoint), "PET_RDZV_ENDPOINT"},
          {"--rdzv-id", "ID", "Job id, the same on all nodes (none)\nAgents with another one are refused.",
           into(line.run_id), "PET_RDZV_ID"},
@@ -121,6 +124,7 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as --last-call; "
           "is_host=1 or 0: whether this agent hosts, with c10d\n"
           "keep_alive_interval=5 times keep_alive_max_attempt=3: as --heartbeat, which is the stronger. "
+          "With etcd: etcd_prefix=/torchelastic/p2p: under which its keys are; protocol=http. "
           "torchrun's other keys have no effect.",
           into(line.rdzv_conf, parse_rdzv_conf), "PET_RDZV_CONF"}}};
 }

@@ -8,6 +8,7 @@
 
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -69,6 +70,22 @@ std::optional<std::chrono::seconds> silence_of(std::optional<int> interval, std:
     return std::chrono::seconds(seconds);
 }
 
+void check_protocol(const std::string& protocol) {
+    if (protocol == "http") return;
+    const char* why = protocol == "https"
+                          ? "etcd is asked over http only; name a listener without TLS (etcd's "
+                            "--listen-client-urls), or a local proxy that speaks TLS to etcd"
+                          : "must be http";
+    throw UsageError(fmt::format("--rdzv-conf protocol {}: {}", protocol, why));
+}
+
+std::string parse_etcd_prefix(const std::string& text) {
+    const auto end = text.find_last_not_of('/');
+    if (!text.starts_with('/') || end == text.npos)
+        throw UsageError(fmt::format("--rdzv-conf etcd_prefix {}: must be a path like /jobs", text));
+    return text.substr(0, end + 1);
+}
+
 }  // namespace
 
 NodeCount parse_nnodes(const std::string& text) {
@@ -101,17 +118,19 @@ std::string parse_master_addr(const std::string& text) {
     return endpoint->host;
 }
 
-bool parse_rdzv_backend(const std::string& text) {
-    return one_of<bool>({{"static", false}, {"c10d", true}})(text);
+RdzvBackend parse_rdzv_backend(const std::string& text) {
+    if (text == "etcd-v2") return RdzvBackend::etcd;  // torchrun's name for its younger one
+    return one_of<RdzvBackend>(
+        {{"static", RdzvBackend::fixed}, {"c10d", RdzvBackend::c10d}, {"etcd", RdzvBackend::etcd}})(text);
 }
 
 std::string check_rdzv_endpoint(const std::string& text) {
-    if (!parse_endpoint(text, 0)) throw BadValue("must be HOST or HOST:PORT");
+    if (!parse_etcd_endpoints(text) && !parse_endpoint(text, 0))
+        throw BadValue("must be HOST or HOST:PORT; of etcd several, with commas between");
     return text;
 }
 
-// `timeout` is the static backend's name for it; torchrun's other keys, those for etcd included, are known and have
-// no effect.
+// `timeout` is the static backend's name for it; torchrun's other keys are known and have no effect.
 RdzvConf parse_rdzv_conf(const std::string& conf) {
     static const std::vector<std::string> kKnown = comma_separated(
         "join_timeout,timeout,last_call_timeout,close_timeout,heartbeat_timeout,rank,read_timeout,is_host,"
@@ -128,6 +147,8 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end())
             known.complaints.push_back(
                 fmt::format("--rdzv-conf {}: passed over, no such key{}", key, did_you_mean(key, kKnown)));
+        if (key == "protocol") check_protocol(value);
+        if (key == "etcd_prefix") known.etcd_prefix = parse_etcd_prefix(value);
         if (key == "is_host") known.is_host = parse_is_host(value);
         if (key == "join_timeout" || key == "timeout")
             known.join_timeout = std::chrono::seconds(conf_number(key, value));

@@ -33,10 +33,16 @@ std::string parse_nproc(const std::string& text);
 // A host without a port.
 std::string parse_master_addr(const std::string& text);
 
-// Whether nodes find their numbers by themselves: true for c10d, false for static.
-bool parse_rdzv_backend(const std::string& text);
+// How nodes find each other, and whether they find their numbers by themselves.
+enum class RdzvBackend {
+    fixed,  // static, to torchrun: nodes are numbered by --node-rank
+    c10d,   // the endpoint says who hosts
+    etcd,   // etcd at the endpoint does
+};
+RdzvBackend parse_rdzv_backend(const std::string& text);
 
-// Refused here if it is wrong; taken apart when --master-port is known.
+// One endpoint, or several of etcd. Refused here if it is wrong; taken apart when --rdzv-backend and --master-port are
+// known.
 std::string check_rdzv_endpoint(const std::string& text);
 
 // What of `KEY=VALUE,…` has an effect. Keys that nobody knows are passed over, as torchrun does; a line says so.
@@ -45,6 +51,7 @@ struct RdzvConf {
     std::optional<std::chrono::seconds> last_call;
     std::optional<std::chrono::seconds> heartbeat;  // all attempts of keep_alive_max_attempt
     std::optional<bool> is_host;
+    std::optional<std::string> etcd_prefix;
     std::vector<std::string> complaints;
 };
 RdzvConf parse_rdzv_conf(const std::string& conf);

@@ -19,7 +19,6 @@
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/judge/failure_judge.hpp"
-#include "launcher/judge/failure_question.hpp"
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/coordinator/control_text.hpp"
@@ -59,7 +58,7 @@ class Agent {
         host_if_due();
         node_.emplace(context_.get_executor(), *runner_, options_, log_);
         signals_.watch();
-        watch_limit(link_->hosts() ? options_.times : TimeLimitOptions{});
+        watch_limit();
         log_.debug(rendezvous_text(options_, link_->hosts()));
         if (watcher_ != nullptr) {
             watcher_->began(context_.get_executor(),
@@ -76,13 +75,7 @@ class Agent {
     void make_link() {
         Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
         if (options_.nnodes > 1) hello.traits = node_traits(options_);
-        link_.emplace(context_.get_executor(),
-                      RendezvousLinkOptions{.place = options_.master,
-                                            .hello = std::move(hello),
-                                            .join_deadline = Clock::now() + options_.join_timeout,
-                                            .failover = may_fail_over(options_),
-                                            .server_options = [this] { return server_options_of(options_); }},
-                      link_events());
+        link_.emplace(context_.get_executor(), link_options_of(options_, std::move(hello)), link_events());
     }
 
     void host_if_due() {
@@ -99,21 +92,32 @@ class Agent {
     }
 
     RendezvousLinkEvents link_events() {
-        return {.client = client_events(),
-                .on_led = [this] { be_led(); },
-                .has_workers =
-                    [this] {
-                        return machine_.state() == AgentState::stopping_leaderless ||
-                               machine_.state() == AgentState::running;
-                    },
-                .on_leading =
-                    [this] {
-                        log_.info("this node leads the job now");
-                        watch_limit(options_.times);
-                    },
-                .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
-                .on_news = [this](const std::string& text) { log_.info(text); },
-                .on_step = [this](const std::string& text) { log_.debug(text); }};
+        return {
+            .client = client_events(),
+            .on_led = [this] { be_led(); },
+            .has_workers =
+                [this] {
+                    return machine_.state() == AgentState::stopping_leaderless ||
+                           machine_.state() == AgentState::running;
+                },
+            .on_leading =
+                [this] {
+                    log_.info("this node leads the job now");
+                    watch_limit();
+                },
+            .on_place_known =
+                [this] {
+                    options_.master = link_->place();
+                    watch_limit();
+                    log_.debug(rendezvous_text(options_, link_->hosts()));
+                },
+            .on_election_trouble =
+                [this](const std::string& cause) { join_news_.etcd_trouble(cause, link_->hosts()); },
+            .on_unelected =
+                [this](const std::string& why) { handle(job_.learn_refusal(JoinStatus::not_elected(why))); },
+            .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
+            .on_news = [this](const std::string& text) { log_.info(text); },
+            .on_step = [this](const std::string& text) { log_.debug(text); }};
     }
 
     // A new coordinator knows of this node what it is told here.
@@ -128,8 +132,11 @@ class Agent {
             link_->send(std::move(ends));
     }
 
-    void watch_limit(const TimeLimitOptions& times) {
-        limit_.emplace(context_.get_executor(), TimeLimit{times, options_.start}, limit_events());
+    // Only the host's counts.
+    void watch_limit() {
+        limit_.emplace(context_.get_executor(),
+                       TimeLimit{link_->hosts() ? options_.times : TimeLimitOptions{}, options_.start},
+                       limit_events());
         limit_->watch();
     }
 
@@ -193,13 +200,7 @@ class Agent {
     void receive(const WhoRuns& asked) { link_->send(still_running_of(asked.round, node_->status())); }
     void receive(const Remark& remark) { log_.info(harmless_line(remark.text)); }
     void receive(const JudgeFailure& asked) {
-        const RoundReady& round = job_.round();
-        FailureJudge::Question question{.program = options_.on_failure, .environment = options_.environment};
-        question.text = to_json({options_.run_id, round.job_id, round.round, round.restart_count,
-                                 round.max_restarts, round.group_world_size},
-                                asked.failure);
-        question.environment["DDPRUN_RUN_ID"] = round.job_id;
-        question.local_rank = static_cast<int>(options_.workers.size());
+        const auto question = question_of(options_, job_.round(), asked.failure);
         judge_.ask(question, [this, number = asked.round](Judgement judgement, const std::string& trouble) {
             if (!trouble.empty())
                 log_.warn(fmt::format("--on-failure {}: {}; ddprun decides by itself", options_.on_failure,
@@ -287,7 +288,7 @@ class Agent {
             case AgentAction::await_goodbye:
                 return link_->close([this] { handle(AgentEvent::goodbye_said); });
             case AgentAction::await_guests: return await_guests();
-            case AgentAction::end: return context_.stop();
+            case AgentAction::end: return link_->withdraw([this] { context_.stop(); });
         }
     }
 
@@ -382,20 +383,15 @@ class Agent {
     int exit_code_ = kExitInternal;
 };
 
-RunnerMaker guardian_maker(int workers) {
-    return [workers](const boost::asio::any_io_executor& executor,
-                     std::function<void(const std::string&)> on_trouble) {
-        return make_guardian(executor, workers, std::move(on_trouble));
-    };
-}
-
 }  // namespace
 
 int run_agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher,
               const RunnerMaker& make_runner) {
-    const RunnerMaker maker =
-        make_runner ? make_runner : guardian_maker(static_cast<int>(options.workers.size()));
-    return Agent(std::move(options), log, watcher, maker).run();
+    const RunnerMaker guardian = [workers = static_cast<int>(options.workers.size())](const auto& executor,
+                                                                                      auto on_trouble) {
+        return make_guardian(executor, workers, std::move(on_trouble));
+    };
+    return Agent(std::move(options), log, watcher, make_runner ? make_runner : guardian).run();
 }
 
 }  // namespace ddprun

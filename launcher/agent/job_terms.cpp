@@ -7,6 +7,7 @@
 #include <array>
 #include <climits>
 
+#include "launcher/judge/failure_question.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/check.hpp"
 
@@ -26,6 +27,28 @@ std::string make_job_id(const std::string& run_id) {
 std::int64_t local_now_ms() {
     const std::int64_t now = unix_time_now_ms();
     return now + std::chrono::milliseconds(local_utc_offset(now)).count();
+}
+
+// Of an agent whose host is elected in etcd.
+ElectionOptions election_options_of(const LaunchOptions& options) {
+    const int least = options.elasticity.min_nodes.value_or(options.nnodes);
+    return {.etcd = *options.etcd,
+            .record = {.endpoint = {},
+                       .run_id = options.run_id,
+                       .nodes = fmt::format("{}:{}", least, options.nnodes),
+                       .host = host_name(),
+                       .pid = ::getpid(),
+                       .version = DDPRUN_VERSION,
+                       .started = utc_text(unix_time_now_ms())},
+            .port = options.master.port,
+            .lease_ttl = options.heartbeat,
+            .join_timeout = options.join_timeout};
+}
+
+// Whether the job may go on without the node that hosts its coordinator.
+bool may_fail_over(const LaunchOptions& options) {
+    return options.failover && options.nnodes > 1 && options.heartbeat.count() > 0 &&
+           (options.elasticity.is_elastic() || options.restarts.max_restarts > 0);
 }
 
 }  // namespace
@@ -81,16 +104,37 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     return server;
 }
 
+RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
+    return {.place = options.master,
+            .hello = std::move(hello),
+            .join_deadline = std::chrono::steady_clock::now() + options.join_timeout,
+            .failover = may_fail_over(options),
+            .election = options.etcd ? std::optional(election_options_of(options)) : std::nullopt,
+            .server_options = [&options](const Endpoint& here) {
+                options.master = here;
+                return server_options_of(options);
+            }};
+}
+
+FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
+                                   const Failure& failure) {
+    FailureJudge::Question question{.program = options.on_failure, .environment = options.environment};
+    question.text = to_json({options.run_id, round.job_id, round.round, round.restart_count,
+                             round.max_restarts, round.group_world_size},
+                            failure);
+    question.environment["DDPRUN_RUN_ID"] = round.job_id;
+    question.local_rank = static_cast<int>(options.workers.size());
+    return question;
+}
+
 std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
     const std::string node =
         options.node_rank == kUnnumbered ? "a node" : fmt::format("node {}", options.node_rank);
+    if (options.master.host.empty())
+        return fmt::format("{} of {} asks etcd at {} who hosts the rendezvous", node, options.nnodes,
+                           to_string(options.etcd->endpoints));
     return fmt::format("{} of {} {} the rendezvous at {}", node, options.nnodes, hosts ? "serves" : "joins",
                        to_string(options.master));
-}
-
-bool may_fail_over(const LaunchOptions& options) {
-    return options.failover && options.nnodes > 1 && options.heartbeat.count() > 0 &&
-           (options.elasticity.is_elastic() || options.restarts.max_restarts > 0);
 }
 
 bool may_host(const LaunchOptions& options) {

@@ -5,8 +5,10 @@
 #include <string>
 
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/judge/failure_judge.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/link/rendezvous_link.hpp"
 
 namespace ddprun {
 
@@ -20,11 +22,15 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
 // same time.
 RendezvousServerOptions server_options_of(const LaunchOptions& options);
 
+// `options` outlives the link, and is told where this agent hosts.
+RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello);
+
+// What the user's program is asked about a failure of this round.
+FailureJudge::Question question_of(const LaunchOptions& options, const RoundReady& round,
+                                   const Failure& failure);
+
 // "node 0 of 2 serves the rendezvous at 127.0.0.1:29500"; for --verbose.
 std::string rendezvous_text(const LaunchOptions& options, bool hosts);
-
-// Whether the job may go on without the node that hosts its coordinator.
-bool may_fail_over(const LaunchOptions& options);
 
 // Whether this agent hosts the coordinator, if it is the first to do so.
 bool may_host(const LaunchOptions& options);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/agent/join_status.hpp"
+#include "launcher/harmless_text.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "rendezvous/coordinator/coordinator_client.hpp"
 
@@ -34,6 +35,11 @@ class JoinNews {
     void trouble(const std::string& cause) {
         const TimePoint now = TimePoint::clock::now();
         log_.info(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
+    }
+    // `is_host`: nobody waits for etcd then.
+    void etcd_trouble(const std::string& cause, bool is_host) {
+        if (!is_host) return trouble(harmless_line(cause));
+        log_.debug("this agent's key in etcd cannot be kept: " + harmless_line(cause));
     }
     void waiting(const Waiting& status) {
         const TimePoint now = TimePoint::clock::now();

@@ -96,6 +96,10 @@ std::string JoinStatus::port_taken(std::uint16_t port, const std::optional<PortO
         port, holder->pid, harmless_line(holder->command));
 }
 
+Refused JoinStatus::not_elected(const std::string& why) {
+    return {harmless_line(why, kMaxRefusalShown), kExitUnavailable};
+}
+
 Refused JoinStatus::given_up(const std::string& cause) const {
     return {
         fmt::format("node 0 was not reached within {} s: {}; --join-timeout SECONDS sets how long to wait",

@@ -62,6 +62,9 @@ class JoinStatus {
     // The agent has given up, for this cause.
     Refused given_up(const std::string& cause) const;
 
+    // There is no host for this agent, as the election says.
+    static Refused not_elected(const std::string& why);
+
     // When the next reminder is due, and its line; without any news yet there is none.
     TimePoint reminder_due() const { return reminder_due_; }
     std::string remind(TimePoint now);

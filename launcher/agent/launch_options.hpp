@@ -16,6 +16,7 @@
 #include "launcher/times/time_limit.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
@@ -43,6 +44,8 @@ struct LaunchOptions {
     bool failover = true;   // another node may host the coordinator when its node is lost
     int node_rank = 0;      // kUnnumbered until the coordinator says it
     Hosting hosting = Hosting::by_number;
+    std::optional<EtcdOptions>
+        etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
     ListenPlan listen;                 // of node 0: where it hosts the rendezvous

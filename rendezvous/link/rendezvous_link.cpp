@@ -20,6 +20,9 @@ using TimePoint = std::chrono::steady_clock::time_point;
 
 namespace {
 
+// After a takeover nobody waits for etcd.
+constexpr std::chrono::hours kNoHurry{24 * 365};
+
 // Those of another coordinator than the first one.
 Endpoint endpoint_of(const Member& member) {
     return {member.address, static_cast<std::uint16_t>(member.port)};
@@ -35,7 +38,9 @@ class RendezvousLink::Impl {
           events_(std::move(events)),
           place_(options_.place),
           memory_(options_.hello.node_rank),
-          pause_(executor) {}
+          pause_(executor) {
+        if (options_.election) election_.emplace(executor_, *options_.election, election_events());
+    }
 
     void host(RendezvousServerOptions options) {
         server_ = std::make_unique<RendezvousServer>(
@@ -56,7 +61,7 @@ class RendezvousLink::Impl {
                                        }});
     }
     void host_first() {
-        host(options_.server_options());
+        host(options_.server_options(place_));
         place_.port = server_->port();
     }
 
@@ -66,6 +71,10 @@ class RendezvousLink::Impl {
 
     void join() {
         if (const auto& members = memory_.members(); members && !memory_.following()) return roam(*members);
+        if (election_ && !hosts()) return election_->campaign(options_.join_deadline);
+        join_here();
+    }
+    void join_here() {
         if (client_) return client_->join();
         connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
                  .hello = options_.hello,
@@ -99,7 +108,12 @@ class RendezvousLink::Impl {
     }
     CoordinatorClient* client() { return client_.get(); }
     const CoordinatorClient* client() const { return client_.get(); }
+    void withdraw(std::function<void()> done) {
+        if (election_) return election_->withdraw(std::move(done));
+        if (done) done();
+    }
     void stop_seeking() {
+        withdraw({});
         is_closing_ = true;
         succession_.reset();
         pause_.cancel();
@@ -157,6 +171,7 @@ class RendezvousLink::Impl {
     }
 
     void receive(const ControlMessage& message) {
+        if (election_ && !succession_) election_->settle();
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
         if (const auto* moved = std::get_if<JobMoved>(&message)) return move(*moved);
@@ -179,11 +194,38 @@ class RendezvousLink::Impl {
         leads_ = false;
         if (!hosts()) return;
         events_.on_leading();
-        if (place_ == options_.place) return;
+        is_leading_ = true;
+        if (election_) return election_->campaign(TimePoint::clock::now() + kNoHurry);
+        if (place_ != options_.place) shine_at(options_.place);
+    }
+
+    void shine_at(const Endpoint& old_place) {
         const Hello& hello = options_.hello;
-        beacon_.emplace(executor_, options_.place,
+        beacon_.emplace(executor_, old_place,
                         JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
                                  hello.command.digest, place_.host, place_.port});
+    }
+
+    ElectionEvents election_events() {
+        return {.on_elected = [this](const Endpoint& here) { meet(here, true); },
+                .on_host = [this](const Endpoint& host) { meet(host, false); },
+                .on_trouble = [this](const std::string& cause) { events_.on_election_trouble(cause); },
+                .on_failed = [this](const std::string& why) { events_.on_unelected(why); }};
+    }
+
+    // Who hosts the job is known: this agent or another one. After a takeover it is this one in any case, and another one
+    // that was elected does not know that yet.
+    void meet(const Endpoint& host, bool is_elected) {
+        if (is_leading_) return is_elected ? election_->publish(place_) : shine_at(host);
+        if (memory_.members() || is_closing_) return election_->settle();
+        const bool is_known = host == place_ && !server_ && client_;
+        server_.reset();
+        place_ = host;
+        if (is_elected) host_first();
+        events_.on_place_known();
+        if (is_elected) election_->publish(place_);
+        if (!is_known) client_.reset();
+        join_here();
     }
 
     // Not from inside the client's own callback, since it ends here. Those who followed a coordinator of this agent's
@@ -238,7 +280,7 @@ class RendezvousLink::Impl {
     }
 
     void host_next() {
-        RendezvousServerOptions options = options_.server_options();
+        RendezvousServerOptions options = options_.server_options(place_);
         options.sockets = meeting_place_.sockets();
         options.coordinator.predecessor = succession_->own().last;
         host(std::move(options));
@@ -256,7 +298,7 @@ class RendezvousLink::Impl {
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
             client_.reset();
-            join();
+            join_here();
         });
     }
 
@@ -269,9 +311,11 @@ class RendezvousLink::Impl {
     MeetingPlace meeting_place_;
     std::optional<Succession> succession_;  // while another coordinator is sought
     std::optional<int> called_;             // the member that is being asked then
-    bool leads_ = false;                    // and this agent follows it
-    std::string last_cause_;                // why nobody leads
-    std::size_t roamed_ = 0;                // places where a node without a voice has called
+    std::optional<EtcdElection> election_;
+    bool is_leading_ = false;  // this agent hosts since it has taken over
+    bool leads_ = false;       // and this agent follows it
+    std::string last_cause_;   // why nobody leads
+    std::size_t roamed_ = 0;   // places where a node without a voice has called
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
     bool is_gate_ = false;  // the server only says where the job is
@@ -312,6 +356,8 @@ void RendezvousLink::suspend(std::function<void()> done) {
 void RendezvousLink::resume() {
     if (impl_->client() != nullptr) impl_->client()->resume();
 }
+
+void RendezvousLink::withdraw(std::function<void()> done) { impl_->withdraw(std::move(done)); }
 
 void RendezvousLink::close(std::function<void()> on_closed) {
     impl_->stop_seeking();

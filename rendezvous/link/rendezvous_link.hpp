@@ -1,5 +1,5 @@
 // RendezvousLink: an agent's link to its job's coordinator, wherever that is: it hosts the coordinator where this agent is
-// to do so, joins it, and finds or becomes the next one when it is lost (succession.hpp).
+// to do so, or finds out by etcd who does, joins it, and finds or becomes the next one when it is lost (succession.hpp).
 //
 // Created, driven and destroyed by the agent on the thread of `executor`. Callbacks come from there.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/etcd/etcd_election.hpp"
 
 namespace ddprun {
 
@@ -21,8 +22,9 @@ struct RendezvousLinkOptions {
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
     bool failover = false;
-    // Of a coordinator that this agent hosts; asked whenever it does.
-    std::function<RendezvousServerOptions()> server_options;
+    std::optional<ElectionOptions> election;  // then `place` is not known before
+    // Of a coordinator that this agent hosts there; asked whenever it does.
+    std::function<RendezvousServerOptions(const Endpoint& here)> server_options;
 };
 
 struct RendezvousLinkEvents {
@@ -34,6 +36,11 @@ struct RendezvousLinkEvents {
     std::function<bool()> has_workers;
     // This agent hosts the coordinator that leads the job from now on.
     std::function<void()> on_leading;
+    // It is known by an election where the coordinator is; this agent hosts it or not.
+    std::function<void()> on_place_known;
+    // As on_trouble and on_failed of EtcdElection.
+    std::function<void(const std::string& cause)> on_election_trouble;
+    std::function<void(const std::string& why)> on_unelected;
     // The coordinator that this agent hosts has no guests any more.
     std::function<void()> on_guests_gone;
     std::function<void(const std::string&)> on_news;  // for the user
@@ -70,6 +77,8 @@ class RendezvousLink {
     void suspend(std::function<void()> done);
     void resume();
     void close(std::function<void()> on_closed);
+    // The job is over here, as those know by whom the host was elected. See EtcdElection.
+    void withdraw(std::function<void()> done);
 
   private:
     class Impl;

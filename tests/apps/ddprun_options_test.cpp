@@ -43,6 +43,7 @@ std::string text(const std::optional<Value>& value) {
     return value ? text(*value) : "none";
 }
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
+std::string text(RdzvBackend value) { return value == RdzvBackend::c10d ? "c10d" : "another"; }
 std::string text(Resize value) { return value == Resize::never ? "never" : "another"; }
 std::string text(SignalScope value) { return value == SignalScope::group ? "group" : "another"; }
 std::string text(Verbosity value) { return value == Verbosity::quiet ? "quiet" : "verbose"; }
@@ -99,7 +100,7 @@ const std::vector<Row> kRows = {
     {"listen", "any", at(&CommandLine::listen_any), "yes"},
     {"net", "10.0.0.0/8", at(&CommandLine::networks), "10.0.0.0/8"},
     {"standalone", "", at(&CommandLine::standalone), "yes"},
-    {"rdzv-backend", "c10d", at(&CommandLine::is_c10d), "yes"},
+    {"rdzv-backend", "c10d", at(&CommandLine::rdzv_backend), "c10d"},
     {"rdzv-endpoint", "h:7", at(&CommandLine::master_port), "7"},
     {"rdzv-id", "job", at(&CommandLine::run_id), "job"},
     {"allow-different", "", at(&CommandLine::allow_different), "yes"},
@@ -168,7 +169,7 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"master-port", "65536"},
                                                      {"listen", "none"},
                                                      {"net", "eth0"},
-                                                     {"rdzv-backend", "etcd"},
+                                                     {"rdzv-backend", "zookeeper"},
                                                      {"rdzv-endpoint", "h:x"},
                                                      {"rdzv-conf", "timeout"},
                                                      {"join-timeout", "0"},

@@ -79,4 +79,12 @@ TEST_CASE("the passing line begins with what a narrow terminal must not cut off"
           "5 s of at most 60 s (--join-timeout): joined 1/2, missing node 1; there: node 0 (gpu0)");
 }
 
+TEST_CASE("who was not elected is told why, whatever etcd's words hold") {
+    const Refused refused =
+        JoinStatus::not_elected("etcd refuses: \x1b[31mno\a\r\n" + std::string(5000, 'x'));
+    CHECK(refused.exit_code == kExitUnavailable);
+    CHECK(refused.reason.size() < 2000);
+    CHECK(refused.reason.find_first_of("\x1b\a\r\n") == std::string::npos);
+}
+
 }  // namespace ddprun

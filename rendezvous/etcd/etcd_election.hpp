@@ -1,0 +1,76 @@
+// EtcdElection: the agents of a job find out by etcd which of them hosts its coordinator.
+//
+// They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the key's value,
+// and keeps the lease; the others read it there. Where the key goes before they have reached the host, they race again.
+// A host whose lease has run out (etcd was away, or this process stood still) writes its key anew; where another agent
+// was first, it is told of that one by on_host. Which event means what is election_table.hpp's.
+//
+// Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a call of the
+// election's own functions. Every wait on etcd is bounded.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/etcd/etcd_options.hpp"
+#include "rendezvous/etcd/host_record.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
+namespace ddprun {
+
+struct ElectionEvents {
+    // This agent is to host: at the port of the options, and at the address by which the others reach this machine.
+    // That is the one that its last connection to etcd came from; one of loopback only where etcd was asked for by such
+    // a one. publish() when it does.
+    std::function<void(const Endpoint& here)> on_elected;
+    // Another one hosts, here; told once until that changes, or campaign() is called again.
+    std::function<void(const Endpoint& host)> on_host;
+    // An attempt failed, for this cause; the next follows by itself. In a line, with the words of whatever answered.
+    std::function<void(const std::string& cause)> on_trouble;
+    // There is no host for this agent that looks for one; nothing more is tried until campaign() is called again. A whole sentence.
+    std::function<void(const std::string& why)> on_failed;
+};
+
+struct ElectionOptions {
+    EtcdOptions etcd;
+    HostRecord record;       // what the key will say of this agent, all but the endpoint
+    std::uint16_t port = 0;  // where it would host; 0: any
+    // How long the key outlives a host that is gone; etcd may make it longer.
+    std::chrono::milliseconds lease_ttl{5'000};
+    std::chrono::milliseconds join_timeout{900'000};  // as errors name it
+};
+
+class EtcdElection {
+  public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    static constexpr std::chrono::milliseconds kFirstPause{100};
+    static constexpr std::chrono::milliseconds kLongestPause{1'000};
+    static constexpr std::chrono::seconds kWithdrawTimeout{2};
+
+    EtcdElection(const boost::asio::any_io_executor& executor, ElectionOptions options,
+                 ElectionEvents events);
+    ~EtcdElection();
+
+    // Finds the host, or becomes it; fails at the deadline. Again after the host was lost.
+    void campaign(TimePoint deadline);
+
+    // Of the elected agent: where it hosts.
+    void publish(const Endpoint& host);
+
+    // The host was reached, and answers: nobody else is looked for.
+    void settle();
+
+    // The job is over: the key and its lease are ended. `done` is called when they are, or after kWithdrawTimeout,
+    // since a lease that is not kept ends by itself. May be called again, to be told of the end.
+    void withdraw(std::function<void()> done);
+
+  private:
+    class Impl;
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

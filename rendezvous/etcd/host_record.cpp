@@ -1,0 +1,37 @@
+#include "rendezvous/etcd/host_record.hpp"
+
+#include <fmt/core.h>
+
+#include "rendezvous/job/json_codec.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxRecordDepth = 2;
+
+struct RecordRules : JsonRules {
+    static constexpr std::size_t kMaxText = 1024;
+};
+
+}  // namespace
+
+std::string host_key(const std::string& prefix, const std::string& run_id) {
+    return fmt::format("{}/run_{}/host", prefix, run_id);
+}
+
+std::string to_json(const HostRecord& record) { return boost::json::serialize(json_of<RecordRules>(record)); }
+
+std::optional<HostRecord> read_host_record(std::string_view json) {
+    const auto root = parse_json_object(json, kMaxRecordDepth);
+    HostRecord record;
+    if (!root || !take_members<RecordRules>(*root, record)) return std::nullopt;
+    if (!record.endpoint.empty() && !endpoint_of(record)) return std::nullopt;
+    return record;
+}
+
+std::optional<Endpoint> endpoint_of(const HostRecord& record) {
+    const auto endpoint = parse_endpoint(record.endpoint, 0);
+    return endpoint && endpoint->port != 0 ? endpoint : std::nullopt;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,218 @@
+#include "rendezvous/etcd/etcd_election.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <optional>
+
+#include "rendezvous/etcd/etcd_client.hpp"
+#include "tests/rendezvous/etcd/fake_gateway.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/hang_guard.hpp"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// One agent, and what its election says.
+struct Candidate {
+    Candidate(boost::asio::io_context& context, std::vector<Endpoint> etcd, const std::string& name = "a")
+        : election(context.get_executor(),
+                   {.etcd = {.endpoints = std::move(etcd), .prefix = "/jobs"},
+                    .record = {.endpoint = {},
+                               .run_id = "job",
+                               .nodes = "2",
+                               .host = name,
+                               .pid = 1,
+                               .version = "1",
+                               .started = "now"},
+                    .port = 7,
+                    .lease_ttl = 1s,
+                    .join_timeout = 1s},
+                   {.on_elected =
+                        [this](const Endpoint& at) {
+                            ++elected;
+                            here = at;
+                        },
+                    .on_host = [this](const Endpoint& found) { hosts.push_back(found); },
+                    .on_trouble = [this](const std::string& cause) { trouble = cause; },
+                    .on_failed = [this](const std::string& why) { failure = why; }}) {}
+
+    int elected = 0;
+    Endpoint here;
+    std::vector<Endpoint> hosts;
+    std::string trouble;
+    std::string failure;
+    EtcdElection election;
+};
+
+void run_until(boost::asio::io_context& context, const std::function<bool()>& is_reached) {
+    const auto end = Clock::now() + kHangGuard;
+    while (!is_reached() && Clock::now() < end) context.run_one_for(100ms);
+    REQUIRE(is_reached());
+}
+
+void withdraw(boost::asio::io_context& context, Candidate& candidate) {
+    bool done = false;
+    candidate.election.withdraw([&done] { done = true; });
+    run_until(context, [&done] { return done; });
+}
+
+Clock::time_point late() { return Clock::now() + kHangGuard; }
+
+const Endpoint kHere{"10.0.0.1", 4711};
+const Endpoint kThere{"10.0.0.2", 4712};
+
+}  // namespace
+
+TEST_CASE("etcd election: the first hosts, the second is told where, and the end leaves nothing") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    Candidate first(context, {etcd.endpoint()}), second(context, {etcd.endpoint()}, "b");
+    first.election.campaign(late());
+    run_until(context, [&] { return first.elected == 1; });
+    CHECK(first.here == Endpoint{"127.0.0.1", 7});
+    second.election.campaign(late());
+    run_until(context, [&] { return etcd.asked["/v3/watch"] == 1; });
+    CHECK(second.hosts.empty());
+    first.election.publish(kHere);
+    run_until(context, [&] { return !second.hosts.empty(); });
+    second.election.settle();
+    CHECK(second.hosts == std::vector{kHere});
+    CHECK((first.hosts.empty() && second.elected == 0 && first.trouble.empty() && second.trouble.empty()));
+    withdraw(context, second);
+    CHECK(etcd.asked["/v3/lease/revoke"] == 0);
+    withdraw(context, first);
+    CHECK(etcd.value.empty());
+    CHECK(etcd.asked["/v3/lease/revoke"] == 1);
+    withdraw(context, first);
+}
+
+TEST_CASE("etcd election: where the host's key goes, the next one hosts") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    Candidate candidate(context, {etcd.endpoint()});
+    etcd.write(to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}), 99);
+    candidate.election.campaign(late());
+    run_until(context, [&] { return etcd.asked["/v3/watch"] == 1; });
+    run_until(context, [&] { return candidate.hosts == std::vector{kThere}; });
+    // The host was lost, and the agent asks again: it is told the same until the lease is over.
+    candidate.election.campaign(late());
+    run_until(context, [&] { return candidate.hosts == std::vector{kThere, kThere}; });
+    CHECK(candidate.elected == 0);
+    run_until(context, [&] { return etcd.asked["/v3/watch"] == 2; });
+    etcd.write("", 0);
+    run_until(context, [&] { return candidate.elected == 1; });
+}
+
+TEST_CASE("etcd election: a host whose lease has run out writes its key again, or learns who was first") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    Candidate host(context, {etcd.endpoint()});
+    host.election.campaign(late());
+    run_until(context, [&] { return host.elected == 1; });
+    host.election.publish(kHere);
+    run_until(context, [&] { return etcd.value.find("4711") != std::string::npos; });
+    etcd.end_lease();
+    run_until(context, [&] { return etcd.value.find("4711") != std::string::npos; });
+    CHECK(host.elected == 1);
+    CHECK(host.hosts.empty());
+    etcd.end_lease();
+    etcd.write(to_json({to_string(kThere), "job", "2", "other", 7, "1", "later"}), 99);
+    run_until(context, [&] { return host.hosts == std::vector{kThere}; });
+}
+
+TEST_CASE("etcd election: an answer that was lost on the way does not lose the election") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    Candidate candidate(context, {etcd.endpoint()});
+    bool lost = false;
+    etcd.oddity = [&lost](const std::string& path) -> std::string {
+        if (path != "/v3/kv/txn" || std::exchange(lost, true)) return "";
+        return FakeGateway::kHangUp;
+    };
+    candidate.election.campaign(late());
+    run_until(context, [&] { return candidate.elected == 1; });
+    CHECK(lost);
+    CHECK(etcd.asked["/v3/kv/txn"] == 1);
+    CHECK(candidate.trouble.find("gives no answer of etcd's") != std::string::npos);
+}
+
+TEST_CASE("etcd election: of several endpoints one that answers is enough") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context), away(context);
+    away.oddity = [](const std::string&) { return FakeGateway::http("503 Service Unavailable", "not now"); };
+    Candidate candidate(context, {away.endpoint(), {"127.0.0.1", 1}, etcd.endpoint()});
+    candidate.election.campaign(late());
+    run_until(context, [&] { return candidate.elected == 1; });
+    CHECK(candidate.trouble.empty());
+    CHECK(etcd.value.find("job") != std::string::npos);
+}
+
+TEST_CASE("etcd election: what says no for good ends it at once, in its own words") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    etcd.oddity = [](const std::string&) {
+        return FakeGateway::http("400 Bad Request",
+                                 R"({"message":"etcdserver: user name is empty","code":3})");
+    };
+    Candidate candidate(context, {etcd.endpoint()});
+    candidate.election.campaign(late());
+    run_until(context, [&] { return !candidate.failure.empty(); });
+    const std::string where = to_string(etcd.endpoint());
+    CHECK(candidate.failure == "etcd refuses to serve the rendezvous (--rdzv-endpoint " + where + "): " +
+                                   where + " answers 400 Bad Request: etcdserver: user name is empty");
+}
+
+TEST_CASE("etcd election: odd answers are trouble, until the deadline") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    const std::string where = to_string(etcd.endpoint());
+    const std::pair<std::string, std::string> rows[] = {
+        {FakeGateway::http("200 OK", "hello"), "what listens at " + where + " does not answer as etcd does"},
+        {FakeGateway::http("200 OK", std::string(EtcdClient::kMaxAnswerBytes + 1, ' ')), where + " "},
+        {"SSH-2.0-OpenSSH_9.2\r\n", where + " gives no answer of etcd's: "},
+        {FakeGateway::kHangUp, where + " gives no answer of etcd's: "},
+        {FakeGateway::kSilence, where + " does not answer"},
+        {FakeGateway::http("500 Internal Server Error", ""), where + " answers 500 Internal Server Error; "},
+    };
+    for (const auto& [sent, cause] : rows) {
+        INFO(cause);
+        etcd.oddity = [&sent = sent](const std::string&) { return sent; };
+        Candidate candidate(context, {etcd.endpoint()});
+        candidate.election.campaign(Clock::now() + 300ms);
+        run_until(context, [&] { return !candidate.failure.empty(); });
+        INFO(candidate.failure);
+        CHECK(candidate.failure.starts_with("no host was found in etcd (--rdzv-endpoint " + where +
+                                            ") within 1 s: " + cause));
+        CHECK(candidate.failure.find("--join-timeout") != std::string::npos);
+        CHECK(candidate.elected == 0);
+    }
+    etcd.oddity = nullptr;
+    etcd.write("none of ours", 99);
+    Candidate candidate(context, {etcd.endpoint()});
+    candidate.election.campaign(Clock::now() + 300ms);
+    run_until(context, [&] { return !candidate.failure.empty(); });
+    CHECK(candidate.failure.find("the key /jobs/run_job/host in etcd is none of ddprun's") !=
+          std::string::npos);
+}
+
+TEST_CASE("etcd election: it can be ended while etcd is silent, and destroyed at any time") {
+    boost::asio::io_context context;
+    FakeGateway etcd(context);
+    etcd.oddity = [](const std::string&) { return FakeGateway::kSilence; };
+    {
+        Candidate candidate(context, {etcd.endpoint()});
+        candidate.election.campaign(late());
+        run_until(context, [&] { return etcd.asked["/v3/kv/range"] == 1; });
+        const auto before = Clock::now();
+        withdraw(context, candidate);
+        CHECK(Clock::now() - before < EtcdClient::kRequestTimeout);
+        CHECK(candidate.trouble.empty());
+    }
+    Candidate candidate(context, {etcd.endpoint()});
+    candidate.election.campaign(late());
+    run_until(context, [&] { return etcd.asked["/v3/kv/range"] == 2; });
+}
+
+}  // namespace ddprun
