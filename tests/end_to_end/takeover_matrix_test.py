@@ -19,10 +19,11 @@ from node_network import NodeNetwork, isolate
 from support import EndToEndTest, processes_of_job
 
 support.HANG_GUARD = 120.0
-PAUSE = 10.0  # seconds that a node is stopped or cut off
 PREEMPTED = 75
 UNAVAILABLE = 69
 KILLED = -signal.SIGKILL
+# An agent that ends because the others may go on without it.
+LEFT_ALONE = r"it stood still for about \d+ s|the others may go on without them.* \(--failover\)"
 ACTIONS = ("SIGTERM", "SIGINT", "SIGKILL", "SIGSTOP", "cut")
 
 # It writes down where it is and how long it lives, by the clock that all nodes share; how it takes a signal to stop is
@@ -72,10 +73,15 @@ class Scenario:
         self.workers = [dice.choice([1, 1, 2]) for _ in range(self.nodes)]
         self.manners = [dice.choice(["0", "0", f"{dice.uniform(1, 2):.2f}", "deaf"]) for _ in range(self.nodes)]
         self.returns_at_once = dice.random() < 0.5
+        # In seconds. A round that has just begun is another case than one of which the coordinator has asked how it is.
+        self.age = dice.choice([0.0, dice.uniform(0, 2)])
+        self.pause = dice.choice([10.0, 14.0])  # in the latter the others' next round begins
 
     def __str__(self):
-        return (f"seed {self.seed}: {self.action} at node {self.chosen} of {self.nodes}, --nnodes {self.least}:4, "
-                f"{self.how_it_returns()}, started {self.order}, workers {self.workers}, on SIGTERM {self.manners}")
+        lasts = f" for {self.pause:.0f} s" if self.is_cut_off() else ""
+        return (f"seed {self.seed}: {self.action}{lasts} at node {self.chosen} of {self.nodes}, --nnodes {self.least}:4, "
+                f"after {self.age:.1f} s, {self.how_it_returns()}, started {self.order}, workers {self.workers}, "
+                f"on SIGTERM {self.manners}")
 
     def how_it_returns(self):
         when = "at once" if self.returns_at_once else "when the others are settled"
@@ -158,18 +164,21 @@ class TakeoverMatrix(EndToEndTest):
 
     def act(self):
         agent, action, node = self.agents[self.scenario.chosen], self.scenario.action, self.scenario.chosen
+        # How old the round is and how long the action lasts is what is tested; there is no event to wait for.
+        time.sleep(self.scenario.age)
         if action != "cut":
             agent.send(signal.Signals[action])
         else:
             self.network.cut(node)
         if self.scenario.is_cut_off():
-            # How long it lasts is what is tested; no event ends it.
-            time.sleep(PAUSE)
+            time.sleep(self.scenario.pause)
             agent.send(signal.SIGCONT) if action == "SIGSTOP" else self.network.heal(node)
 
     def see_end_of_lost(self):
         node = self.scenario.lost()
         self.assertIn(self.agents[node].wait(), self.scenario.lost_codes(), f"node {node}'s agent, which was lost")
+        if self.scenario.is_cut_off():
+            self.assertRegex(self.agents[node].err(), LEFT_ALONE)
 
     def come_back(self):
         self.see_end_of_lost()
