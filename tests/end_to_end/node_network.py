@@ -1,0 +1,112 @@
+"""A few "machines" on this one: network namespaces with addresses and names, whose cables can be cut.
+
+A test calls isolate() first, which runs it again in namespaces of its own; there `with NodeNetwork(N) as network` joins
+node0 (10.78.0.1), node1 (10.78.0.2), … by a bridge. All of it is gone when the test's process is.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ISOLATED = "--isolated"  # said to the script by itself
+TOOLS = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "bridge": "iproute2"}
+
+
+def isolate():
+    """Runs this script again where it may make networks and mount; where that is not permitted, it ends with 77."""
+    if sys.argv[1:2] == [ISOLATED]:
+        del sys.argv[1]
+        return
+    os.environ["PATH"] += ":/usr/sbin:/sbin"  # which an ordinary user's may not have
+    for tool, package in TOOLS.items():
+        if not shutil.which(tool):
+            _skip(f"the program {tool} is missing (Debian package {package})")
+    # As an ordinary user the namespaces need a user namespace, in which that user is root.
+    private = ["unshare", "--net", "--mount", "--uts", "--propagation", "private"]
+    if os.geteuid() != 0:
+        private += ["--user", "--map-root-user"]
+    probe = ("ip link add probe0 type veth peer name probe1 && ip link add probe2 type bridge"
+             " && ip link set probe0 master probe2")
+    tried = subprocess.run([*private, "sh", "-c", probe], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        _skip("; ".join(tried.stderr.strip().splitlines()))
+    sys.stdout.flush()
+    os.execvp(private[0], [*private, sys.executable, "-B", sys.argv[0], ISOLATED, *sys.argv[1:]])
+
+
+def _skip(reason):
+    print(f"skipped: it needs network namespaces: {reason}")
+    sys.exit(77)
+
+
+def _do(words):
+    done = subprocess.run(words.split(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: {done.stdout}")
+
+
+class NodeNetwork:
+    """Node i is 10.78.0.(i+1), named node<i>; each is held by a process that waits for the end of its input."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.holders = []
+        self.at_exit = contextlib.ExitStack()
+
+    @staticmethod
+    def address(node):
+        return f"10.78.0.{node + 1}"
+
+    def __enter__(self):
+        with contextlib.ExitStack() as undo:
+            self._name_nodes(undo)
+            _do("ip link add bridge0 type bridge")
+            undo.callback(_do, "ip link delete bridge0")
+            _do("ip link set bridge0 up")
+            for node in range(self.nodes):
+                self._join(node, undo)
+            self.at_exit = undo.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.at_exit.close()
+
+    def _name_nodes(self, undo):
+        with tempfile.NamedTemporaryFile("w", delete=False, encoding="ascii") as hosts:
+            undo.callback(os.unlink, hosts.name)
+            hosts.write("127.0.0.1 localhost\n")
+            hosts.writelines(f"{self.address(node)} node{node}\n" for node in range(self.nodes))
+        os.chmod(hosts.name, 0o644)
+        _do(f"mount --bind {hosts.name} /etc/hosts")
+        undo.callback(_do, "umount /etc/hosts")
+
+    def _join(self, node, undo):
+        holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", f"hostname node{node} && echo ready && exec cat"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.holders.append(holder)
+        undo.callback(holder.communicate)
+        if holder.stdout.readline() != b"ready\n":
+            raise AssertionError(f"no namespaces for node {node}")
+        _do(f"ip link add port{node} type veth peer name eth0 netns {holder.pid}")
+        undo.callback(_do, f"ip link delete port{node}")
+        _do(f"ip link set port{node} master bridge0 up")
+        _do(f"nsenter --target {holder.pid} --net ip address add {self.address(node)}/24 dev eth0")
+        for device in ("eth0", "lo"):
+            _do(f"nsenter --target {holder.pid} --net ip link set {device} up")
+
+    def prefix(self, node):
+        """The words that make a command line run there, in the same process."""
+        return ["nsenter", "--target", str(self.holders[node].pid), "--net", "--uts", "--"]
+
+    def run(self, node, argv, **popen):
+        return subprocess.Popen([*self.prefix(node), *argv], **popen)
+
+    def cut(self, node):
+        """From now on nothing arrives, in either direction, and neither end's device shows it."""
+        _do(f"bridge link set dev port{node} state 0")
+
+    def heal(self, node):
+        _do(f"bridge link set dev port{node} state 3")
