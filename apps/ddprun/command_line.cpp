@@ -130,7 +130,7 @@ void check_together(const CommandLine& line) {
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
-    if (line.nnodes > 1 && asks_for_free_port(line))
+    if (line.nnodes > 1 && !line.etcd && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "no other node could know which port is free here; 0 is for one node only");
     if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");

@@ -149,7 +149,11 @@ class Agent {
                     },
                 .on_trouble = [this](const std::string& cause) { join_news_.trouble(cause); },
                 .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                .on_lease = [this](const auto& end) { runner_->set_lease(end); }};
+                .on_lease =
+                    [this](const auto& end) {
+                        lease_end_ = end;
+                        runner_->set_lease(end);
+                    }};
     }
 
     AgentSignalEvents signal_events() {
@@ -301,7 +305,7 @@ class Agent {
             log_.debug(name_carrier_interface(options_.environment,
                                               link_->hosts() ? round.reached_at : link_->local_address(),
                                               local_addresses()));
-        if (link_->hosts()) runner_->set_lease(std::nullopt);
+        if (link_->hosts()) runner_->set_lease(lease_end_);
         node_->start(round, round_events());
         limit_->round_begins();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);
@@ -380,6 +384,7 @@ class Agent {
     std::optional<LimitTimer> limit_;
     std::optional<NodeWorkers> node_;
     std::optional<RendezvousLink> link_;
+    std::optional<Clock::time_point> lease_end_;  // as far as the link says
     int exit_code_ = kExitInternal;
 };
 

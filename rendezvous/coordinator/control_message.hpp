@@ -241,17 +241,20 @@ BOOST_DESCRIBE_STRUCT(Lead, (), (epoch))
 // This one is no coordinator any more, or does not become one.
 struct Abdicated {
     std::string reason;
+    int epoch = 0;  // of the MemberList that the next are of
+    int round = 0;
     std::vector<int> gone;  // members that have left the job, this one's node among them
 };
-BOOST_DESCRIBE_STRUCT(Abdicated, (), (reason, gone))
+BOOST_DESCRIBE_STRUCT(Abdicated, (), (reason, epoch, round, gone))
 constexpr std::size_t limit_of(Of<&Abdicated::gone>) { return kMaxMembersListed; }
 
 // The agent of this member is dead.
 struct MemberGone {
+    int epoch = 0;  // of the MemberList that it is of
     int round = 0;
     int group_rank = 0;
 };
-BOOST_DESCRIBE_STRUCT(MemberGone, (), (round, group_rank))
+BOOST_DESCRIBE_STRUCT(MemberGone, (), (epoch, round, group_rank))
 
 // The agent is not part of the job; `exit_code` is what it ends with.
 struct Refused {

@@ -117,7 +117,7 @@ class Coordinator {
     // since nobody would go on without it.
     std::optional<TimePoint> lease_end() const;
 
-    // This one leads the job.
+    // This one leads the job: a round has begun, or it has taken the job over.
     bool is_elected() const { return has_run_; }
 
     // Number of the round that runs or is about to; each one needs an empty store.

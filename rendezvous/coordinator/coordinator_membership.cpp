@@ -47,7 +47,7 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     if (!places_change) return refuse(from, hello, came_too_late(), now);
     // It comes again when they are gone.
     if (hello.following && hello.following->has_workers) {
-        out_.push_back({from, Abdicated{"the others have gone on", {}}, true});
+        out_.push_back({from, Abdicated{.reason = "the others have gone on"}, true});
         return;
     }
     if (const std::string* why = why_left_out(hello))

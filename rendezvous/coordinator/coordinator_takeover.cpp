@@ -45,7 +45,7 @@ void Coordinator::admit_follower(ConnectionId from, const Hello& hello, TimePoin
         return is_same_agent(entry.second.hello, hello);
     });
     if (before != nodes_.end()) {
-        out_.push_back({before->second.connection, Abdicated{"this agent came again", {}}, true});
+        out_.push_back({before->second.connection, Abdicated{.reason = "this agent came again"}, true});
         forget_follower(before->second);
     }
     // Two that say that they are the same member cannot both be.
@@ -152,7 +152,7 @@ void Coordinator::seat_followers() {
         const bool takes_part = node.follows && rank && !followers.contains(*rank);
         if (!takes_part) {
             // One that has not answered, or was no member of that round: as if it came now.
-            out_.push_back({node.connection, Abdicated{"the others have gone on", {}}, true});
+            out_.push_back({node.connection, Abdicated{.reason = "the others have gone on"}, true});
             nodes_by_connection_.erase(node.connection);
             heartbeats_.remove(node.connection);
             continue;
@@ -242,7 +242,7 @@ void Coordinator::go_on_pausing(TimePoint now) {
 
 // The host's own agent leaves, or nobody follows. Whoever is left looks for another one.
 void Coordinator::abdicate() {
-    Abdicated word{decision_.message, {}};
+    Abdicated word{.reason = decision_.message, .epoch = members_->epoch, .round = members_->round};
     if (has_run_) {
         word.reason = "the node that hosted the coordinator leaves the job";
         for (const auto& [rank, node] : nodes_) {
@@ -287,7 +287,7 @@ void Coordinator::lose_member(const JobNode& node, bool is_dead) {
     quorum_.lose(node.connection, is_dead);
     if (previous_) previous_->lose(node.connection, is_dead);
     if (!members_ || !may_fail_over()) return;
-    if (is_dead) send_all(MemberGone{round_, node.hello.node_rank});
+    if (is_dead) send_all(MemberGone{members_->epoch, members_->round, node.hello.node_rank});
     if (minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
     minority_cause_ =
         Failure{.kind = Failure::Kind::node_lost,

@@ -121,6 +121,8 @@ class RendezvousServer::Impl {
             if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
         }
         arm_deadline();
+        if (coordinator_.is_elected() && !std::exchange(is_elected_, true) && events_.on_elected)
+            events_.on_elected();
         const auto lease_end = coordinator_.lease_end();
         if (std::exchange(lease_end_, lease_end) != lease_end && events_.on_lease)
             events_.on_lease(lease_end);
@@ -149,6 +151,7 @@ class RendezvousServer::Impl {
     asio::steady_timer deadline_;
     std::optional<Coordinator::TimePoint> armed_for_;
     RendezvousServerEvents events_;
+    bool is_elected_ = false;
     std::optional<Coordinator::TimePoint> lease_end_;
     std::atomic<bool> is_over_ = false;
     std::unordered_map<ConnectionId, std::shared_ptr<ControlSession>> sessions_;

@@ -30,7 +30,8 @@ struct RendezvousServerOptions {
 
 // Called on the server's thread.
 struct RendezvousServerEvents {
-    std::function<void()> on_over;  // once: the job is over and all agents have left
+    std::function<void()> on_over;     // once: the job is over and all agents have left
+    std::function<void()> on_elected;  // once: see Coordinator::is_elected()
     // See Coordinator::lease_end(). Told whenever that changes.
     std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
 };

@@ -9,6 +9,7 @@ void JobMemory::learn(const ControlMessage& message) {
         members_ = *list;
     } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
         following_.reset();
+        leader_.reset();
         if (!members_ || members_->round != ready->round) return;
         following_ = Following{.last = *members_,
                                .group_rank = ready->group_rank,
@@ -36,10 +37,18 @@ void JobMemory::learn(const ControlMessage& message) {
         following_->restart_count = restarting->restart;
         if (restarting->resize > 0) following_->resizes = restarting->resize;
     } else if (const auto* gone = std::get_if<MemberGone>(&message)) {
-        if (gone->round == following_->last.round) note_gone(gone->group_rank);
+        if (following_->last.version() == std::pair(gone->epoch, gone->round)) note_gone(gone->group_rank);
     } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
+        if (following_->last.version() != std::pair(abdicated->epoch, abdicated->round)) return;
         for (const int rank : abdicated->gone) note_gone(rank);
     }
+}
+
+void JobMemory::learn_leader(const Following& own, int group_rank) {
+    if (!following_) return;
+    following_->dead = own.dead;
+    following_->followed = own.followed;
+    leader_ = group_rank;
 }
 
 void JobMemory::note_gone(int group_rank) {

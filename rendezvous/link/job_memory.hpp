@@ -14,6 +14,11 @@ class JobMemory {
     // Every message of the coordinator.
     void learn(const ControlMessage& message);
 
+    // Another member leads the job until the next round; `own` is what this agent has told it.
+    void learn_leader(const Following& own, int group_rank);
+    // The member that does. Only where following() is something.
+    int leader() const { return leader_.value_or(following_->last.host_rank); }
+
     // As a member of the last round; nothing if there was none, or it is one that nobody takes over.
     std::optional<Following> following() const;
     // The newest list that it has heard of, whether it is on it or not.
@@ -25,6 +30,7 @@ class JobMemory {
     int node_rank_;  // as its user gave it
     std::optional<MemberList> members_;
     std::optional<Following> following_;
+    std::optional<int> leader_;  // if that is not the host of the last round
 };
 
 }  // namespace ddprun

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/meeting_place.hpp"
 #include "rendezvous/membership/succession.hpp"
+#include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
 
@@ -22,6 +25,8 @@ namespace {
 
 // After a takeover nobody waits for etcd.
 constexpr std::chrono::hours kNoHurry{24 * 365};
+
+constexpr int kNobody = -1;
 
 // Those of another coordinator than the first one.
 Endpoint endpoint_of(const Member& member) {
@@ -43,22 +48,23 @@ class RendezvousLink::Impl {
     }
 
     void host(RendezvousServerOptions options) {
-        server_ = std::make_unique<RendezvousServer>(
-            std::move(options),
-            RendezvousServerEvents{.on_over =
-                                       [this, life = std::weak_ptr(life_)] {
-                                           asio::post(executor_, [this, life] {
-                                               if (life.expired()) return;
-                                               if (retires_) return pause_.cancel(), step();
-                                               events_.on_guests_gone();
-                                           });
-                                       },
-                                   .on_lease =
-                                       [this, life = std::weak_ptr(life_)](const auto& end) {
-                                           asio::post(executor_, [this, life, end] {
-                                               if (!life.expired()) events_.client.on_lease(end);
-                                           });
-                                       }});
+        const auto here = [this](auto act) {
+            return [this, act, life = std::weak_ptr(life_)](auto... arguments) {
+                asio::post(executor_, [this, act, life, arguments...] {
+                    if (!life.expired()) act(arguments...);
+                });
+            };
+        };
+        RendezvousServerEvents events;
+        events.on_over = here([this] { guests_gone(); });
+        events.on_lease = here([this](auto end) { events_.client.on_lease(end); });
+        // Who comes back by now shall not begin the job anew.
+        if (succession_) events.on_elected = here([this] { tell_old_place(); });
+        server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
+    }
+    void guests_gone() {
+        if (retires_) return pause_.cancel(), step();
+        events_.on_guests_gone();
     }
     void host_first() {
         host(options_.server_options(place_));
@@ -87,19 +93,21 @@ class RendezvousLink::Impl {
                               loss.kind == CoordinatorLoss::Kind::leaderless ||
                               loss.kind == CoordinatorLoss::Kind::unreached;
         if (!options_.failover || is_final || is_closing_) return false;
-        if (succession_) {
-            if (loss.is_dead && called_ && leads_) succession_->note_gone(*called_);
-        } else {
+        const bool had_left = loss.kind == CoordinatorLoss::Kind::left;
+        int leader = leads_ && called_ ? *called_ : kNobody;
+        if (!succession_) {
             auto following = memory_.following();
-            if (!following) return false;
-            const int host = following->last.host_rank;
-            if (host == following->group_rank) return false;
+            if (!following || memory_.leader() == following->group_rank) return false;
+            leader = memory_.leader();
             succession_.emplace(std::move(*following), TimePoint::clock::now());
-            if (loss.is_dead || loss.kind == CoordinatorLoss::Kind::left) succession_->note_gone(host);
+            if (had_left) succession_->note_gone(leader);
             last_cause_ = "no other node leads the job";
         }
-        if (loss.kind == CoordinatorLoss::Kind::left) last_cause_ = loss.cause;
-        go_on();
+        if (had_left) last_cause_ = loss.cause;
+        if (loss.is_dead && leader != kNobody) succession_->note_gone(leader);
+        const bool is_unclear =
+            loss.kind == CoordinatorLoss::Kind::broken && !loss.is_dead && leader != kNobody;
+        is_unclear ? look_at(leader) : go_on();
         return true;
     }
 
@@ -120,6 +128,20 @@ class RendezvousLink::Impl {
     }
 
   private:
+    // A process that dies with something unread has its connection reset. That could come from elsewhere, too; but if
+    // its machine answers that nobody listens where the coordinator did, it is dead.
+    void look_at(int leader) {
+        asio::co_spawn(
+            executor_,
+            [this, leader, place = place_, life = std::weak_ptr(life_)]() -> asio::awaitable<void> {
+                const bool is_dead = co_await is_refused(place, kCallTimeout);
+                if (life.expired() || !succession_) co_return;
+                if (is_dead) succession_->note_gone(leader);
+                go_on();
+            },
+            asio::detached);
+    }
+
     void connect(CoordinatorClientOptions options) {
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address, bool leads_here) {
@@ -190,13 +212,17 @@ class RendezvousLink::Impl {
 
     // The search is over: this coordinator leads the job.
     void found() {
+        if (called_) memory_.learn_leader(succession_->own(), *called_);
         succession_.reset();
         leads_ = false;
         if (!hosts()) return;
         events_.on_leading();
         is_leading_ = true;
-        if (election_) return election_->campaign(TimePoint::clock::now() + kNoHurry);
-        if (place_ != options_.place) shine_at(options_.place);
+        if (election_) election_->campaign(TimePoint::clock::now() + kNoHurry);
+    }
+
+    void tell_old_place() {
+        if (!election_ && place_ != options_.place) shine_at(options_.place);
     }
 
     void shine_at(const Endpoint& old_place) {
@@ -253,6 +279,7 @@ class RendezvousLink::Impl {
         if (!succession_) return;
         client_.reset();
         server_.reset();
+        beacon_.reset();
         retires_ = false;
         const Succession::Step next = succession_->next(TimePoint::clock::now());
         switch (next.kind) {

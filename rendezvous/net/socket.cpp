@@ -96,6 +96,7 @@ void set_no_delay(int fd) {
 struct Attempt {
     std::optional<tcp::socket> socket;
     std::string cause;
+    bool is_refused = false;
 };
 
 asio::awaitable<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint,
@@ -140,7 +141,7 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
     if (leads_here)
         cause += fmt::format(" ({} is a loopback address, this machine itself)",
                              addresses.back().address().to_string());
-    co_return Attempt{std::nullopt, cause};
+    co_return Attempt{std::nullopt, cause, error == asio::error::connection_refused};
 }
 
 }  // namespace
@@ -287,6 +288,13 @@ asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::m
     Attempt attempt = std::move(std::get<0>(first));
     if (!attempt.socket) fail(Errc::unreachable, attempt.cause);
     co_return std::move(*attempt.socket);
+}
+
+asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout) {
+    using namespace asio::experimental::awaitable_operators;
+    asio::steady_timer deadline(co_await asio::this_coro::executor, timeout);
+    auto first = co_await (connect_to_any(endpoint) || deadline.async_wait(asio::use_awaitable));
+    co_return first.index() == 0 && std::get<0>(first).is_refused;
 }
 
 }  // namespace ddprun

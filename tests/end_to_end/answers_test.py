@@ -42,7 +42,8 @@ class Answers(Elastic):
         open(self.go, "w", encoding="ascii").close()
 
     def end(self, *agents):
-        agents[0].send(signal.SIGTERM)
+        for agent in agents:
+            agent.send(signal.SIGTERM)
         for agent in agents:
             self.assertEqual(agent.wait(), PREEMPTED, agent.err())
 

@@ -134,7 +134,8 @@ void Transcript::act(int agent, const std::string& what) {
     }
     if (what.starts_with("saw ")) {
         const int dead = memories_.at(std::stoi(what.substr(4))).following()->group_rank;
-        return memories_.at(agent).learn(MemberGone{round_of(agent), dead});
+        return memories_.at(agent).learn(
+            MemberGone{memories_.at(agent).following()->last.epoch, round_of(agent), dead});
     }
     if (what == "succeeded") return say(agent, WorkersSucceeded{round_of(agent)});
     if (what == "gone") return say(agent, gone(round_of(agent), false));

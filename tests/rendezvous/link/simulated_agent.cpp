@@ -126,13 +126,13 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;
     }
-    if (following->last.host_rank == following->group_rank) {
+    const int leader = agent.memory->leader();
+    if (leader == following->group_rank) {
         agent.is_ending = true;
         return;
     }
     agent.succession.emplace(*following, now_);
-    if (loss.is_dead || loss.kind == CoordinatorLoss::Kind::left)
-        agent.succession->note_gone(following->last.host_rank);
+    if (loss.is_dead || loss.kind == CoordinatorLoss::Kind::left) agent.succession->note_gone(leader);
 }
 
 void TakeoverWorld::listen(SimulatedAgent& agent) {
@@ -166,6 +166,7 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
         std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
         std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
     if (agent.succession && has_place) {
+        if (agent.called) agent.memory->learn_leader(agent.succession->own(), *agent.called);
         agent.succession.reset();
         agent.leads = false;
         if (agent.hosts() && !agent.is_acting) ++takeovers_;
