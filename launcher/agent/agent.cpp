@@ -149,11 +149,7 @@ class Agent {
                     },
                 .on_trouble = [this](const std::string& cause) { join_news_.trouble(cause); },
                 .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                .on_lease =
-                    [this](const auto& end) {
-                        lease_end_ = end;
-                        runner_->set_lease(end);
-                    }};
+                .on_lease = [this](const auto& end) { runner_->set_lease(lease_end_ = end); }};
     }
 
     AgentSignalEvents signal_events() {

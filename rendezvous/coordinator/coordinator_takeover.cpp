@@ -287,7 +287,10 @@ void Coordinator::lose_member(const JobNode& node, bool is_dead) {
     quorum_.lose(node.connection, is_dead);
     if (previous_) previous_->lose(node.connection, is_dead);
     if (!members_ || !may_fail_over()) return;
-    if (is_dead) send_all(MemberGone{members_->epoch, members_->round, node.hello.node_rank});
+    // Agents keep no more of them in mind.
+    const bool is_told =
+        is_dead && members_->size - static_cast<int>(quorum_.living()) <= static_cast<int>(kMaxMembersListed);
+    if (is_told) send_all(MemberGone{members_->epoch, members_->round, node.hello.node_rank});
     if (minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
     minority_cause_ =
         Failure{.kind = Failure::Kind::node_lost,

@@ -28,6 +28,9 @@ ACTIONS = ("SIGTERM", "SIGINT", "SIGKILL", "SIGSTOP", "cut")
 
 # It writes down where it is and how long it lives, by the clock that all nodes share; how it takes a signal to stop is
 # its node's manner.
+SANITIZED = bool(os.environ.get("DDPRUN_SANITIZED"))
+HEARTBEAT = 4 if SANITIZED else 2  # seconds; who is stopped or cut off is so for longer than that in any case
+
 WORKER = '''
 import json, os, re, signal, sys, time
 
@@ -159,7 +162,7 @@ class TakeoverMatrix(EndToEndTest):
         self.agents[node] = self.launch(
             "--nnodes", f"{self.scenario.least}:4", "--nproc-per-node", self.scenario.workers[node],
             "--rdzv-backend=c10d", f"--rdzv-endpoint={NodeNetwork.address(0)}:29400", "--rdzv-id=job", "--last-call", 3,
-            "--heartbeat", 2, "--grace", 3, "--join-timeout", 60, "--verbose", "--log-dir", self.folder,
+            "--heartbeat", HEARTBEAT, "--grace", 3, "--join-timeout", 60, "--verbose", "--log-dir", self.folder,
             sys.executable, "-I", "-S", self.worker, self.records, prefix=self.network.prefix(node),
             env={"MATRIX_NODE": str(node), "MATRIX_MANNER": self.scenario.manners[node]})
 
@@ -256,7 +259,7 @@ class TakeoverMatrix(EndToEndTest):
 
 def add_repeats():
     first = int(os.environ.get("DDPRUN_MATRIX_SEED") or random.SystemRandom().randrange(1_000_000))
-    repeats = int(os.environ.get("DDPRUN_MATRIX_REPEATS") or 5)
+    repeats = int(os.environ.get("DDPRUN_MATRIX_REPEATS") or (2 if SANITIZED else 5))
     print(f"{repeats} repeats; again: DDPRUN_MATRIX_REPEATS={repeats} DDPRUN_MATRIX_SEED={first}", flush=True)
     for seed in range(first, first + repeats):
         setattr(TakeoverMatrix, f"test_seed_{seed:06}", lambda self, seed=seed: self.play(seed))

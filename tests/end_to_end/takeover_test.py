@@ -1,10 +1,16 @@
 """The node that hosts the rendezvous is lost, leaves or comes back: the others go on under another coordinator."""
 
+import os
 import re
 import signal
 
 from elastic_test import PREEMPTED, UNAVAILABLE, Elastic
 from support import main
+
+
+# Longer where everything is slow.
+HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 2
+BRIEF = ("--heartbeat", HEARTBEAT, "--grace", 2)
 
 
 class Takeover(Elastic):
@@ -102,9 +108,9 @@ class Leaving(Takeover):
 
 class Standstill(Takeover):
     def test_a_host_that_stood_still_finds_out_that_the_others_went_on(self):
-        host, second, third = self.all_run("1:3", 3, "--heartbeat", 2, "--grace", 2)
+        host, second, third = self.all_run("1:3", 3, *BRIEF)
         host.send(signal.SIGSTOP)
-        second.wait_for_line(r"^ddprun: node 0 \(\S+\) lost: no heartbeat for 2 s$")
+        second.wait_for_line(rf"^ddprun: node 0 \(\S+\) lost: no heartbeat for {HEARTBEAT} s$")
         self.runs(second, 0, 2, 0, 2)
         self.runs(third, 1, 2, 1, 2)
         host.send(signal.SIGCONT)
@@ -114,7 +120,7 @@ class Standstill(Takeover):
         self.end(second, third)
 
     def test_of_two_the_one_without_the_coordinator_ends(self):
-        host, second = self.all_run("1:2", 2, "--heartbeat", 2, "--grace", 2)
+        host, second = self.all_run("1:2", 2, *BRIEF)
         second.send(signal.SIGSTOP)
         self.runs(host, 0, 1, 0, 1)
         second.send(signal.SIGCONT)
@@ -122,7 +128,7 @@ class Standstill(Takeover):
         self.end(host)
 
     def test_a_minority_says_that_it_is_one(self):
-        host, second = self.all_run("1:2", 2, "--heartbeat", 2, "--grace", 2)
+        host, second = self.all_run("1:2", 2, *BRIEF)
         host.send(signal.SIGSTOP)
         self.assertEqual(second.wait(), UNAVAILABLE)
         self.assertIn("1 of 2 nodes found each other, which is no majority: the others may go on without them", second.err())
