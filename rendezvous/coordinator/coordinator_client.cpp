@@ -291,9 +291,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (!error) local_address_ = local.address().to_string();
         const auto remote = socket.remote_endpoint(error);
         if (!error) options_.hello.reached_at = remote.address().to_string();
-        if (options_.on_connected)
-            options_.on_connected(options_.hello, local_address_,
-                                  local_address_ == options_.hello.reached_at);
+        if (options_.on_connected) options_.on_connected(options_.hello, local_address_);
     }
 
     asio::awaitable<void> write_magic(tcp::socket& socket) {

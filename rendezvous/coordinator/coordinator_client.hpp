@@ -53,8 +53,8 @@ struct CoordinatorClientOptions {
     // From Hello to the first word of the coordinator; by default kAnswerTimeout, and not much beyond join_deadline.
     std::optional<std::chrono::milliseconds> answer_timeout = {};
     // With a connection, before Hello is said by it, which may then say more: the address of this machine that it was
-    // made from, and whether it leads to this machine. May be empty.
-    std::function<void(Hello& hello, const std::string& local_address, bool leads_here)> on_connected = {};
+    // made from. May be empty.
+    std::function<void(Hello& hello, const std::string& local_address)> on_connected = {};
 };
 
 class CoordinatorClient {

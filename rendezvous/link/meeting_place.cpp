@@ -6,12 +6,10 @@
 #include <boost/system/system_error.hpp>
 
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 
-void MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address,
-                        std::uint16_t wish) {
+void MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address) {
     if (address == address_ && !acceptors_.empty()) return;
     acceptors_.clear();
     address_ = address;
@@ -20,13 +18,10 @@ void MeetingPlace::open(const boost::asio::any_io_executor& executor, const std:
     const auto parsed = boost::asio::ip::make_address(address, no_address);
     if (no_address) return;
     if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
-    for (const std::uint16_t port : {wish, std::uint16_t{0}}) {
-        try {
-            acceptors_ = listen_tcp(executor, plan, port);
-            return;
-        } catch (const boost::system::system_error& error) {
-            if (error.code() != Errc::address_in_use) return;
-        }
+    try {
+        acceptors_ = listen_tcp(executor, plan, 0);
+    } catch (const boost::system::system_error&) {
+        // Then this agent does not host, as its port says.
     }
 }
 

@@ -15,9 +15,9 @@ namespace ddprun {
 
 class MeetingPlace {
   public:
-    // Listens on loopback and at this address of this machine, at `wish` where that port is free, else at another one;
-    // anew if it was another address before. Where the system refuses nobody can meet there: port() is 0.
-    void open(const boost::asio::any_io_executor& executor, const std::string& address, std::uint16_t wish);
+    // Listens on loopback and at this address of this machine, at a free port: the job's own may be wanted there by
+    // another job. Anew if it was another address before. Where the system refuses nobody can meet there: port() is 0.
+    void open(const boost::asio::any_io_executor& executor, const std::string& address);
 
     const std::string& address() const { return address_; }
     std::uint16_t port() const;

@@ -144,10 +144,9 @@ class RendezvousLink::Impl {
 
     void connect(CoordinatorClientOptions options) {
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
-        options.on_connected = [this](Hello& hello, const std::string& local_address, bool leads_here) {
+        options.on_connected = [this](Hello& hello, const std::string& local_address) {
             if (!options_.failover || hosts()) return;
-            const std::uint16_t wish = leads_here ? std::uint16_t{0} : options_.place.port;
-            meeting_place_.open(executor_, local_address, wish);
+            meeting_place_.open(executor_, local_address);
             hello.meeting_address = meeting_place_.address();
             hello.meeting_port = meeting_place_.port();
         };
