@@ -23,7 +23,7 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
     if (agent.lease && !agent.lease->is_suspended() && now_ >= agent.lease->end()) {
         say(agent, LeaseOver{});
         const auto late = now_ - agent.lease->end();
-        const bool stood = late >= kShortTerms.margin();
+        const bool stood = late >= kSimulatedTerms.margin();
         lose(agent, {stood ? CoordinatorLoss::Kind::given_up : CoordinatorLoss::Kind::silent, "silence"});
     }
     if (agent.connection && !agent.is_answered && now_ >= agent.answer_by)
@@ -60,7 +60,7 @@ void TakeoverWorld::call(SimulatedAgent& agent, Where host, std::optional<Follow
     }
     agent.connection = network_.connect(agent.where, host);
     agent.is_answered = false;
-    agent.answer_by = now_ + (following ? kShortTerms.patience() + 2s : 10s);
+    agent.answer_by = now_ + (following ? kSimulatedTerms.patience() + 2s : 10s);
     agent.hello_time = now_;
     Hello hello = hello_of(agent);
     hello.following = std::move(following);
@@ -121,7 +121,7 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     if (!following) return;
     stop(agent);
     // Also if it stands still from now on.
-    if (!agent.hosts()) agent.guard = now_ + kShortGrace + 1s;
+    if (!agent.hosts()) agent.guard = now_ + kSimulatedGrace + 1s;
     if (agent.succession) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;
@@ -200,13 +200,13 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
     } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
         lose(agent, {CoordinatorLoss::Kind::given_up, given_up->reason});
     }
-    if (agent.lease && !agent.hosts()) agent.guard = agent.lease->end() + kShortTerms.margin();
+    if (agent.lease && !agent.hosts()) agent.guard = agent.lease->end() + kSimulatedTerms.margin();
 }
 
 void TakeoverWorld::stop(SimulatedAgent& agent) {
     if (!agent.workers || agent.stopping) return;
     agent.stopping = true;
-    agent.workers_end = now_ + std::chrono::milliseconds(pick(0, static_cast<int>(kShortGrace.count())));
+    agent.workers_end = now_ + std::chrono::milliseconds(pick(0, static_cast<int>(kSimulatedGrace.count())));
 }
 
 }  // namespace ddprun

@@ -11,10 +11,10 @@
 
 namespace ddprun {
 
-inline constexpr std::chrono::milliseconds kShortGrace{3'000};
-inline constexpr std::chrono::seconds kShortJoin{60};
-inline constexpr std::chrono::milliseconds kShortHeartbeat{600};
-inline constexpr HeartbeatTerms kShortTerms{kShortHeartbeat};
+inline constexpr std::chrono::milliseconds kSimulatedGrace{3'000};
+inline constexpr std::chrono::seconds kSimulatedJoin{60};
+inline constexpr std::chrono::milliseconds kSimulatedHeartbeat{600};
+inline constexpr HeartbeatTerms kSimulatedTerms{kSimulatedHeartbeat};
 
 struct SimulatedAgent {
     Where where;

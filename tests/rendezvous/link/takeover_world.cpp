@@ -25,7 +25,7 @@ Hello TakeoverWorld::hello_of(const SimulatedAgent& agent) const {
     one.min_nodes = min_nodes_;
     one.host = "gpu" + std::to_string(agent.where.machine);
     one.pid = 100 + agent.where.life;
-    one.grace_ms = static_cast<int>(kShortGrace.count());
+    one.grace_ms = static_cast<int>(kSimulatedGrace.count());
     one.meeting_address = one.host;
     one.meeting_port = port_of(agent.where);
     return one;
@@ -37,8 +37,8 @@ CoordinatorOptions TakeoverWorld::options_of(const SimulatedAgent& agent) const 
     if (min_nodes_ > 0) options.elasticity.min_nodes = min_nodes_;
     options.elasticity.spares = spares_;
     options.elasticity.last_call = 3s;
-    options.join_timeout = kShortJoin;
-    options.heartbeat = kShortHeartbeat;
+    options.join_timeout = kSimulatedJoin;
+    options.heartbeat = kSimulatedHeartbeat;
     options.restarts = {.max_restarts = max_restarts_, .min_uptime = 0ms};
     options.own_agent = hello_of(agent);
     options.failover = true;
@@ -58,7 +58,7 @@ void TakeoverWorld::be_born(int machine) {
     agent.alive = true;
     agent.memory = std::make_unique<JobMemory>(kUnnumbered);
     agent.next_step = now_ + std::chrono::milliseconds(pick(0, 200));
-    agent.join_by = now_ + kShortJoin;
+    agent.join_by = now_ + kSimulatedJoin;
     if (machine == 0) host(agent, std::nullopt);
 }
 
