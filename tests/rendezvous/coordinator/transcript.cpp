@@ -111,7 +111,7 @@ Hello Transcript::hello_of(int agent) const {
     return one;
 }
 
-int Transcript::round_of(int agent) const { return memories_.at(agent).following()->last.round; }
+int Transcript::round_of(int agent) const { return rounds_.at(agent).round; }
 
 void Transcript::say(int agent, ControlMessage message) {
     take(coordinator_->receive(connections_.at(agent), message, now_));
@@ -142,9 +142,8 @@ void Transcript::act(int agent, const std::string& what) {
     if (what == "signalled") return say(agent, AgentSignalled{round_of(agent), 15, {}});
     if (what == "follows") return say(agent, Follow{epochs_.at(agent)});
     if (what.starts_with("failed ")) {
-        const Following place = *memories_.at(agent).following();
-        WorkerFailed failed = failed_with(std::stoi(what.substr(7)), place.base_rank);
-        failed.round = place.last.round;
+        WorkerFailed failed = failed_with(std::stoi(what.substr(7)), rounds_.at(agent).base_rank);
+        failed.round = round_of(agent);
         return say(agent, failed);
     }
     REQUIRE((what == "is killed" || what == "is cut off"));
@@ -158,6 +157,7 @@ void Transcript::take(const Coordinator::Outbox& outbox) {
             if (connection == outgoing.to) to = agent;
         }
         memories_.at(to).learn(outgoing.message);
+        if (const auto* ready = std::get_if<RoundReady>(&outgoing.message)) rounds_[to] = *ready;
         if (const auto* lead = std::get_if<Lead>(&outgoing.message)) epochs_[to] = lead->epoch;
         if (const auto* question = std::get_if<Heartbeat>(&outgoing.message))
             take(coordinator_->receive(outgoing.to, *question, now_));

@@ -43,7 +43,8 @@ class Transcript {
     bool elects_ = false;
     std::map<int, std::uint64_t> connections_;
     std::map<int, JobMemory> memories_;
-    std::map<int, int> epochs_;  // that they were asked to follow
+    std::map<int, RoundReady> rounds_;  // the last of each
+    std::map<int, int> epochs_;         // that they were asked to follow
     std::uint64_t last_connection_ = 0;
 };
 
