@@ -60,7 +60,7 @@ class Beacon::Impl {
     bool ended_ = false;
 };
 
-Beacon::Beacon(const asio::any_io_executor& executor, Endpoint old_place, JobMoved word)
+Beacon::Beacon(const asio::any_io_executor& executor, Endpoint old_place, const JobMoved& word)
     : impl_(std::make_shared<Impl>(executor, std::move(old_place), word)) {
     Impl::begin(impl_);
 }

@@ -21,7 +21,7 @@ class Beacon {
     // One call, the resolver's time included.
     static constexpr std::chrono::milliseconds kCallTimeout{3'000};
 
-    Beacon(const boost::asio::any_io_executor& executor, Endpoint old_place, JobMoved word);
+    Beacon(const boost::asio::any_io_executor& executor, Endpoint old_place, const JobMoved& word);
     ~Beacon();
 
   private:

@@ -50,7 +50,7 @@ class RendezvousLink::Impl {
     void host(RendezvousServerOptions options) {
         const auto here = [this](auto act) {
             return [this, act, life = std::weak_ptr(life_)](auto... arguments) {
-                asio::post(executor_, [this, act, life, arguments...] {
+                asio::post(executor_, [act, life, arguments...] {
                     if (!life.expired()) act(arguments...);
                 });
             };

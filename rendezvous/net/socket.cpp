@@ -293,8 +293,20 @@ asio::awaitable<tcp::socket> async_connect_tcp(Endpoint endpoint, std::chrono::m
 asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout) {
     using namespace asio::experimental::awaitable_operators;
     asio::steady_timer deadline(co_await asio::this_coro::executor, timeout);
-    auto first = co_await (connect_to_any(endpoint) || deadline.async_wait(asio::use_awaitable));
-    co_return first.index() == 0 && std::get<0>(first).is_refused;
+    for (;;) {
+        auto first = co_await (connect_to_any(endpoint) || deadline.async_wait(asio::use_awaitable));
+        if (first.index() == 1) co_return false;
+        Attempt& attempt = std::get<0>(first);
+        if (!attempt.socket) co_return attempt.is_refused;
+        // Who listened may be dying, with its sockets closed one after the other; then this connection ends, too.
+        char byte = 0;
+        boost::system::error_code ended;
+        const auto read =
+            co_await (attempt.socket->async_read_some(asio::buffer(&byte, 1),
+                                                      asio::redirect_error(asio::use_awaitable, ended)) ||
+                      deadline.async_wait(asio::use_awaitable));
+        if (read.index() == 1 || !ended) co_return false;
+    }
 }
 
 }  // namespace ddprun

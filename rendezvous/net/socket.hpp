@@ -56,7 +56,7 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout);
 boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint endpoint,
                                                                        std::chrono::milliseconds timeout);
 
-// Whether a machine answers there, and says that nobody listens.
+// Whether a machine answers there, and says that nobody listens, or no longer does so within that time.
 boost::asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout);
 
 }  // namespace ddprun

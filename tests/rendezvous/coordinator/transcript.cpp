@@ -16,6 +16,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
     using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
 
 // What of a message a story is about; nothing for those that it is not about.
 std::string text_of(const ControlMessage& message) {
