@@ -7,6 +7,8 @@ namespace ddprun {
 void JobMemory::learn(const ControlMessage& message) {
     if (const auto* list = std::get_if<MemberList>(&message)) {
         members_ = *list;
+        // A round begins, or has begun, and whether with this agent, RoundReady says. Without it, it has no voice any more.
+        if (following_ && list->version() > following_->last.version()) following_.reset();
     } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
         following_.reset();
         leader_.reset();

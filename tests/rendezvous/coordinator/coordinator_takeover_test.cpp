@@ -150,6 +150,25 @@ TEST_CASE("no two halves that cannot see each other go on, whatever they know of
     }
 }
 
+TEST_CASE("who has heard of a later round without it has no voice") {
+    JobMemory memory(kUnnumbered);
+    const MemberList list = list_of(3);
+    memory.learn(list);
+    CHECK_FALSE(memory.following());
+    memory.learn(RoundReady{.round = list.round, .job_id = "job", .group_rank = 2, .group_world_size = 3});
+    REQUIRE(memory.following());
+    CHECK(memory.following()->group_rank == 2);
+    memory.learn(list);  // again, from one that has taken over
+    CHECK(memory.following());
+    MemberList later = list;
+    ++later.round;
+    memory.learn(later);
+    CHECK_FALSE(memory.following());
+    memory.learn(RoundReady{.round = later.round, .job_id = "job", .group_rank = 1, .group_world_size = 2});
+    REQUIRE(memory.following());
+    CHECK(memory.following()->last.version() == later.version());
+}
+
 TEST_CASE("an agent calls at one after the other, hosts in its turn, and ends when its time is over") {
     Following own{.last = list_of(4), .group_rank = 2};
     own.dead = {1};
