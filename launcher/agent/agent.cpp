@@ -37,6 +37,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kFirstTroubleDelay{3};
 // How much longer than one grace period the other nodes may take to end.
 constexpr std::chrono::seconds kFinishTimeout{30};
+// The agent kills its workers itself, and the guardian only if it has not; by kKillTime the others go on.
+constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
 // How long the host waits for the other agents' goodbyes once the job is over.
 constexpr std::chrono::seconds kGoodbyeTimeout{5};
 
@@ -236,7 +238,7 @@ class Agent {
             if (is_news) tell_loss(*job_.first_failure());
             if (link_->seek(loss)) {
                 // Also if this process stands still from now on: another round may begin then.
-                runner_->set_lease(Clock::now() + options_.grace_period);
+                runner_->set_lease(Clock::now() + options_.grace_period + kGuardianDelay);
                 log_.info("the nodes that are left choose another coordinator");
                 return handle(AgentEvent::leader_lost);
             }

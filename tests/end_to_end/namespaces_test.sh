@@ -194,6 +194,6 @@ timeout "$hang_guard" bash "$root/scripts/two_nodes.sh" \
 [[ $(cat "$folder/code0") -eq 0 ]] || fail "the node that goes on: exit code $(cat "$folder/code0")"
 [[ $(cat "$folder/code1") -eq 69 ]] || fail "the node that is cut off: exit code $(cat "$folder/code1")"
 expect node0 "node 1 (node1) was lost; another round with 1 node (resize 1) follows in"
-in_this_order "$folder/launcher1" "rank 1, pid .* stopped by ddprun" "$folder/launcher0" "round 1 of job"
+in_this_order "$folder/launcher1" "rank 1, pid .*: signal 9" "$folder/launcher0" "round 1 of job"
 
 echo "two nodes: all passed"
