@@ -60,15 +60,14 @@ class RendezvousServer::Impl {
     }
 
     asio::awaitable<void> accept_all(tcp::acceptor& acceptor) {
-        for (;;) {
-            tcp::socket socket = co_await accept_tcp(acceptor);
-            if (connections_ >= kMaxConnections) continue;  // The socket closes here.
+        return accept_each(acceptor, [this](tcp::socket socket) {
+            if (connections_ >= kMaxConnections) return;  // The socket closes here.
             ++connections_;
             asio::co_spawn(context_, identify(std::move(socket)), [this](const std::exception_ptr& error) {
                 --connections_;
                 if (error) std::rethrow_exception(error);
             });
-        }
+        });
     }
 
     // Reads the first bytes of a connection and hands it to the service that they are meant for. A silent connection may

@@ -12,12 +12,6 @@ namespace {
 constexpr std::size_t kMaxHostLength = 253;  // RFC 1035
 constexpr std::size_t kMaxPortDigits = 5;
 
-bool is_ipv6(std::string_view text) {
-    boost::system::error_code error;
-    boost::asio::ip::make_address_v6(std::string(text), error);
-    return !error;
-}
-
 bool is_ipv4(std::string_view text) {
     boost::system::error_code error;
     boost::asio::ip::make_address_v4(std::string(text), error);
@@ -29,6 +23,17 @@ constexpr std::string_view kNameCharacters =
 
 bool has_only(std::string_view characters, std::string_view text) {
     return text.find_first_not_of(characters) == std::string_view::npos;
+}
+
+// A zone, behind the percent sign, is an interface's name or number; the parser would take any bytes there.
+bool is_ipv6(std::string_view text) {
+    const auto percent = text.find('%');
+    if (percent != std::string_view::npos && !has_only(kNameCharacters, text.substr(percent + 1)))
+        return false;
+    if (text.find('\0') != std::string_view::npos) return false;
+    boost::system::error_code error;
+    boost::asio::ip::make_address_v6(std::string(text), error);
+    return !error;
 }
 
 }  // namespace

@@ -29,8 +29,9 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// With every descriptor in use, accept fails at once and forever; no event says when one is free again.
-constexpr std::chrono::milliseconds kDescriptorShortageWait{50};
+// With every descriptor in use, accept fails at once and forever; no event says when one is free again. So it is where a
+// filter of system calls forbids it.
+constexpr std::chrono::milliseconds kAcceptTroubleWait{50};
 
 // How often a free port on loopback may turn out to be taken on another address.
 constexpr int kFreePortAttempts = 20;
@@ -226,27 +227,26 @@ void limit_silence(tcp::socket& socket, std::chrono::milliseconds timeout) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout, sizeof user_timeout);
 }
 
-asio::awaitable<tcp::socket> accept_tcp(tcp::acceptor& acceptor) {
-    for (;;) {
-        int fd = ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+asio::awaitable<void> accept_each(tcp::acceptor& acceptor, std::function<void(tcp::socket)> take) {
+    const auto executor = acceptor.get_executor();
+    asio::steady_timer pause(executor);
+    for (int taken = 0;;) {
+        const int fd = ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             set_no_delay(fd);
-            co_return tcp::socket(acceptor.get_executor(), acceptor.local_endpoint().protocol(), fd);
+            take(tcp::socket(executor, acceptor.local_endpoint().protocol(), fd));
+            if (++taken % kAcceptsPerTurn == 0) co_await asio::post(executor, asio::use_awaitable);
+            continue;
         }
         switch (errno) {
             case EAGAIN: co_await acceptor.async_wait(tcp::acceptor::wait_read, asio::use_awaitable); break;
-            case EMFILE:
-            case ENFILE:
-            case ENOBUFS:
-            case ENOMEM: {
-                asio::steady_timer timer(acceptor.get_executor(), kDescriptorShortageWait);
-                co_await timer.async_wait(asio::use_awaitable);
-                break;
-            }
             case EBADF:
             case EINVAL:
             case ENOTSOCK: fail_errno(errno, "cannot accept connections");
-            default: break;  // That connection broke before it was taken; the next one may be fine.
+            // That connection broke before it was taken; the next one may be fine.
+            case ECONNABORTED:
+            case EINTR: break;
+            default: pause.expires_after(kAcceptTroubleWait); co_await pause.async_wait(asio::use_awaitable);
         }
     }
 }

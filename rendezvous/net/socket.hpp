@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "rendezvous/net/endpoint.hpp"
@@ -42,10 +43,14 @@ void keep_alive(int fd, int idle_s, int interval_s, int probes);
 // idle connection count alike. Best effort: what the system does not know is left out.
 void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::milliseconds timeout);
 
-// Waits for the next connection and takes it: close-on-exec, non-blocking, no delay. Throws what accept4 says
-// when the listener itself is broken; a peer that is gone already is passed over. When descriptors have run
-// out it waits a moment and goes on.
-boost::asio::awaitable<boost::asio::ip::tcp::socket> accept_tcp(boost::asio::ip::tcp::acceptor& acceptor);
+// So many connections are taken in a row before the executor's other work has its turn.
+inline constexpr int kAcceptsPerTurn = 64;
+
+// Takes each connection that comes: close-on-exec, non-blocking, no delay. Ends only by throwing what accept4 says when
+// the listener itself is broken; a peer that is gone already is passed over. When descriptors have run out, or the
+// system says anything unknown, it waits a moment and goes on.
+boost::asio::awaitable<void> accept_each(boost::asio::ip::tcp::acceptor& acceptor,
+                                         std::function<void(boost::asio::ip::tcp::socket)> take);
 
 // Connects to the first address of `endpoint` that answers; blocking, `timeout` in all. Returns a connected
 // descriptor (close-on-exec, no delay, blocking). Throws Errc::unreachable whose message gives the cause:

@@ -33,10 +33,9 @@ StoreHost::~StoreHost() {
 }
 
 asio::awaitable<void> StoreHost::accept() {
-    for (;;) {
-        asio::ip::tcp::socket socket = co_await accept_tcp(acceptor_);
+    return accept_each(acceptor_, [this](asio::ip::tcp::socket socket) {
         asio::co_spawn(context_, service_->serve(std::move(socket), {}), asio::detached);
-    }
+    });
 }
 
 StoreService::Counters StoreHost::counters() const {

@@ -1,5 +1,6 @@
 #include "rendezvous/store/store_service.hpp"
 
+#include <malloc.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -8,12 +9,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
 #include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/net/socket.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/store/store_connection.hpp"
+#include "rendezvous/system/memory_limit.hpp"
 
 namespace ddprun {
 namespace {
@@ -25,7 +28,14 @@ using boost::system::error_code;
 constexpr int kRequestsPerTurn = 256;
 // While a connection has more replies than this to take, its further requests wait.
 constexpr std::size_t kReplyHighWater = std::size_t{256} << 10;
-constexpr std::size_t kKeptOutbox = std::size_t{64} << 10;
+// A request that is under way must be complete in this time, or bring at least so much of it.
+constexpr std::size_t kLeastProgress = std::size_t{1} << 20;
+// Where memory is short, a connection that holds less than this is left alone.
+constexpr std::size_t kSmallHolder = std::size_t{1} << 20;
+// The store may hold this part of the memory that there is, and so may requests and replies.
+constexpr std::size_t kMemoryShare = 8;
+// When so much less is held than before, the system gets it back.
+constexpr std::size_t kWorthTrimming = std::size_t{64} << 20;
 // Batches served before the executor's other work has its turn.
 constexpr int kBatchesPerWait = 8;
 // A peer whose machine died silently is found out after about two minutes.
@@ -37,42 +47,15 @@ bool would_block(int error_number) { return error_number == EAGAIN || error_numb
 
 }  // namespace
 
-struct StoreService::Connection : std::enable_shared_from_this<Connection> {
-    Connection(ConnectionId number, int descriptor, const asio::any_io_executor& executor)
-        : id(number),
-          fd(descriptor),
-          over(executor, asio::steady_timer::time_point::max()),
-          identify_deadline(executor),
-          drain_deadline(executor) {}
-
-    bool is_open() const { return static_cast<bool>(fd); }
-    std::size_t pending() const { return outbox.size() - sent; }
-
-    ConnectionId id;
-    OwnedDescriptor fd;
-    RequestDecoder decoder;
-    std::string outbox;
-    std::size_t sent = 0;            // of the outbox
-    std::size_t accounted = 0;       // bytes of buffers counted in the hub's sum
-    std::uint32_t events = EPOLLIN;  // what the ready set is asked for
-    bool dirty = false;              // something was put into the outbox in this batch
-    bool unfinished = false;         // complete requests are waiting in the decoder
-    bool draining = false;           // the socket is full; waiting until it takes more
-    bool identifying = false;        // identify_deadline is running
-    asio::steady_timer over;         // never expires; cancelled as a signal to serve()
-    asio::steady_timer identify_deadline;
-    asio::steady_timer drain_deadline;
-};
-
 // Everything the connections share. Kept alive by each serve() under way. A batch is: read what is ready,
-// serve it, then send all replies; a Connection is removed only between batches.
+// serve it, then send all replies; a connection is removed only between batches.
 class StoreService::Hub final : public Outboxes, public std::enable_shared_from_this<Hub> {
   public:
     Hub(asio::any_io_executor executor, const StoreLimits& limits)
         : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {}
 
-    std::shared_ptr<Connection> open(asio::ip::tcp::socket socket, std::string_view first_bytes) {
-        ++counters_.accepted;
+    std::shared_ptr<StoreConnection> open(asio::ip::tcp::socket socket, std::string_view first_bytes) {
+        if (counters_.accepted++ == 0) stay_within(memory_limit() / kMemoryShare);
         if (stopped_ || connections_.size() >= limits_.connections) {
             ++counters_.refused;
             counters_.last_refusal = "too many connections";
@@ -80,27 +63,37 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         }
         int fd = socket.release();
         keep_alive(fd, kKeepAliveIdleSeconds, kKeepAliveIntervalSeconds, kKeepAliveProbes);
-        auto connection = std::make_shared<Connection>(++last_id_, fd, executor_);
+        auto connection = std::make_shared<StoreConnection>(++last_id_, fd, executor_);
         ready_.add(fd, connection->id, connection->events);
         connections_.emplace(connection->id, connection.get());
-        connection->decoder.feed(first_bytes);
-        serve_turn(*connection);
+        within_memory(*connection, [&] {
+            connection->decoder.feed(first_bytes);
+            serve_turn(*connection);
+        });
         finish_batch();
         arm();
         return connection;
     }
 
-    void remove(Connection& connection) {
+    void remove(StoreConnection& connection) {
         close(connection);
-        buffered_ -= connection.accounted;
+        account(connection);
         connections_.erase(connection.id);
         state_.remove(connection.id);
     }
 
-    std::string& outbox(ConnectionId id) override {
-        Connection& connection = *connections_.find(id)->second;
+    Outbox& outbox(ConnectionId id) override {
+        StoreConnection& connection = *connections_.find(id)->second;
         mark_dirty(connection);
         return connection.outbox;
+    }
+
+    bool has_room(ConnectionId id, std::size_t bytes) override {
+        StoreConnection& connection = *connections_.find(id)->second;
+        mark_dirty(connection);
+        const bool fits = connection.outbox.pending() + bytes <= limits_.pending_output;
+        if (!fits) connection.overflown = true;
+        return fits && connection.is_open();
     }
 
     void clear() {
@@ -122,6 +115,13 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
     }
 
   private:
+    // Of the first connection: most jobs have none, and should not wait for what the system says.
+    void stay_within(std::size_t bytes) {
+        limits_.stored = std::min(limits_.stored, bytes);
+        limits_.buffered = std::min(limits_.buffered, bytes);
+        state_.limit(limits_.stored);
+    }
+
     void arm() {
         if (armed_ || ready_.empty()) return;
         armed_ = true;
@@ -137,7 +137,8 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
             std::span<const epoll_event> events = ready_.take();
             for (const epoll_event& event : events) {
                 auto found = connections_.find(event.data.u64);
-                if (found != connections_.end()) serve_event(*found->second, event.events);
+                if (found == connections_.end()) continue;
+                within_memory(*found->second, [&] { serve_event(*found->second, event.events); });
             }
             finish_batch();
             // Only a busy store can expect more so soon.
@@ -145,7 +146,18 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         }
     }
 
-    void serve_event(Connection& connection, std::uint32_t events) {
+    // An allocation that fails costs the connection that wanted it, not the job.
+    template <typename Work>
+    void within_memory(StoreConnection& connection, Work work) {
+        try {
+            work();
+        } catch (const std::bad_alloc&) {
+            refuse(connection, "no memory left");
+            account(connection);
+        }
+    }
+
+    void serve_event(StoreConnection& connection, std::uint32_t events) {
         if (!connection.is_open()) return;
         if (connection.draining) {
             connection.draining = false;
@@ -160,10 +172,11 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         }
     }
 
-    void receive(Connection& connection) {
+    void receive(StoreConnection& connection) {
         std::span<char> room = connection.decoder.prepare();
         ssize_t count = ::recv(connection.fd.get(), room.data(), room.size(), MSG_DONTWAIT);
         if (count > 0) {
+            connection.received += static_cast<std::size_t>(count);
             connection.decoder.commit(static_cast<std::size_t>(count));
             serve_turn(connection);
         } else if (count == 0 || (errno != EINTR && !would_block(errno))) {
@@ -172,10 +185,10 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
     }
 
     // Serves the requests that are complete, a turn's worth.
-    void serve_turn(Connection& connection) {
+    void serve_turn(StoreConnection& connection) {
         Refusal refusal;
         for (int served = 0; !refusal; ++served) {
-            if (served == kRequestsPerTurn || connection.pending() > kReplyHighWater) {
+            if (served == kRequestsPerTurn || connection.outbox.pending() > kReplyHighWater) {
                 serve_later(connection);
                 break;
             }
@@ -185,6 +198,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
                 refusal = connection.decoder.refusal();
             } else {
                 ++counters_.requests;
+                ++connection.requests;
                 refusal = state_.apply(connection.id, request_, *this);
             }
         }
@@ -194,10 +208,10 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
             refuse(connection, *refusal);
         }
         account(connection);
-        watch_identification(connection);
+        watch_progress(connection);
     }
 
-    void serve_later(Connection& connection) {
+    void serve_later(StoreConnection& connection) {
         if (connection.unfinished) return;
         connection.unfinished = true;
         mark_dirty(connection);
@@ -210,16 +224,17 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         for (ConnectionId id : std::exchange(unfinished_, {})) {
             auto found = connections_.find(id);
             if (found == connections_.end()) continue;
-            Connection& connection = *found->second;
+            StoreConnection& connection = *found->second;
             connection.unfinished = false;
             // While it is draining, the socket's next event brings it here again.
-            if (connection.is_open() && !connection.draining) serve_turn(connection);
+            if (connection.is_open() && !connection.draining)
+                within_memory(connection, [&] { serve_turn(connection); });
             if (connection.is_open()) mark_dirty(connection);
         }
         finish_batch();
     }
 
-    void mark_dirty(Connection& connection) {
+    void mark_dirty(StoreConnection& connection) {
         if (connection.dirty) return;
         connection.dirty = true;
         dirty_.push_back(&connection);
@@ -227,39 +242,28 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
 
     // Sends the replies of the batch on all connections; what a socket does not take goes out when it can.
     void finish_batch() {
-        for (Connection* connection : dirty_) {
+        for (StoreConnection* connection : dirty_) {
             connection->dirty = false;
             if (!connection->draining) send(*connection);
-            if (connection->pending() > limits_.pending_output) refuse(*connection, "replies not taken");
+            if (connection->overflown || connection->outbox.pending() > limits_.pending_output)
+                refuse(*connection, "replies not taken");
             account(*connection);
             ask_for_events(*connection);
         }
         dirty_.clear();
+        relieve();
+        give_back();
     }
 
-    void send(Connection& connection) {
-        while (connection.pending() > 0 && connection.is_open()) {
-            ssize_t count = ::send(connection.fd.get(), connection.outbox.data() + connection.sent,
-                                   connection.pending(), MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (count >= 0) {
-                connection.sent += static_cast<std::size_t>(count);
-            } else if (would_block(errno)) {
-                drain_later(connection);
-                return;
-            } else if (errno != EINTR) {
-                close(connection);
-            }
+    void send(StoreConnection& connection) {
+        switch (connection.send_turn()) {
+            case StoreConnection::Sent::all: break;
+            case StoreConnection::Sent::rest_later: return drain_later(connection);
+            case StoreConnection::Sent::broken: return close(connection);
         }
-        connection.sent = 0;
-        connection.outbox.clear();
-        if (connection.outbox.capacity() > kKeptOutbox) std::string().swap(connection.outbox);
     }
 
-    void drain_later(Connection& connection) {
-        if (connection.sent > connection.outbox.size() / 2) {
-            connection.outbox.erase(0, connection.sent);
-            connection.sent = 0;
-        }
+    void drain_later(StoreConnection& connection) {
         connection.draining = true;
         connection.drain_deadline.expires_after(limits_.stalled_output);
         connection.drain_deadline.async_wait(
@@ -268,7 +272,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
             });
     }
 
-    void ask_for_events(Connection& connection) {
+    void ask_for_events(StoreConnection& connection) {
         if (!connection.is_open()) return;
         std::uint32_t wanted = connection.unfinished ? 0U : EPOLLIN;
         if (connection.draining) wanted = EPOLLOUT;
@@ -277,43 +281,72 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         ready_.change(connection.fd.get(), connection.id, wanted);
     }
 
-    void account(Connection& connection) {
-        std::size_t now = connection.outbox.capacity() + connection.decoder.capacity();
+    void account(StoreConnection& connection) {
+        if (!connection.is_open()) {
+            connection.outbox.clear();
+            connection.decoder = RequestDecoder();
+        }
+        const std::size_t now = connection.buffered();
         buffered_ += now - connection.accounted;
         connection.accounted = now;
-        if (buffered_ > limits_.buffered) refuse(connection, "too much memory for buffers");
     }
 
-    void watch_identification(Connection& connection) {
-        bool half_way =
-            connection.is_open() && !connection.decoder.identified() && connection.decoder.in_request();
-        if (half_way == connection.identifying) return;
-        connection.identifying = half_way;
-        if (!half_way) {
-            connection.identify_deadline.cancel();
-            return;
+    // Too much memory is held for requests and replies: whoever holds most goes first.
+    void relieve() {
+        while (buffered_ + state_.orphaned_bytes() > limits_.buffered) {
+            StoreConnection* largest = nullptr;
+            for (const auto& [id, connection] : connections_) {
+                const bool is_larger = largest == nullptr || connection->holds() > largest->holds();
+                if (connection->is_open() && is_larger) largest = connection;
+            }
+            if (largest == nullptr || largest->holds() < kSmallHolder) return;
+            refuse(*largest, "too much memory for buffers");
+            account(*largest);
         }
-        connection.identify_deadline.expires_after(limits_.first_request);
-        connection.identify_deadline.async_wait(
-            [hub = shared_from_this(), self = connection.shared_from_this()](error_code error) {
-                if (!error && self->identifying) hub->refuse(*self, "first request not complete in time");
+    }
+
+    // The allocator keeps what was freed, and would do so to the job's end.
+    void give_back() {
+        const std::size_t now = buffered_ + state_.bytes() + state_.orphaned_bytes();
+        peak_ = std::max(peak_, now);
+        if (peak_ - now < kWorthTrimming) return;
+        peak_ = now;
+        ::malloc_trim(0);
+    }
+
+    // While a request is under way it must go on, or others wait for the memory that it takes.
+    void watch_progress(StoreConnection& connection) {
+        if (connection.progressing || !connection.is_open() || !connection.decoder.in_request()) return;
+        connection.progressing = true;
+        connection.progress_deadline.expires_after(limits_.request_progress);
+        connection.progress_deadline.async_wait(
+            [hub = shared_from_this(), self = connection.shared_from_this(), requests = connection.requests,
+             received = connection.received](error_code error) {
+                if (error || !self->is_open()) return;
+                self->progressing = false;
+                // Its turn has not come yet, or its replies are not taken: that is looked at elsewhere.
+                const bool waits_for_us = self->unfinished || self->draining;
+                const bool goes_on =
+                    waits_for_us || self->requests > requests || self->received - received >= kLeastProgress;
+                if (!self->decoder.in_request()) return;
+                goes_on ? hub->watch_progress(*self) : hub->refuse(*self, "request not complete in time");
             });
     }
 
-    void refuse(Connection& connection, std::string_view why) {
+    void refuse(StoreConnection& connection, std::string_view why) {
         if (!connection.is_open()) return;
         ++counters_.refused;
         counters_.last_refusal = why;
         close(connection);
     }
 
-    void close(Connection& connection) {
+    void close(StoreConnection& connection) {
         if (!connection.is_open()) return;
         ready_.remove(connection.fd.get());
         connection.fd.reset();
-        connection.identifying = false;
+        connection.progressing = false;
         connection.draining = false;
-        connection.identify_deadline.cancel();
+        connection.progress_deadline.cancel();
         connection.drain_deadline.cancel();
         connection.over.cancel();
         if (ready_.empty()) ready_.cancel();
@@ -325,11 +358,12 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
     ReadySet ready_;
     bool armed_ = false;  // a wait for the ready set is under way
     Request request_;     // scratch, kept for its capacity
-    std::unordered_map<ConnectionId, Connection*> connections_;
-    std::vector<Connection*> dirty_;
+    std::unordered_map<ConnectionId, StoreConnection*> connections_;
+    std::vector<StoreConnection*> dirty_;
     std::vector<ConnectionId> unfinished_;
     ConnectionId last_id_ = 0;
     std::size_t buffered_ = 0;
+    std::size_t peak_ = 0;  // of all memory, since it was given back last
     Counters counters_;
     bool stopped_ = false;
 };
@@ -349,11 +383,11 @@ StoreService::Counters StoreService::counters() const { return hub_->counters();
 
 asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<Hub> hub, asio::ip::tcp::socket socket,
                                                      std::string first_bytes) {
-    std::shared_ptr<Connection> connection = hub->open(std::move(socket), first_bytes);
+    std::shared_ptr<StoreConnection> connection = hub->open(std::move(socket), first_bytes);
     if (!connection) co_return;
     struct Removal {
         Hub& hub;
-        Connection& connection;
+        StoreConnection& connection;
         ~Removal() { hub.remove(connection); }
     } removal{*hub, *connection};
     if (connection->is_open()) co_await connection->over.async_wait(asio::as_tuple(asio::use_awaitable));

@@ -19,15 +19,17 @@
 
 namespace ddprun {
 
+// The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of that each.
 struct StoreLimits {
     std::size_t connections = 16384;
-    // A peer that has begun its first request must complete it in this time. Silence is no offence: a legacy
-    // client's second connection never says anything.
-    std::chrono::milliseconds first_request{30'000};
+    // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it has come.
+    // Silence is no offence: a legacy client's second connection never says anything.
+    std::chrono::milliseconds request_progress{30'000};
     // Replies that nobody takes: closed after this time, or when there are this many bytes of them.
     std::chrono::milliseconds stalled_output{60'000};
     std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
-    // Half-received requests and replies not taken yet, of all connections together.
+    // Half-received requests and replies not taken yet, of all connections together; values that the store holds, too,
+    // do not count. When it is more, those who hold most are closed, but nobody who holds less than a MiB.
     std::size_t buffered = std::size_t{1} << 30;
     // Keys, queues and waits.
     std::size_t stored = kMaxStoreBytes;
@@ -62,7 +64,6 @@ class StoreService {
     Counters counters() const;
 
   private:
-    struct Connection;
     class Hub;
 
     static boost::asio::awaitable<void> serve_connection(std::shared_ptr<Hub> hub,

@@ -25,13 +25,14 @@ std::size_t entry_bytes(std::string_view key, std::string_view value) {
 }  // namespace
 
 Refusal StoreState::apply(ConnectionId connection, const Request& request, Outboxes& out) {
-    auto reply = [&]() -> std::string& { return out.outbox(connection); };
+    const auto box = [&]() -> Outbox& { return out.outbox(connection); };
+    const auto reply = [&]() -> std::string& { return box().text(); };
     switch (request.opcode) {
         case Opcode::validate: return std::nullopt;
         case Opcode::ping: put_u32(reply(), static_cast<std::uint32_t>(request.number)); return std::nullopt;
         case Opcode::set: return store(request.key, request.value, out);
-        case Opcode::compare_set: return compare_set(request, reply(), out);
-        case Opcode::get: put_string(reply(), value_or_empty(request.key)); return std::nullopt;
+        case Opcode::compare_set: return compare_set(request, box(), out);
+        case Opcode::get: put_value(request.key, box()); return std::nullopt;
         case Opcode::add: {
             std::int64_t sum = 0;
             const Refusal refusal = add(request.key, request.number, sum, out);
@@ -48,7 +49,7 @@ Refusal StoreState::apply(ConnectionId connection, const Request& request, Outbo
         case Opcode::num_keys: put_i64(reply(), static_cast<std::int64_t>(keys_.size())); return std::nullopt;
         case Opcode::delete_key: put_i64(reply(), erase(request.key, out) ? 1 : 0); return std::nullopt;
         case Opcode::append: return append(request, out);
-        case Opcode::multi_get: return multi_get(request, reply());
+        case Opcode::multi_get: return multi_get(request, box());
         case Opcode::multi_set: return multi_set(request, out);
         case Opcode::cancel_wait:
             waits_.forget(connection);
@@ -56,7 +57,7 @@ Refusal StoreState::apply(ConnectionId connection, const Request& request, Outbo
             reply().push_back(kWaitCancelledReply);
             return std::nullopt;
         case Opcode::queue_push: return queue_push(request, out);
-        case Opcode::queue_pop: queue_pop(request.key, reply()); return std::nullopt;
+        case Opcode::queue_pop: queue_pop(request.key, box()); return std::nullopt;
         case Opcode::queue_len: {
             auto found = queues_.find(request.key);
             put_u64(reply(), found == queues_.end() ? 0 : found->second.size());
@@ -85,9 +86,15 @@ void StoreState::remove(ConnectionId connection) {
 }
 
 void StoreState::clear() {
-    for (const auto& [key, value] : keys_) bytes_ -= entry_bytes(key, value);
-    for (const auto& [key, items] : queues_) {
-        for (const std::string& item : items) bytes_ -= entry_bytes(key, item);
+    for (auto& [key, value] : keys_) {
+        bytes_ -= entry_bytes(key, value->text);
+        drop(value);
+    }
+    for (auto& [key, items] : queues_) {
+        for (auto& item : items) {
+            bytes_ -= entry_bytes(key, item->text);
+            drop(item);
+        }
     }
     keys_.clear();
     queues_.clear();
@@ -95,44 +102,52 @@ void StoreState::clear() {
 
 Refusal StoreState::store(std::string_view key, std::string_view value, Outboxes& out) {
     auto found = keys_.find(key);
-    bool created = found == keys_.end();
-    std::string old_value;
+    const bool created = found == keys_.end();
+    std::shared_ptr<StoredValue> old_value;
     if (created) {
-        std::size_t more = entry_bytes(key, value);
+        const std::size_t more = entry_bytes(key, value);
         if (!fits(more)) return kStoreFull;
-        found = keys_.emplace(key, value).first;
+        found = keys_.emplace(key, std::make_shared<StoredValue>(value)).first;
         bytes_ += more;
     } else {
-        std::string& held = found->second;
-        if (value.size() > held.size() && !fits(value.size() - held.size())) return kStoreFull;
+        std::shared_ptr<StoredValue>& held = found->second;
+        const std::size_t before = held->text.size();
+        if (value.size() > before && !fits(value.size() - before)) return kStoreFull;
+        const bool in_place =
+            held.use_count() == 1 && watches_.empty() && held->text.capacity() <= value.size() + kKeptSlack;
+        if (in_place) {
+            held->text.assign(value);
+        } else {
+            old_value = std::exchange(held, std::make_shared<StoredValue>(value));
+        }
         bytes_ += value.size();
-        bytes_ -= held.size();
-        if (!watches_.empty()) old_value = held;
-        if (held.capacity() > value.size() + kKeptSlack) held = std::string();
-        held.assign(value);
+        bytes_ -= before;
     }
     if (!waits_.empty()) {
         waits_.wake_all(key, woken_);
         answer_waiters(out);
     }
-    if (!watches_.empty()) tell_watchers(created ? kCreatedEvent : kUpdatedEvent, key, old_value, value, out);
+    if (!watches_.empty())
+        tell_watchers(created ? kCreatedEvent : kUpdatedEvent, key, old_value, found->second, out);
+    if (old_value) drop(old_value);
     return std::nullopt;
 }
 
-Refusal StoreState::compare_set(const Request& request, std::string& reply, Outboxes& out) {
-    const std::string_view held = value_or_empty(request.key);
-    if (held != request.value) {
-        put_string(reply, keys_.contains(request.key) ? held : request.value);
+Refusal StoreState::compare_set(const Request& request, Outbox& reply, Outboxes& out) {
+    if (value_or_empty(request.key) != request.value) {
+        const auto found = keys_.find(request.key);
+        found == keys_.end() ? put_string(reply.text(), request.value) : reply.put_value(found->second);
         return std::nullopt;
     }
     const Refusal refusal = store(request.key, request.desired, out);
-    if (!refusal) put_string(reply, request.desired);
+    if (!refusal) put_value(request.key, reply);
     return refusal;
 }
 
 Refusal StoreState::add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out) {
     const auto found = keys_.find(key);
-    const auto held = found == keys_.end() ? std::optional<std::int64_t>(0) : parse_number(found->second);
+    const auto held =
+        found == keys_.end() ? std::optional<std::int64_t>(0) : parse_number(found->second->text);
     if (!held) return kNotANumber;
     sum = wrapping_sum(*held, delta);
     return store(key, std::to_string(sum), out);
@@ -141,26 +156,31 @@ Refusal StoreState::add(std::string_view key, std::int64_t delta, std::int64_t& 
 Refusal StoreState::append(const Request& request, Outboxes& out) {
     auto found = keys_.find(request.key);
     if (found == keys_.end()) return store(request.key, request.value, out);
-    std::string& held = found->second;
+    std::shared_ptr<StoredValue>& held = found->second;
     if (!fits(request.value.size())) return kStoreFull;
-    if (held.size() + request.value.size() > kMaxValueLength)
+    if (held->text.size() + request.value.size() > kMaxValueLength)
         return Refusal("append makes the value too long");
-    std::string old_value;
-    if (!watches_.empty()) old_value = held;
-    held.append(request.value);
+    std::shared_ptr<StoredValue> old_value;
+    if (held.use_count() > 1 || !watches_.empty()) {
+        auto longer = std::make_shared<StoredValue>(std::string_view());
+        longer->text.reserve(held->text.size() + request.value.size());
+        longer->text.append(held->text);
+        old_value = std::exchange(held, std::move(longer));
+    }
+    held->text.append(request.value);
     bytes_ += request.value.size();
     waits_.wake_all(request.key, woken_);
     answer_waiters(out);
     if (!watches_.empty()) tell_watchers(kUpdatedEvent, request.key, old_value, held, out);
+    if (old_value) drop(old_value);
     return std::nullopt;
 }
 
-Refusal StoreState::multi_get(const Request& request, std::string& reply) const {
-    std::size_t total = reply.size();
+Refusal StoreState::multi_get(const Request& request, Outbox& reply) const {
+    std::size_t total = reply.pending();
     for (std::string_view key : request.keys) total += sizeof(std::uint64_t) + value_or_empty(key).size();
     if (total > kMaxReplyLength) return kReplyTooLong;
-    reply.reserve(total);
-    for (std::string_view key : request.keys) put_string(reply, value_or_empty(key));
+    for (std::string_view key : request.keys) put_value(key, reply);
     return std::nullopt;
 }
 
@@ -185,7 +205,7 @@ Refusal StoreState::wait(ConnectionId connection, const Request& request, Outbox
         more += WaitTable::slot_bytes(key);
     }
     if (missing_.empty()) {
-        out.outbox(connection).push_back(kReadyReply);
+        out.outbox(connection).text().push_back(kReadyReply);
         return std::nullopt;
     }
     if (!fits(more)) return kStoreFull;
@@ -202,7 +222,7 @@ Refusal StoreState::barrier(ConnectionId connection, const Request& request, Out
         barriers_.add(connection, {request.key});
         return std::nullopt;
     }
-    out.outbox(connection).push_back(kReadyReply);
+    out.outbox(connection).text().push_back(kReadyReply);
     barriers_.wake_all(request.key, woken_);
     answer_waiters(out);
     return std::nullopt;
@@ -213,23 +233,21 @@ Refusal StoreState::queue_push(const Request& request, Outboxes& out) {
     if (!fits(more)) return kStoreFull;
     auto found = queues_.find(request.key);
     if (found == queues_.end()) found = queues_.try_emplace(std::string(request.key)).first;
-    found->second.emplace_back(request.value);
+    found->second.push_back(std::make_shared<StoredValue>(request.value));
     bytes_ += more;
     waits_.wake_one(request.key, woken_);
     answer_waiters(out);
     return std::nullopt;
 }
 
-void StoreState::queue_pop(std::string_view key, std::string& reply) {
+void StoreState::queue_pop(std::string_view key, Outbox& reply) {
     auto found = queues_.find(key);
-    if (found == queues_.end()) {
-        put_u64(reply, 0);
-        return;
-    }
-    std::list<std::string>& items = found->second;
-    put_u64(reply, items.size());
-    put_string(reply, items.front());
-    bytes_ -= entry_bytes(key, items.front());
+    if (found == queues_.end()) return put_u64(reply.text(), 0);
+    auto& items = found->second;
+    put_u64(reply.text(), items.size());
+    reply.put_value(items.front());
+    bytes_ -= entry_bytes(key, items.front()->text);
+    drop(items.front());
     items.pop_front();
     if (items.empty()) queues_.erase(found);
 }
@@ -258,8 +276,9 @@ Refusal StoreState::watch(ConnectionId connection, std::string_view key, std::st
 bool StoreState::erase(std::string_view key, Outboxes& out) {
     auto found = keys_.find(key);
     if (found == keys_.end()) return false;
-    bytes_ -= entry_bytes(key, found->second);
-    if (!watches_.empty()) tell_watchers(kDeletedEvent, key, found->second, {}, out);
+    bytes_ -= entry_bytes(key, found->second->text);
+    if (!watches_.empty()) tell_watchers(kDeletedEvent, key, found->second, nullptr, out);
+    drop(found->second);
     keys_.erase(found);
     return true;
 }
@@ -270,24 +289,38 @@ bool StoreState::exists(std::string_view key) const {
 
 std::string_view StoreState::value_or_empty(std::string_view key) const {
     const auto found = keys_.find(key);
-    return found == keys_.end() ? std::string_view() : found->second;
+    return found == keys_.end() ? std::string_view() : found->second->text;
+}
+
+void StoreState::put_value(std::string_view key, Outbox& reply) const {
+    const auto found = keys_.find(key);
+    found == keys_.end() ? put_string(reply.text(), {}) : reply.put_value(found->second);
+}
+
+// The last reference of the store's own.
+void StoreState::drop(std::shared_ptr<StoredValue>& value) {
+    if (value.use_count() > 1) value->orphan(orphans_);
+    value.reset();
 }
 
 void StoreState::answer_waiters(Outboxes& out) {
-    for (ConnectionId connection : woken_) out.outbox(connection).push_back(kReadyReply);
+    for (ConnectionId connection : woken_) out.outbox(connection).text().push_back(kReadyReply);
     woken_.clear();
 }
 
-void StoreState::tell_watchers(char kind, std::string_view key, std::string_view old_value,
-                               std::string_view new_value, Outboxes& out) {
-    auto watchers = watches_.find(key);
+void StoreState::tell_watchers(char kind, std::string_view key, const SharedValue& old_value,
+                               const SharedValue& new_value, Outboxes& out) {
+    const auto watchers = watches_.find(key);
     if (watchers == watches_.end()) return;
+    std::size_t size = sizeof(kind) + 3 * sizeof(std::uint64_t) + key.size();
+    for (const SharedValue& value : {old_value, new_value}) size += value ? value->text.size() : 0;
     for (ConnectionId connection : watchers->second) {
-        std::string& event = out.outbox(connection);
-        event.push_back(kind);
-        put_string(event, key);
-        put_string(event, old_value);
-        put_string(event, new_value);
+        if (!out.has_room(connection, size)) continue;
+        Outbox& event = out.outbox(connection);
+        event.text().push_back(kind);
+        put_string(event.text(), key);
+        for (const SharedValue& value : {old_value, new_value})
+            value ? event.put_value(value) : put_string(event.text(), {});
     }
 }
 

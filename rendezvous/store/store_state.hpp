@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/store/outbox.hpp"
+#include "rendezvous/store/shared_value.hpp"
 #include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 
@@ -28,14 +31,17 @@ inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
 // One reply; only multi_get and list_keys can be larger than what one command stored.
 inline constexpr std::size_t kMaxReplyLength = std::size_t{256} << 20;
 
-// Where replies go. The store appends to the string; the owner sends it.
+// Where replies go. The store fills them; the owner sends what is in them.
 class Outboxes {
   public:
     Outboxes() = default;
     Outboxes(const Outboxes&) = delete;
     Outboxes& operator=(const Outboxes&) = delete;
     virtual ~Outboxes() = default;
-    virtual std::string& outbox(ConnectionId connection) = 0;
+    virtual Outbox& outbox(ConnectionId connection) = 0;
+    // Whether the connection may get so many bytes that it has not asked for just now. If not, it is to be closed: what
+    // it watches would have a gap. Asked before they are made.
+    virtual bool has_room(ConnectionId connection, std::size_t bytes) = 0;
 };
 
 // Why a connection must be closed; nothing if all is well.
@@ -44,6 +50,9 @@ using Refusal = std::optional<std::string_view>;
 class StoreState {
   public:
     explicit StoreState(std::size_t max_bytes = kMaxStoreBytes) : max_bytes_(max_bytes) {}
+
+    // Another limit for what is stored from now on.
+    void limit(std::size_t max_bytes) { max_bytes_ = max_bytes; }
 
     // Carries the request out. If it is refused, nothing was stored for it.
     [[nodiscard]] Refusal apply(ConnectionId connection, const Request& request, Outboxes& out);
@@ -57,17 +66,19 @@ class StoreState {
     std::size_t key_count() const { return keys_.size(); }
     // What the store holds now, as counted against its limit.
     std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
+    // Values that it does not hold any more, but replies under way do.
+    std::size_t orphaned_bytes() const { return *orphans_; }
 
   private:
-    Refusal compare_set(const Request& request, std::string& reply, Outboxes& out);
+    Refusal compare_set(const Request& request, Outbox& reply, Outboxes& out);
     Refusal add(std::string_view key, std::int64_t delta, std::int64_t& sum, Outboxes& out);
     Refusal append(const Request& request, Outboxes& out);
-    Refusal multi_get(const Request& request, std::string& reply) const;
+    Refusal multi_get(const Request& request, Outbox& reply) const;
     Refusal multi_set(const Request& request, Outboxes& out);
     Refusal wait(ConnectionId connection, const Request& request, Outboxes& out);
     Refusal barrier(ConnectionId connection, const Request& request, Outboxes& out);
     Refusal queue_push(const Request& request, Outboxes& out);
-    void queue_pop(std::string_view key, std::string& reply);
+    void queue_pop(std::string_view key, Outbox& reply);
     Refusal list_keys(std::string& reply) const;
     Refusal watch(ConnectionId connection, std::string_view key, std::string& reply);
     bool erase(std::string_view key, Outboxes& out);
@@ -75,15 +86,18 @@ class StoreState {
     Refusal store(std::string_view key, std::string_view value, Outboxes& out);
     bool exists(std::string_view key) const;
     std::string_view value_or_empty(std::string_view key) const;
+    void put_value(std::string_view key, Outbox& reply) const;
+    void drop(std::shared_ptr<StoredValue>& value);
     bool fits(std::size_t more) const { return more <= max_bytes_ && bytes() <= max_bytes_ - more; }
     void answer_waiters(Outboxes& out);
-    void tell_watchers(char kind, std::string_view key, std::string_view old_value,
-                       std::string_view new_value, Outboxes& out);
+    void tell_watchers(char kind, std::string_view key, const SharedValue& old_value,
+                       const SharedValue& new_value, Outboxes& out);
 
     std::size_t max_bytes_;
     std::size_t bytes_ = 0;
-    StringMap<std::string> keys_;
-    StringMap<std::list<std::string>> queues_;
+    std::shared_ptr<std::size_t> orphans_ = std::make_shared<std::size_t>(0);
+    StringMap<std::shared_ptr<StoredValue>> keys_;
+    StringMap<std::list<std::shared_ptr<StoredValue>>> queues_;
     WaitTable waits_;
     WaitTable barriers_;
     StringMap<std::set<ConnectionId>> watches_;

@@ -35,6 +35,14 @@ void RawClient::send(std::string_view bytes) {
     }
 }
 
+void RawClient::send_as_taken(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (count < 0) return;
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+}
+
 void RawClient::send_slowly(std::string_view bytes) {
     for (char byte : bytes) send({&byte, 1});
 }

@@ -60,9 +60,9 @@ class FakeGateway {
     using Request = boost::beast::http::request<boost::beast::http::string_body>;
 
     boost::asio::awaitable<void> accept() {
-        for (;;) {
-            boost::asio::co_spawn(context_, serve(co_await accept_tcp(acceptor_)), boost::asio::detached);
-        }
+        return accept_each(acceptor_, [this](boost::asio::ip::tcp::socket socket) {
+            boost::asio::co_spawn(context_, serve(std::move(socket)), boost::asio::detached);
+        });
     }
 
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket) {

@@ -60,18 +60,49 @@ TEST_CASE("every socket is close-on-exec from birth, connected ones without dela
         CHECK(close_on_exec(blocking));
         CHECK(no_delay(blocking));
         CHECK((::fcntl(blocking, F_GETFL) & O_NONBLOCK) == 0);
-        auto error = run(context, [](auto& from, Endpoint to) -> asio::awaitable<void> {
-            auto first = co_await accept_tcp(from);
-            CHECK(close_on_exec(first.native_handle()));
-            CHECK(no_delay(first.native_handle()));
+        auto error = run(context, [](Endpoint to) -> asio::awaitable<void> {
             auto client = co_await async_connect_tcp(to, 20s);
             CHECK(close_on_exec(client.native_handle()));
             CHECK(no_delay(client.native_handle()));
-            co_await accept_tcp(from);
-        }(acceptor, endpoint));
+        }(endpoint));
         CHECK_FALSE(error);
+        int accepted = 0;
+        asio::co_spawn(context,
+                       accept_each(acceptor,
+                                   [&accepted](asio::ip::tcp::socket socket) {
+                                       CHECK(close_on_exec(socket.native_handle()));
+                                       CHECK(no_delay(socket.native_handle()));
+                                       ++accepted;
+                                   }),
+                       asio::detached);
+        context.restart();
+        while (accepted < 2) REQUIRE(context.run_one_for(20s) == 1);
         ::close(blocking);
     }
+}
+
+TEST_CASE("many connections at once do not hold up the executor's other work") {
+    asio::io_context context;
+    auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+    const Endpoint endpoint{"127.0.0.1", acceptor.local_endpoint().port()};
+    constexpr int kMany = 3 * kAcceptsPerTurn;
+    std::vector<int> clients;
+    for (int i = 0; i < kMany; ++i) clients.push_back(connect_tcp(endpoint, 20s));
+    std::vector<int> taken_before;  // each time when the other work had its turn
+    int taken = 0;
+    std::function<void()> other_work = [&] {
+        taken_before.push_back(taken);
+        if (taken < kMany) asio::post(context, other_work);
+    };
+    asio::co_spawn(context, accept_each(acceptor, [&taken](asio::ip::tcp::socket) { ++taken; }),
+                   asio::detached);
+    asio::post(context, other_work);
+    while (taken < kMany) REQUIRE(context.run_one_for(20s) == 1);
+    for (std::size_t i = 1; i < taken_before.size(); ++i)
+        CHECK(taken_before[i] - taken_before[i - 1] <= kAcceptsPerTurn);
+    CAPTURE(taken_before);
+    CHECK(taken_before.size() >= 2);
+    for (const int client : clients) ::close(client);
 }
 
 TEST_CASE("loopback listeners are on loopback only, others on both families where the machine has them") {

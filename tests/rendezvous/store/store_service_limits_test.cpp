@@ -98,7 +98,6 @@ TEST_CASE("store service: replies nobody takes have a time limit and a size limi
     StoreLimits limits;
     SECTION("time") { limits.stalled_output = std::chrono::milliseconds(50); }
     SECTION("size") { limits.pending_output = std::size_t{1} << 20; }
-    SECTION("all buffers together") { limits.buffered = std::size_t{9} << 20; }
     StoreHost host(ListenScope::loopback, 0, limits);
     // In pieces: a set of the whole would itself need more buffer than allowed here.
     RawClient writer(host.port());
@@ -117,6 +116,87 @@ TEST_CASE("store service: replies nobody takes have a time limit and a size limi
         host, [](const StoreService::Counters& now) { return now.refused == 1 && now.connections == 1; });
     writer.send(modern({.opcode = Opcode::num_keys}));
     CHECK(writer.receive(8) == wire_i64(1));
+}
+
+TEST_CASE("store service: what only replies hold any more counts against whoever does not take them") {
+    StoreLimits limits;
+    limits.buffered = std::size_t{20} << 20;
+    StoreHost host(ListenScope::loopback, 0, limits);
+    const std::string value(std::size_t{8} << 20, 'v');
+    RawClient writer(host.port());
+    writer.send(opening());
+    constexpr int kReaders = 4;
+    std::vector<RawClient> readers;
+    for (int i = 0; i < kReaders; ++i) {
+        const std::string key = "k" + std::to_string(i);
+        writer.send(modern({.opcode = Opcode::set, .key = key, .value = value}) +
+                    modern({.opcode = Opcode::num_keys}));
+        CHECK(writer.receive(8) == wire_i64(i + 1));
+        readers.emplace_back(host.port());
+        int small = 4096;
+        ::setsockopt(readers.back().fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+        const std::uint64_t before = host.counters().requests;
+        readers.back().send(first(Dialect::modern, {.opcode = Opcode::get, .key = key}));
+        await_counters(host, [&](const StoreService::Counters& now) { return now.requests == before + 2; });
+    }
+    // The store holds them as well: they are no buffers.
+    CHECK(host.counters().refused == 0);
+    for (int i = 0; i < kReaders; ++i)
+        writer.send(modern({.opcode = Opcode::delete_key, .key = "k" + std::to_string(i)}));
+    for (int i = 0; i < kReaders; ++i) CHECK(writer.receive(8) == wire_i64(1));
+    await_counters(host, [](const StoreService::Counters& now) { return now.refused > 0; });
+    CHECK(host.counters().last_refusal == "too much memory for buffers");
+    writer.send(modern({.opcode = Opcode::num_keys}));
+    CHECK(writer.receive(8) == wire_i64(0));
+}
+
+TEST_CASE("store service: where memory is short, who holds most goes first, and nobody small") {
+    StoreLimits limits;
+    limits.buffered = std::size_t{8} << 20;
+    StoreHost host(ListenScope::loopback, 0, limits);
+    RawClient good(host.port());
+    good.send(opening());
+    const std::string value(std::size_t{3} << 20, 'v');
+    std::string half = first(Dialect::modern, {.opcode = Opcode::set, .key = "k", .value = value});
+    half.resize(half.size() - 1);
+    std::vector<RawClient> greedy;
+    for (int i = 0; i < 8; ++i) {
+        greedy.emplace_back(host.port());
+        // What was refused in the meantime may not take it all.
+        greedy.back().send_as_taken(half);
+        good.send(modern({.opcode = Opcode::add, .key = "n", .number = 1}));
+        CHECK(good.receive(8) == wire_i64(i + 1));
+    }
+    await_counters(host, [](const StoreService::Counters& now) { return now.refused >= 6; });
+    RawClient late(host.port());
+    late.send(first(Dialect::modern, {.opcode = Opcode::add, .key = "n", .number = 1}));
+    CHECK(late.receive(8) == wire_i64(9));
+    good.send(modern({.opcode = Opcode::add, .key = "n", .number = 1}));
+    CHECK(good.receive(8) == wire_i64(10));
+}
+
+TEST_CASE(
+    "store service: a watcher that takes nothing is closed before its events are made, not the setter") {
+    StoreLimits limits;
+    limits.pending_output = std::size_t{5} << 20;
+    StoreHost host(ListenScope::loopback, 0, limits);
+    constexpr int kWatchers = 30;
+    std::vector<RawClient> watchers;
+    for (int i = 0; i < kWatchers; ++i) {
+        watchers.emplace_back(host.port());
+        watchers.back().send(first(Dialect::legacy, {.opcode = Opcode::watch_key, .key = "k"}));
+        CHECK(watchers.back().receive(1) == std::string(1, kWatchingReply));
+    }
+    RawClient setter(host.port());
+    setter.send(opening());
+    for (int i = 0; i < 10; ++i) {
+        const std::string value(std::size_t{2} << 20, static_cast<char>('a' + i));
+        setter.send(modern({.opcode = Opcode::set, .key = "k", .value = value}));
+        setter.send(modern({.opcode = Opcode::num_keys}));
+        REQUIRE(setter.receive(8) == wire_i64(1));
+    }
+    await_connections(host, kWatchers + 1, 1);
+    CHECK(host.counters().last_refusal == "replies not taken");
 }
 
 TEST_CASE("store service: hostile noise, and the store still serves") {

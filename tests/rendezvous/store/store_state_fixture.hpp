@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/store/store_state.hpp"
+#include "tests/support/outbox_bytes.hpp"
 
 namespace ddprun {
 
@@ -15,10 +16,14 @@ class Bench final : public Outboxes {
   public:
     explicit Bench(std::size_t max_bytes = kMaxStoreBytes) : state(max_bytes) {}
 
-    std::string& outbox(ConnectionId connection) override { return boxes[connection]; }
+    Outbox& outbox(ConnectionId connection) override { return boxes[connection]; }
+    bool has_room(ConnectionId connection, std::size_t bytes) override {
+        asked_room.emplace_back(connection, bytes);
+        return bytes <= room;
+    }
 
     // What connection has been sent since the last look.
-    std::string taken(ConnectionId connection) { return std::exchange(boxes[connection], {}); }
+    std::string taken(ConnectionId connection) { return take_all(boxes[connection]); }
 
     std::string ask(ConnectionId connection, const Request& request) {
         refusal = state.apply(connection, request, *this).value_or("");
@@ -42,7 +47,9 @@ class Bench final : public Outboxes {
     std::string pop(std::string_view key) { return ask(99, {.opcode = Opcode::queue_pop, .key = key}); }
 
     StoreState state;
-    std::map<ConnectionId, std::string> boxes;
+    std::map<ConnectionId, Outbox> boxes;
+    std::size_t room = kMaxStoreBytes;  // for each event
+    std::vector<std::pair<ConnectionId, std::size_t>> asked_room;
     std::string refusal;
 };
 

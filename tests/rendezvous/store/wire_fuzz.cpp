@@ -8,16 +8,21 @@
 
 #include "rendezvous/store/store_state.hpp"
 #include "rendezvous/system/check.hpp"
+#include "tests/support/outbox_bytes.hpp"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kStoreBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostPending = std::size_t{1} << 24;
 
 class Replies final : public Outboxes {
   public:
-    std::string& outbox(ConnectionId connection) override { return boxes[connection]; }
-    std::map<ConnectionId, std::string> boxes;
+    Outbox& outbox(ConnectionId connection) override { return boxes[connection]; }
+    bool has_room(ConnectionId connection, std::size_t bytes) override {
+        return boxes[connection].pending() + bytes <= kMostPending;
+    }
+    std::map<ConnectionId, Outbox> boxes;
 };
 
 // Two connections: the input, and a second one that waits for a key and watches another.
@@ -44,7 +49,9 @@ std::string serve(std::string_view stream, std::size_t piece) {
     state.remove(2);
     state.clear();
     check(state.bytes() == 0, "the empty store counts bytes");
-    return replies.boxes[1] + "|" + replies.boxes[2] + "|" + refusal;
+    std::string all = take_all(replies.boxes[1]) + "|" + take_all(replies.boxes[2]) + "|" + refusal;
+    check(state.orphaned_bytes() == 0, "replies that were sent still count");
+    return all;
 }
 
 }  // namespace

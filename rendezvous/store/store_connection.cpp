@@ -1,0 +1,37 @@
+#include "rendezvous/store/store_connection.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
+constexpr std::size_t kPiecesPerSend = 64;
+
+}  // namespace
+
+StoreConnection::Sent StoreConnection::send_turn() {
+    std::size_t left = kBytesPerTurn;
+    std::array<iovec, kPiecesPerSend> pieces;
+    while (is_open() && outbox.pending() > 0) {
+        if (left == 0) return Sent::rest_later;
+        msghdr message{};
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = outbox.gather(pieces, left);
+        const ssize_t count = ::sendmsg(fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count >= 0) {
+            outbox.consume(static_cast<std::size_t>(count));
+            left -= static_cast<std::size_t>(count);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return Sent::rest_later;
+        } else if (errno != EINTR) {
+            return Sent::broken;
+        }
+    }
+    return Sent::all;
+}
+
+}  // namespace ddprun

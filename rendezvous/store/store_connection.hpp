@@ -1,0 +1,55 @@
+// StoreConnection: what StoreService keeps of one client. Owned by the coroutine that serves it, on the store's thread.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "rendezvous/store/outbox.hpp"
+#include "rendezvous/store/wait_table.hpp"
+#include "rendezvous/store/wire.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+
+struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
+    StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
+        : id(number),
+          fd(descriptor),
+          over(executor, boost::asio::steady_timer::time_point::max()),
+          progress_deadline(executor),
+          drain_deadline(executor) {}
+
+    bool is_open() const { return static_cast<bool>(fd); }
+    // Memory that only this connection's buffers take.
+    std::size_t buffered() const { return is_open() ? outbox.capacity() + decoder.capacity() : 0; }
+    // What it makes the store hold: that, and the values that it has still to take.
+    std::size_t holds() const { return buffered() + outbox.pending(); }
+
+    enum class Sent { all, rest_later, broken };
+    // Sends what the socket takes, until the others should have their turn.
+    Sent send_turn();
+
+    ConnectionId id;
+    OwnedDescriptor fd;
+    RequestDecoder decoder;
+    Outbox outbox;
+    std::size_t accounted = 0;       // of buffered(), in the sum of all
+    std::uint32_t events = EPOLLIN;  // what the ready set is asked for
+    std::uint64_t received = 0;      // bytes
+    std::uint64_t requests = 0;      // complete ones
+    bool dirty = false;              // something was put into the outbox in this batch
+    bool overflown = false;          // it watches more than it takes
+    bool unfinished = false;         // complete requests are waiting in the decoder
+    bool draining = false;           // the socket is full; waiting until it takes more
+    bool progressing = false;        // progress_deadline is running
+    boost::asio::steady_timer over;  // never expires; cancelled as a signal to serve()
+    boost::asio::steady_timer progress_deadline;
+    boost::asio::steady_timer drain_deadline;
+};
+
+}  // namespace ddprun
