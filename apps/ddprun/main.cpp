@@ -15,6 +15,7 @@
 #include "launcher/jobs/detached_job.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/output/log_folder.hpp"
+#include "launcher/process/open_files.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -62,7 +63,8 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
                 "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
                 "cannot reach");
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
-        const LaunchOptions options = resolve_launch(line, find_node_facts(line));
+        LaunchOptions options = resolve_launch(line, find_node_facts(line));
+        options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
         if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");

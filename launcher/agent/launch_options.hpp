@@ -81,6 +81,7 @@ struct LaunchOptions {
     std::vector<WorkerPlan> workers;  // one for each local rank
     Environment environment;          // what workers inherit
     bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so
+    std::uint64_t open_files = 0;     // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // likewise SIGTSTP
     OptionOrigins origins;               // where those that are not the defaults come from
 };

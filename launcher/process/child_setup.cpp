@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "launcher/process/open_files.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -154,6 +156,7 @@ void become_program(const ChildPlan& plan) noexcept {
     if (error_number != 0) give_up(plan, ChildStep::standard_streams, error_number);
     error_number = close_on_exec_from(STDERR_FILENO + 1);
     if (error_number != 0) give_up(plan, ChildStep::descriptors, error_number);
+    restore_open_files(plan.open_files);
     give_up(plan, ChildStep::exec, execute_first(plan));
 }
 

@@ -41,6 +41,7 @@ struct ChildPlan {
     std::uint64_t signals_to_reset = kAllSignals;  // those that are not at their default
     bool ignore_hangup = false;
     bool takes_terminal = false;
+    std::uint64_t open_files = 0;  // as WorkerSpec has it
 };
 
 // Becomes the program, or reports why not and ends. Called in the child, with all signals blocked.

@@ -50,6 +50,7 @@ class PreparedExec {
         plan.standard_output = spec.standard_output;
         plan.standard_error = spec.standard_error;
         plan.ignore_hangup = spec.ignore_hangup;
+        plan.open_files = spec.open_files;
         plan.takes_terminal = spec.takes_terminal;
         return plan;
     }

@@ -25,6 +25,7 @@ WorkerSpec full_spec() {
     spec.standard_error = GivenDescriptor{32};
     spec.ignore_hangup = true;
     spec.takes_terminal = true;
+    spec.open_files = 1024;
     return spec;
 }
 
@@ -60,6 +61,7 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
     CHECK(spec.standard_error == StreamTarget(GivenDescriptor{-1}));
     CHECK(spec.ignore_hangup);
     CHECK(spec.takes_terminal);
+    CHECK(spec.open_files == 1024);
     CHECK(given_descriptors(sent) == std::vector<int>{31, 32});
     CHECK_FALSE(give_descriptors(spec, std::vector<int>{5}));
     CHECK_FALSE(give_descriptors(spec, std::vector<int>{5, 6, 7}));
@@ -69,6 +71,7 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
     CHECK(plain.standard_output == StreamTarget(Stdio::inherit));
     CHECK_FALSE(plain.ignore_hangup);
     CHECK_FALSE(plain.takes_terminal);
+    CHECK(plain.open_files == 0);
 }
 
 TEST_CASE("guardian wire: orders and events arrive as they were") {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "launcher/process/open_files.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -169,6 +170,33 @@ TEST_CASE("a SIGHUP that nohup ignored stays ignored") {
     StubRun run(spec);
     CHECK(run.out().rest() == Lines{"ignored SIGHUP", "end"});
     run.wait();
+}
+
+TEST_CASE("a worker has the limit of descriptors that the launcher was given") {
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    rlimit low = before;
+    low.rlim_cur = 256;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    const std::uint64_t given = raise_open_files();
+    rlimit raised{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &raised) == 0);
+    CHECK(given == 256);
+    CHECK(raised.rlim_cur == raised.rlim_max);
+    CHECK(raise_open_files() == 0);
+    const auto limit_of = [](std::uint64_t open_files) {
+        WorkerSpec spec = stub_spec({});
+        spec.argv = {"/bin/sh", "-c", "ulimit -Sn; ulimit -Hn"};
+        spec.open_files = open_files;
+        StubRun run(spec);
+        const Lines lines = run.out().rest();
+        run.wait();
+        return lines;
+    };
+    const std::string hard = raised.rlim_max == RLIM_INFINITY ? "unlimited" : std::to_string(raised.rlim_max);
+    CHECK(limit_of(given) == Lines{"256", hard});
+    CHECK(limit_of(0) == Lines{hard, hard});
+    ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("a worker leads its own session and process group") {
