@@ -16,6 +16,7 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace {
@@ -65,6 +66,9 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         const LaunchOptions options = resolve_launch(line, find_node_facts(line));
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
+        if (options.etcd && options.etcd->tls) {
+            if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
+        }
         if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
         if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, log);
