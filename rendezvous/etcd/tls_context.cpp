@@ -8,6 +8,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/context.hpp>
 
+#include "rendezvous/etcd/tls_library.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
@@ -92,6 +93,7 @@ void show(ssl::context& context, const TlsFiles& files) {
 }
 
 std::unique_ptr<ssl::context> make_context(const TlsFiles& files) {
+    load_tls_library();
     // What this machine tells its own OpenSSL is meant for another version than the one in here.
     check(::OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) == 1, "OpenSSL does not start");
     auto context = std::make_unique<ssl::context>(ssl::context::tls_client);

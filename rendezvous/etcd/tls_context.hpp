@@ -1,4 +1,5 @@
-// TlsContext: what OpenSSL has to know of a user's TlsFiles. OpenSSL is not touched before the first one is asked for.
+// TlsContext: what OpenSSL has to know of a user's TlsFiles. OpenSSL is not even loaded before the
+// first one is asked for.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What to say of a connection over TLS that came to nothing; no input or output.
+// What to say of a connection over TLS that came to nothing; no input or output. OpenSSL is loaded by then.
 #pragma once
 
 #include <boost/system/error_code.hpp>

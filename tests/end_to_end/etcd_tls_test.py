@@ -145,6 +145,15 @@ class Election(EtcdTlsTest):
                     shutil.copyfileobj(source, file)
         self.assert_elects(f"protocol=HTTPS,ca_cert={self.certificates.path('ca.pem')},ssl_cert={both}")
 
+    def test_openssl_is_loaded_only_where_it_is_wanted(self):
+        for scheme, is_loaded in (("http", False), ("https", True)):
+            agent = self.agent(self.certificates.conf().replace("https", scheme), endpoint=f"127.0.0.1:{free_port()}")
+            agent.wait_for_line("asks etcd at")
+            with open(f"/proc/{agent.pid}/maps", encoding="ascii") as maps:
+                self.assertEqual("tls_library" in maps.read(), is_loaded, scheme)
+            agent.send(signal.SIGTERM)
+            self.assertEqual(agent.wait(), 128 + signal.SIGTERM)
+
     def test_what_openssl_is_told_on_this_machine_is_not_for_us(self):
         self.start_etcd()
         settings = self.certificates.path("openssl.cnf")

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "rendezvous/etcd/tls_library.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -30,6 +31,7 @@ Expected expected_of(const std::string& host) {
 }  // namespace
 
 TEST_CASE("tls: a certificate has to be for the name, or the address, that was asked for") {
+    load_tls_library();
     for (const auto& [host, name] :
          {std::pair{"etcd1", "etcd1"}, std::pair{"etcd1.example.org.", "etcd1.example.org"}}) {
         const Expected expected = expected_of(host);

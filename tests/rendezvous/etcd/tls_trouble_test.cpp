@@ -7,6 +7,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
 
+#include "rendezvous/etcd/tls_library.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -27,6 +28,7 @@ TlsTrouble alerted(int alert, const TlsFiles& files) {
 }  // namespace
 
 TEST_CASE("tls: what is wrong with a server's certificate, and whether time mends it") {
+    load_tls_library();
     const auto verdict = [](long number, const TlsFiles& files = kNoFiles) {
         return handshake_trouble(tls_error(SSL_R_CERTIFICATE_VERIFY_FAILED), number, files);
     };
@@ -50,6 +52,7 @@ TEST_CASE("tls: what is wrong with a server's certificate, and whether time mend
 }
 
 TEST_CASE("tls: what a server says of what an agent shows, or of TLS itself") {
+    load_tls_library();
     for (const int alert : {SSL_AD_CERTIFICATE_REQUIRED, SSL_AD_BAD_CERTIFICATE, SSL_AD_UNKNOWN_CA,
                             SSL_AD_CERTIFICATE_EXPIRED, SSL_AD_CERTIFICATE_UNKNOWN, SSL_AD_ACCESS_DENIED}) {
         INFO(alert);
@@ -66,6 +69,7 @@ TEST_CASE("tls: what a server says of what an agent shows, or of TLS itself") {
 }
 
 TEST_CASE("tls: a server that speaks none, or an old one, or falls silent") {
+    load_tls_library();
     const auto trouble = [](const boost::system::error_code& error) {
         return handshake_trouble(error, X509_V_OK, kNoFiles);
     };
