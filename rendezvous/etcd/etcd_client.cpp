@@ -45,6 +45,12 @@ EtcdAnswer failed(const Endpoint& endpoint, const std::string& what) {
     return {EtcdAnswer::Kind::failed, fmt::format("{} {}", to_string(endpoint), what)};
 }
 
+EtcdAnswer unheard(const Endpoint& endpoint, const TlsTrouble& trouble) {
+    EtcdAnswer answer = failed(endpoint, trouble.words);
+    if (trouble.is_final) answer.kind = EtcdAnswer::Kind::refused;
+    return answer;
+}
+
 // An answer with any other status than 200.
 EtcdAnswer refused(const Endpoint& endpoint, const Parser& parser) {
     const int status = static_cast<int>(parser.get().result_int());
@@ -172,12 +178,6 @@ asio::awaitable<EtcdAnswer> EtcdClient::converse_secretly(tcp::socket socket, co
                                                           const EtcdRequest& request,
                                                           TimePoint handshake_deadline, bool is_watch) {
     using namespace asio::experimental::awaitable_operators;
-    const auto in_vain = [&](const boost::system::error_code& error, long verdict) {
-        const TlsTrouble trouble = handshake_trouble(error, verdict, tls_->files());
-        EtcdAnswer answer = failed(endpoint, trouble.words);
-        if (trouble.is_final) answer.kind = EtcdAnswer::Kind::refused;
-        return answer;
-    };
     asio::ssl::stream<tcp::socket> stream(std::move(socket), tls_->current());
     expect_host(stream.native_handle(), endpoint.host);
     asio::steady_timer deadline(co_await asio::this_coro::executor, handshake_deadline);
@@ -186,14 +186,16 @@ asio::awaitable<EtcdAnswer> EtcdClient::converse_secretly(tcp::socket socket, co
                                                         asio::redirect_error(asio::use_awaitable, error)) ||
                                  deadline.async_wait(asio::use_awaitable));
     if (first.index() == 1) co_return failed(endpoint, "does not answer in the handshake of TLS");
-    if (error) co_return in_vain(error, ::SSL_get_verify_result(stream.native_handle()));
+    if (error)
+        co_return unheard(endpoint, handshake_trouble(error, ::SSL_get_verify_result(stream.native_handle()),
+                                                      tls_->files()));
     try {
         co_return co_await exchange(stream, endpoint, request, is_watch);
     } catch (const boost::system::system_error& late) {
         if (!is_tls_word(late.code())) throw;
         error = late.code();
     }
-    co_return in_vain(error, X509_V_OK);
+    co_return unheard(endpoint, handshake_trouble(error, X509_V_OK, tls_->files()));
 }
 
 }  // namespace ddprun

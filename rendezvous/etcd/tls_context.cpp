@@ -28,7 +28,7 @@ constexpr const char* kSystemLists[] = {"/etc/ssl/certs/ca-certificates.crt",
                                         "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                                         "/etc/ssl/cert.pem"};
 
-[[noreturn]] void refuse(const NamedFile& file, const std::string& why) {
+[[noreturn]] void refuse_file(const NamedFile& file, const std::string& why) {
     fail(Errc::malformed, fmt::format("{} {}: {}", file.option, file.path, why));
 }
 
@@ -36,11 +36,12 @@ std::string read_pem(const NamedFile& file) {
     auto bytes = read_small_file(file.path, kMaxPemBytes);
     if (bytes.has_value()) return std::move(*bytes);
     const bool is_odd = bytes.error() == boost::system::errc::invalid_argument;
-    refuse(file, fmt::format("{}; name a file in PEM that this user can read",
-                             is_odd ? "is no regular file" : "cannot be read: " + bytes.error().message()));
+    refuse_file(file,
+                fmt::format("{}; name a file in PEM that this user can read",
+                            is_odd ? "is no regular file" : "cannot be read: " + bytes.error().message()));
 }
 
-std::string reason_of(const boost::system::error_code& error) {
+std::string openssl_words(const boost::system::error_code& error) {
     const char* reason = ::ERR_reason_error_string(static_cast<unsigned long>(error.value()));
     return reason != nullptr ? reason : error.message();
 }
@@ -49,9 +50,9 @@ void trust(ssl::context& context, const NamedFile& file) {
     boost::system::error_code error;
     context.add_certificate_authority(asio::buffer(read_pem(file)), error);
     if (error)
-        refuse(file, fmt::format("holds no certificate in PEM ({}); name the file of the authority that "
-                                 "signed etcd's",
-                                 reason_of(error)));
+        refuse_file(file, fmt::format("holds no certificate in PEM ({}); name the file of the authority that "
+                                      "signed etcd's",
+                                      openssl_words(error)));
 }
 
 void trust_as_this_machine(ssl::context& context) {
@@ -71,8 +72,8 @@ void show(ssl::context& context, const TlsFiles& files) {
     boost::system::error_code error;
     context.use_certificate_chain(asio::buffer(read_pem(files.cert)), error);
     if (error)
-        refuse(files.cert,
-               fmt::format("holds no certificate in PEM ({}); name this agent's own", reason_of(error)));
+        refuse_file(files.cert, fmt::format("holds no certificate in PEM ({}); name this agent's own",
+                                            openssl_words(error)));
     const NamedFile& file = files.key.is_given() ? files.key : files.cert;
     const std::string key = read_pem(file);
     // OpenSSL would ask the terminal.
@@ -81,15 +82,15 @@ void show(ssl::context& context, const TlsFiles& files) {
     if (!error) return;
     const auto code = static_cast<unsigned long>(error.value());
     if (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
-        refuse(file, fmt::format("is not the key of {} {}; name the two that were made together",
-                                 files.cert.option, files.cert.path));
+        refuse_file(file, fmt::format("is not the key of {} {}; name the two that were made together",
+                                      files.cert.option, files.cert.path));
     if (key.find("PRIVATE KEY-----") == key.npos)
-        refuse(file, files.key.is_given() ? "holds no private key in PEM; name that of the certificate"
-                                          : "holds no private key; key=FILE names it");
+        refuse_file(file, files.key.is_given() ? "holds no private key in PEM; name that of the certificate"
+                                               : "holds no private key; key=FILE names it");
     if (key.find("ENCRYPTED") != key.npos)
-        refuse(file, "is encrypted, and nobody can be asked for its password; name one that is not");
-    refuse(file, fmt::format("holds no private key that can be used ({}); name that of the certificate",
-                             reason_of(error)));
+        refuse_file(file, "is encrypted, and nobody can be asked for its password; name one that is not");
+    refuse_file(file, fmt::format("holds no private key that can be used ({}); name that of the certificate",
+                                  openssl_words(error)));
 }
 
 std::unique_ptr<ssl::context> make_context(const TlsFiles& files) {

@@ -24,7 +24,7 @@ extern void* tls_library_calls[];       // where each of them leads to
 namespace ddprun {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_tls(const std::string& why) {
     fail(Errc::refused,
          fmt::format("--rdzv-conf protocol https: TLS cannot be loaded: {}; protocol=http asks a listener "
                      "without it",
@@ -34,10 +34,10 @@ namespace {
 // A file without a name.
 OwnedDescriptor library_file() {
     OwnedDescriptor file(::memfd_create("tls_library", MFD_CLOEXEC));
-    if (!file) refuse(std::string("memfd_create: ") + std::strerror(errno));
+    if (!file) refuse_tls(std::string("memfd_create: ") + std::strerror(errno));
     for (const char* at = tls_library_begin; at < tls_library_end;) {
         const ssize_t count = ::write(file.get(), at, static_cast<std::size_t>(tls_library_end - at));
-        if (count < 0 && errno != EINTR) refuse(std::string("write: ") + std::strerror(errno));
+        if (count < 0 && errno != EINTR) refuse_tls(std::string("write: ") + std::strerror(errno));
         if (count > 0) at += count;
     }
     return file;
@@ -47,7 +47,7 @@ void* loaded() {
     const OwnedDescriptor file = library_file();
     void* const library =
         ::dlopen(fmt::format("/proc/self/fd/{}", file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) refuse(::dlerror());
+    if (library == nullptr) refuse_tls(::dlerror());
     void** call = tls_library_calls;
     for (const char* name = tls_library_names; *name != '\0'; name += std::strlen(name) + 1) {
         *call = ::dlsym(library, name);

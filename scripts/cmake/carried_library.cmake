@@ -30,9 +30,11 @@ function(ddprun_carried_library target name)
   configure_file(${PROJECT_SOURCE_DIR}/scripts/cmake/carried_library.S.in ${folder}/${name}.S @ONLY)
   add_custom_command(OUTPUT ${library}
       COMMAND ${CMAKE_CXX_COMPILER} -shared -static-libgcc -s -o ${library} ${wanted} -Wl,-z,nodelete -Wl,-Bsymbolic
-              -Wl,--gc-sections -Wl,--no-as-needed -Wl,--version-script=${folder}/public_names ${arg_LIBRARIES}
+              -Wl,--gc-sections -Wl,--version-script=${folder}/public_names
+              -Wl,--no-as-needed ${arg_LIBRARIES} -Wl,--as-needed
       DEPENDS ${folder}/public_names ${arg_LIBRARIES}
       COMMENT "Making the library ${name}, which is carried" VERBATIM)
   set_source_files_properties(${folder}/${name}.S PROPERTIES OBJECT_DEPENDS ${library})
   target_sources(${target} PRIVATE ${folder}/${name}.S)
+  set_property(GLOBAL APPEND PROPERTY DDPRUN_CARRIED_LIBRARIES ${library})
 endfunction()

@@ -237,6 +237,17 @@ class Refused(EtcdTlsTest):
                             endpoint=f"127.0.0.1:{server.server_port}")
 
 
+    def test_a_server_of_an_older_tls(self):
+        server = subprocess.Popen(["openssl", "s_server", "-accept", "127.0.0.1:0", "-tls1_1", "-cipher", "ALL:@SECLEVEL=0",
+                                   "-cert", "server.pem", "-key", "server.key"], cwd=self.folder.name,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with server:
+            port = next(line.rsplit(":", 1)[1].strip() for line in server.stdout if line.startswith("ACCEPT"))
+            self.assert_refused(self.certificates.conf(), r"speaks no TLS of version 1.2 or newer \(.+\)\n",
+                                endpoint=f"127.0.0.1:{port}")
+            server.kill()
+
+
 class InVain(EtcdTlsTest):
     def test_an_etcd_without_tls(self):
         self.etcd = Etcd(self.folder.name)
