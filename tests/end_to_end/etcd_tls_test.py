@@ -99,7 +99,7 @@ class EtcdTlsTest(EtcdTest):
     def assert_refused(self, conf, why, endpoint=None, **options):
         """At once, in a line that names the endpoint."""
         endpoint = endpoint or self.etcd.endpoint
-        agent = self.agent(conf, endpoint=endpoint, **options)
+        agent = self.agent(conf, endpoint=endpoint, flags=("--join-timeout", 30), **options)
         self.assertEqual(agent.wait(), UNAVAILABLE, agent.err())
         self.assertRegex(agent.err() + "\n", re.escape(f"ddprun: etcd refuses to serve the rendezvous (--rdzv-endpoint {endpoint}): "
                                                 f"{endpoint} ") + why)
@@ -241,11 +241,11 @@ class Refused(EtcdTlsTest):
         server = subprocess.Popen(["openssl", "s_server", "-accept", "127.0.0.1:0", "-tls1_1", "-cipher", "ALL:@SECLEVEL=0",
                                    "-cert", "server.pem", "-key", "server.key"], cwd=self.folder.name,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        with server:
-            port = next(line.rsplit(":", 1)[1].strip() for line in server.stdout if line.startswith("ACCEPT"))
-            self.assert_refused(self.certificates.conf(), r"speaks no TLS of version 1.2 or newer \(.+\)\n",
-                                endpoint=f"127.0.0.1:{port}")
-            server.kill()
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        port = next(line.rsplit(":", 1)[1].strip() for line in server.stdout if line.startswith("ACCEPT"))
+        self.assert_refused(self.certificates.conf(), r"speaks no TLS of version 1.2 or newer \(.+\)\n",
+                            endpoint=f"127.0.0.1:{port}")
 
 
 class InVain(EtcdTlsTest):
