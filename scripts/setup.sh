@@ -22,7 +22,8 @@ ninja-build:the build
 libboost1.81-dev:Asio, Process, JSON (headers)
 libcli11-dev:command lines
 libspdlog-dev:the launcher's log
-libfmt-dev:what spdlog formats with"
+libfmt-dev:what spdlog formats with
+libssl-dev:TLS to etcd"
 test_packages="\
 catch2:the unit tests
 python3:the tests that are scripts
@@ -43,6 +44,7 @@ libgloo-dev:the same
 gnuplot-nox:the plot of both"
 ci_packages="\
 etcd-server:the election of a host
+openssl:certificates for it
 clang:the second compiler
 clang-format:the layout of the sources
 clang-tidy:mistakes in the sources

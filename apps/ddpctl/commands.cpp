@@ -13,10 +13,10 @@
 #include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/jobs/job_control_client.hpp"
-#include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -19,6 +19,23 @@ namespace {
         fmt::format("{}: {}{}", flag, why, origin == line.origins.end() ? "" : origin_text(origin->second)));
 }
 
+void set_tls(CommandLine& line) {
+    const TlsFiles& files = line.rdzv_conf.tls_files;
+    if (line.rdzv_conf.is_https) {
+        if (files.key.is_given() && !files.cert.is_given())
+            refuse(line, fmt::format("{} {}", files.key.option, files.key.path),
+                   "needs cert=FILE, the certificate that it is the key of");
+        line.etcd->tls = files;
+        return;
+    }
+    for (const NamedFile* file : {&files.ca, &files.cert, &files.key}) {
+        if (!file->is_given()) continue;
+        line.rdzv_conf.complaints.push_back(
+            fmt::format("{} {}: passed over, etcd is asked over http; protocol=https asks it over TLS",
+                        file->option, file->path));
+    }
+}
+
 // What one node does not need it does not ask for.
 void set_etcd(CommandLine& line) {
     if (line.rdzv_endpoint.empty())
@@ -28,6 +45,7 @@ void set_etcd(CommandLine& line) {
     if (line.nnodes == 1) return;
     line.etcd = EtcdOptions{.endpoints = *endpoints};
     if (line.rdzv_conf.etcd_prefix) line.etcd->prefix = *line.rdzv_conf.etcd_prefix;
+    set_tls(line);
     if (line.master_addr)
         line.rdzv_conf.complaints.push_back(
             fmt::format("--master-addr {}: passed over; the agent that etcd elects hosts, at the address "

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
 constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
+constexpr const char* kTrustedFile = "SSL_CERT_FILE";
 constexpr const char* kSchedulerEnd = "SLURM_JOB_END_TIME";
 
 std::optional<std::string> find(const Environment& environment, const std::string& name) {
@@ -119,6 +120,12 @@ void check_ranks(const LaunchOptions& options) {
     if (wrong) throw UsageError(*wrong);
 }
 
+// By OpenSSL's own variable, where the user names nobody.
+void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
+    if (!options.etcd || !options.etcd->tls || options.etcd->tls->ca.is_given()) return;
+    options.etcd->tls->ca = {kTrustedFile, find(facts.environment, kTrustedFile).value_or("")};
+}
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -155,6 +162,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const auto bindings = bindings_of(line, facts, program, workers);
 
     LaunchOptions options = line;
+    trust_as_told(options, facts);
     options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
     const std::uint16_t default_port =
         line.rdzv_backend == RdzvBackend::c10d ? kDefaultC10dPort : kDefaultMasterPort;

@@ -17,6 +17,7 @@
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace {
@@ -67,6 +68,9 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
+        if (options.etcd && options.etcd->tls) {
+            if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
+        }
         if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
         if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, log);

@@ -124,7 +124,10 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           "join_timeout=900: as --join-timeout, which is the stronger; last_call_timeout=30: as --last-call; "
           "is_host=1 or 0: whether this agent hosts, with c10d\n"
           "keep_alive_interval=5 times keep_alive_max_attempt=3: as --heartbeat, which is the stronger. "
-          "With etcd: etcd_prefix=/torchelastic/p2p: under which its keys are; protocol=http. "
+          "With etcd: etcd_prefix=/torchelastic/p2p: under which its keys are; protocol=http, or https with "
+          "cacert=FILE: who vouches for etcd, else those whom this machine trusts, and cert=FILE and "
+          "key=FILE: "
+          "what this agent shows of itself. "
           "torchrun's other keys have no effect.",
           into(line.rdzv_conf, parse_rdzv_conf), "PET_RDZV_CONF"}}};
 }

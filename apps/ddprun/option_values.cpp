@@ -70,13 +70,20 @@ std::optional<std::chrono::seconds> silence_of(std::optional<int> interval, std:
     return std::chrono::seconds(seconds);
 }
 
-void check_protocol(const std::string& protocol) {
-    if (protocol == "http") return;
-    const char* why = protocol == "https"
-                          ? "etcd is asked over http only; name a listener without TLS (etcd's "
-                            "--listen-client-urls), or a local proxy that speaks TLS to etcd"
-                          : "must be http";
-    throw UsageError(fmt::format("--rdzv-conf protocol {}: {}", protocol, why));
+bool parse_is_https(std::string protocol) {
+    std::transform(protocol.begin(), protocol.end(), protocol.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (protocol != "http" && protocol != "https")
+        throw UsageError(fmt::format("--rdzv-conf protocol {}: must be http or https", protocol));
+    return protocol == "https";
+}
+
+// torchrun's two etcd backends name them differently.
+NamedFile* tls_file_of(RdzvConf& conf, const std::string& key) {
+    if (key == "cacert" || key == "ca_cert") return &conf.tls_files.ca;
+    if (key == "cert" || key == "ssl_cert") return &conf.tls_files.cert;
+    if (key == "key" || key == "ssl_cert_key") return &conf.tls_files.key;
+    return nullptr;
 }
 
 std::string parse_etcd_prefix(const std::string& text) {
@@ -147,7 +154,8 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end())
             known.complaints.push_back(
                 fmt::format("--rdzv-conf {}: passed over, no such key{}", key, did_you_mean(key, kKnown)));
-        if (key == "protocol") check_protocol(value);
+        if (key == "protocol") known.is_https = parse_is_https(value);
+        if (NamedFile* file = tls_file_of(known, key)) *file = {"--rdzv-conf " + key, value};
         if (key == "etcd_prefix") known.etcd_prefix = parse_etcd_prefix(value);
         if (key == "is_host") known.is_host = parse_is_host(value);
         if (key == "join_timeout" || key == "timeout")

@@ -52,6 +52,8 @@ struct RdzvConf {
     std::optional<std::chrono::seconds> heartbeat;  // all attempts of keep_alive_max_attempt
     std::optional<bool> is_host;
     std::optional<std::string> etcd_prefix;
+    bool is_https = false;
+    TlsFiles tls_files;  // as given, also without https
     std::vector<std::string> complaints;
 };
 RdzvConf parse_rdzv_conf(const std::string& conf);

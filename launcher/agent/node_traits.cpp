@@ -12,10 +12,10 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/exec_search.hpp"
-#include "launcher/small_file.hpp"
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

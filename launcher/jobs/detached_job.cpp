@@ -9,10 +9,10 @@
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 

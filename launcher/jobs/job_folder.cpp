@@ -13,8 +13,8 @@
 #include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/small_file.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {

@@ -6,7 +6,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {

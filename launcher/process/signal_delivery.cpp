@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,10 +6,10 @@
 #include <cerrno>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/small_file.hpp"
 #include "rendezvous/coordinator/control_wire.hpp"
 #include "rendezvous/store/number_text.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "launcher/harmless_text.hpp"
-#include "launcher/small_file.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {

@@ -1,4 +1,4 @@
-// EtcdClient: asks etcd's JSON gateway over HTTP, one connection for each request.
+// EtcdClient: asks etcd's JSON gateway over HTTP or HTTPS, one connection for each request.
 //
 // Of several endpoints the one that answered last is asked first, then the others in their order. For coroutines on one
 // executor; every wait is bounded. It throws nothing of the world's: an answer says what went wrong.
@@ -7,14 +7,17 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "rendezvous/etcd/etcd_message.hpp"
+#include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
+
+class TlsContext;
 
 struct EtcdAnswer {
     enum class Kind {
@@ -38,7 +41,8 @@ class EtcdClient {
     static constexpr std::size_t kMaxAnswerBytes = 64 * 1024;
     static constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
 
-    explicit EtcdClient(std::vector<Endpoint> endpoints) : endpoints_(std::move(endpoints)) {}
+    explicit EtcdClient(EtcdOptions options);
+    ~EtcdClient();
 
     // No endpoint is waited for after the deadline.
     boost::asio::awaitable<EtcdAnswer> ask(EtcdRequest request, TimePoint deadline);
@@ -57,8 +61,12 @@ class EtcdClient {
                                                std::chrono::milliseconds timeout);
     boost::asio::awaitable<EtcdAnswer> converse(const Endpoint& endpoint, const EtcdRequest& request,
                                                 std::chrono::milliseconds connect_timeout, bool is_watch);
+    boost::asio::awaitable<EtcdAnswer> converse_secretly(
+        boost::asio::ip::tcp::socket socket, const Endpoint& endpoint, const EtcdRequest& request,
+        std::chrono::steady_clock::time_point handshake_deadline, bool is_watch);
 
     std::vector<Endpoint> endpoints_;
+    std::unique_ptr<TlsContext> tls_;  // null: plain HTTP
     std::size_t last_ = 0;
     std::string local_address_;
 };

@@ -32,7 +32,7 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
           options_(std::move(options)),
           events_(std::move(events)),
           key_(host_key(options_.etcd.prefix, options_.record.run_id)),
-          client_(options_.etcd.endpoints),
+          client_(options_.etcd),
           interruption_(executor, TimePoint::max()),
           pause_(executor) {}
 

@@ -1,4 +1,4 @@
-// EtcdOptions: where etcd is, and under which prefix jobs have their keys. Pure.
+// EtcdOptions: where etcd is, how it is asked, and under which prefix jobs have their keys. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/etcd/tls_files.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
@@ -16,6 +17,7 @@ inline constexpr std::uint16_t kDefaultEtcdPort = 2379;
 struct EtcdOptions {
     std::vector<Endpoint> endpoints;           // of one cluster, at least one
     std::string prefix = "/torchelastic/p2p";  // torchrun's; without a slash at its end
+    std::optional<TlsFiles> tls;               // nothing: it is asked by plain HTTP
 };
 
 // HOST or HOST:PORT, with commas between; nothing if one of them has another form.

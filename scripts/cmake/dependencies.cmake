@@ -12,7 +12,7 @@ endfunction()
 
 find_package(Threads REQUIRED)
 
-# Each configuration finds Boost by its youngest header. Rendezvous and collectives use headers only, of Asio, CRC,
+# Each configuration finds Boost by its youngest header. Rendezvous and collectives use headers only, of Asio, Beast, CRC,
 # Intrusive, JSON and System; of fmt, too, headers only.
 if(DDPRUN_COLLECTIVES_ONLY)
   ddprun_require_header(boost/system/result.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
@@ -20,6 +20,15 @@ else()
   ddprun_require_header(boost/process/v2.hpp libboost1.81-dev DDPRUN_BOOST_INCLUDE)
   ddprun_require_header(CLI/CLI.hpp libcli11-dev DDPRUN_CLI11_INCLUDE)
   ddprun_require_header(spdlog/spdlog.h libspdlog-dev DDPRUN_SPDLOG_INCLUDE)
+  ddprun_require_header(openssl/ssl.h libssl-dev DDPRUN_OPENSSL_INCLUDE)
+  # The archives first: one file installs a program.
+  find_library(DDPRUN_LIBSSL NAMES libssl.a ssl)
+  find_library(DDPRUN_LIBCRYPTO NAMES libcrypto.a crypto)
+  mark_as_advanced(DDPRUN_LIBSSL DDPRUN_LIBCRYPTO)
+  if(NOT DDPRUN_LIBSSL OR NOT DDPRUN_LIBCRYPTO)
+    message(FATAL_ERROR "ddprun needs OpenSSL's libraries: install the Debian package libssl-dev "
+                        "(scripts/setup.sh installs everything)")
+  endif()
 endif()
 ddprun_require_header(boost/json.hpp libboost1.81-dev DDPRUN_BOOST_JSON_INCLUDE)
 ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/command_line.hpp"
 #include "apps/ddprun/launch_plan.hpp"
@@ -63,12 +65,51 @@ TEST_CASE("command line: what etcd cannot be asked with is refused") {
           "--rdzv-endpoint a:0: must be HOST:PORT, where etcd is");
     CHECK(refused({"--rdzv-backend=c10d", "--rdzv-endpoint=a,b"}) ==
           "--rdzv-endpoint a,b: several endpoints are for --rdzv-backend etcd only");
-    CHECK(refused({"--rdzv-conf=protocol=https"})
-              .starts_with("--rdzv-conf protocol https: etcd is asked over http only; "));
-    CHECK(refused({"--rdzv-conf=protocol=ftp"}) == "--rdzv-conf protocol ftp: must be http");
+    CHECK(refused({"--rdzv-conf=protocol=ftp"}) == "--rdzv-conf protocol ftp: must be http or https");
+    for (const char* key : {"key", "ssl_cert_key"})
+        CHECK(refused({"--rdzv-backend=etcd", "--rdzv-endpoint=a",
+                       fmt::format("--rdzv-conf=protocol=https,{}=k", key)}) ==
+              fmt::format("--rdzv-conf {} k: needs cert=FILE, the certificate that it is the key of", key));
     for (const char* prefix : {"jobs", "/", "//"})
         CHECK(refused({std::string("--rdzv-conf=etcd_prefix=") + prefix}) ==
               std::string("--rdzv-conf etcd_prefix ") + prefix + ": must be a path like /jobs");
+}
+
+TEST_CASE("launch: etcd is asked over TLS where that is said, by torchrun's keys of both its backends") {
+    const auto etcd_of = [](const std::string& conf, const Environment& environment = {}) {
+        const CommandLine line =
+            line_of({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--nnodes=2", "--rdzv-conf=" + conf, "p"});
+        CHECK(line.rdzv_conf.complaints.empty());
+        return resolve_launch(line, {.environment = environment}).etcd.value();
+    };
+    CHECK(!etcd_of("protocol=http").tls);
+    CHECK(!etcd_of("etcd_prefix=/a").tls);
+    for (const char* conf : {"protocol=https,cacert=/a,cert=b=c,key=d",
+                             "ssl_cert=b=c, protocol = HTTPS ,ca_cert=/a,ssl_cert_key=d"}) {
+        const auto tls = etcd_of(conf).tls;
+        REQUIRE(tls);
+        CHECK((tls->ca.path == "/a" && tls->cert.path == "b=c" && tls->key.path == "d"));
+    }
+    CHECK(etcd_of("protocol=https,ssl_cert=x").tls->cert.option == "--rdzv-conf ssl_cert");
+    CHECK(!etcd_of("protocol=https,cert=x").tls->key.is_given());
+    CHECK(!etcd_of("protocol=https").tls->ca.is_given());
+    const Environment trusted{{"SSL_CERT_FILE", "/t"}};
+    CHECK(etcd_of("protocol=https", trusted).tls->ca.option == "SSL_CERT_FILE");
+    CHECK(etcd_of("protocol=https", trusted).tls->ca.path == "/t");
+    CHECK(etcd_of("protocol=https,cacert=/a", trusted).tls->ca.path == "/a");
+}
+
+TEST_CASE("command line: files for TLS that are in vain without it are named") {
+    const auto complaints = [](const std::string& backend, const std::string& conf) {
+        return line_of({"--rdzv-backend=" + backend, "--rdzv-endpoint=a", "--nnodes=2", "--rdzv-conf=" + conf,
+                        "p"})
+            .rdzv_conf.complaints;
+    };
+    const std::string why = ": passed over, etcd is asked over http; protocol=https asks it over TLS";
+    CHECK(complaints("etcd", "key=k,cacert=a") ==
+          Words{"--rdzv-conf cacert a" + why, "--rdzv-conf key k" + why});
+    CHECK(complaints("etcd", "protocol=http,ssl_cert=c") == Words{"--rdzv-conf ssl_cert c" + why});
+    CHECK(complaints("c10d", "cacert=a,protocol=https").empty());
 }
 
 }  // namespace ddprun

@@ -28,6 +28,14 @@ if grep -wE 'ddprun|ddpctl|ddpbench|train_digits|ddprun_launcher|[a-z_]+_test' "
 fi
 echo "configured with Boost and fmt alone"
 
+# OpenSSL's headers are where the compiler finds them by itself.
+sources="$(grep -oE '"file": "[^"]+"' "$work/alone/compile_commands.json" | cut -d'"' -f4)"
+[[ -n "$sources" ]] || { echo "the library alone compiles nothing"; exit 1; }
+if xargs grep -lE '#include <(openssl|boost/asio/ssl)/' <<<"$sources"; then
+    echo "the library alone is compiled with OpenSSL"
+    exit 1
+fi
+
 # The headers that the compiler finds by itself are not hidden from it.
 used="$(grep -rhoE '#include <(CLI|spdlog|catch2|boost/process)[^>]*>' "$source/rendezvous" "$source/collectives" | sort -u)" || true
 [[ -z "$used" ]] || { echo "included, but not asked for: $used"; exit 1; }

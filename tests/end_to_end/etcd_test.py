@@ -23,6 +23,8 @@ HEARTBEAT = 5 if "DDPRUN_SANITIZED" in os.environ else 2  # seconds, also how lo
 class Etcd:
     """One server with a folder of its own, which may be stopped and started again."""
 
+    scheme, more_words, trust = "http", (), None  # how it is asked by clients, this test among them
+
     def __init__(self, folder):
         self.folder = folder
         self.port, self.peer_port = free_port(), free_port()
@@ -30,13 +32,14 @@ class Etcd:
         self.start()
 
     def start(self):
-        client, peer = (f"http://127.0.0.1:{port}" for port in (self.port, self.peer_port))
+        client, peer = f"{self.scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
         with open(os.path.join(self.folder, "log"), "ab") as log:
             # Short pauses between its own elections, so that it keeps leases of a second.
             self.process = subprocess.Popen(
                 ["etcd", "--data-dir", os.path.join(self.folder, "data"), "--listen-client-urls", client,
                  "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                 "--initial-cluster", f"default={peer}", "--heartbeat-interval", "50", "--election-timeout", "250"],
+                 "--initial-cluster", f"default={peer}", "--heartbeat-interval", "50", "--election-timeout", "250",
+                 *self.more_words],
                 stdout=log, stderr=log)
         deadline = time.monotonic() + support.HANG_GUARD
         while True:
@@ -53,8 +56,8 @@ class Etcd:
         self.process.wait()
 
     def ask(self, path, body):
-        request = urllib.request.Request(f"http://{self.endpoint}/v3/{path}", data=json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=support.HANG_GUARD) as answer:
+        request = urllib.request.Request(f"{self.scheme}://{self.endpoint}/v3/{path}", data=json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=support.HANG_GUARD, context=self.trust) as answer:
             return json.load(answer)
 
     def keys(self):

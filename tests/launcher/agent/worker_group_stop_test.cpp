@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 

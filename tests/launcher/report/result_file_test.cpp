@@ -4,7 +4,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

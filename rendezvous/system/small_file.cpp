@@ -1,4 +1,4 @@
-#include "launcher/small_file.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>
