@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "rendezvous/coordinator/control_text.hpp"
-#include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {

@@ -215,6 +215,9 @@ void Coordinator::take_over(TimePoint now) {
     restarts_ = members_->restarts;
     resizes_ = members_->resize_list;
     seat_followers();
+    // The coordinator before this one has told of them.
+    comparison_.learn(nodes_);
+    refuse_unwanted(now);
     seat_missing(now);
     const auto host =
         std::find_if(members_->members.begin(), members_->members.end(),
