@@ -142,6 +142,7 @@ class Coordinator {
     void handle(CoordinatorEvent event, const Occasion& occasion);
     void carry_out(CoordinatorAction action, const Occasion& occasion);
 
+    void witness(TimePoint now);
     void lose(JobNode& node, TimePoint now, bool closed_there);
     void beat(TimePoint now);
     void excuse(const JobNode& node);
@@ -272,6 +273,7 @@ class Coordinator {
     Outbox out_;  // of the call that is being answered
     TimePoint start_;
     TimePoint join_deadline_;
+    TimePoint last_call_;
     std::optional<TimePoint> last_call_end_;
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
@@ -286,6 +288,7 @@ class Coordinator {
     std::map<ConnectionId, JobNode> queue_;  // nodes that wait for another round, as they came
     std::set<ConnectionId> released_;        // agents that were told how the job has ended for them
     std::optional<TimePoint> workers_gone_;  // no round before: until then a lost node's may be there
+    std::optional<TimePoint> lost_to_all_;   // by then all have noticed that they have no coordinator
     std::set<std::string> refusals_told_;
     std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
     std::size_t awaited_ = 0;                   // nodes that have not ended in this state
