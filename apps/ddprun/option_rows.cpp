@@ -113,7 +113,8 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           into(line.allow_different)},
          {"--strict-env", "",
           "On node 0: refuse the job where nodes differ in program file, environment or GPU; otherwise a "
-          "line warns of each difference\nCompared are the file that is run, the variables NCCL_*, CUDA_*, "
+          "line warns of each difference\nA node that comes to a running job and differs from the others is "
+          "refused alone. Compared are the file that is run, the variables NCCL_*, CUDA_*, "
           "PYTHON* and OMP_*, and GPU model and driver.",
           into(line.strict_env)},
          {"--heartbeat", "S",

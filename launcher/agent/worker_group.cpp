@@ -104,7 +104,7 @@ void WorkerGroup::cancel_timers() {
 // Perhaps the leader hangs, or does not pass the signal on.
 void WorkerGroup::half_over() {
     const GraceNotice notice = notice_of_grace(false);
-    signal_all(SIGTERM, SignalScope::group);
+    signal_all(SIGTERM, SignalScope::again);
     if (auto on_grace = events_.on_grace) on_grace(notice);
 }
 

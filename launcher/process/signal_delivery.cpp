@@ -48,12 +48,20 @@ void tell_group(const SignalTarget& target, int signal, ToldProcesses& told) {
 }
 
 // The usual case, which needs no look at all processes.
-bool is_for_leader_alone(const SignalTarget& target, int signal, SignalScope scope,
-                         const std::filesystem::path& proc) {
+bool is_for_leader_alone(const SignalTarget& target, const std::optional<GroupMember>& leader, int signal,
+                         SignalScope scope) {
     if (target.leader_ended) return false;
-    if (scope == SignalScope::leader) return true;
-    const auto leader = look_at({.pid = target.leader}, proc);
-    return leader && leader->masks.handles(signal) && !is_shell(*leader);
+    return scope == SignalScope::leader || (leader && leader->masks.handles(signal) && !is_shell(*leader));
+}
+
+void signal_again(const SignalTarget& target, const std::optional<GroupMember>& leader, int signal,
+                  ToldProcesses& told, const std::filesystem::path& proc) {
+    const bool is_on_its_way = leader && told.leader_handles_term && !leader->masks.handles(SIGTERM);
+    if (!is_on_its_way) return tell_group(target, signal, told);
+    for (const GroupMember& member : members_of(target.leader, proc)) {
+        if (member.process.pid != target.leader) signal_process(member.process, signal);
+    }
+    told.all = true;
 }
 
 }  // namespace
@@ -64,11 +72,14 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
         ::kill(-target.leader, signal);
         return;
     }
-    if (scope != SignalScope::leftovers) told = {};
+    const auto leader = target.leader_ended ? std::nullopt : look_at({.pid = target.leader}, proc);
+    if (scope == SignalScope::again) return signal_again(target, leader, signal, told, proc);
+    if (scope != SignalScope::leftovers)
+        told = {.all = false, .some = {}, .leader_handles_term = leader && leader->masks.handles(SIGTERM)};
     // As a rule a worker that has ended has left nothing.
     if (told.all || ::kill(-target.leader, 0) != 0) return;
     if (scope == SignalScope::group) return tell_group(target, signal, told);
-    if (is_for_leader_alone(target, signal, scope, proc)) {
+    if (is_for_leader_alone(target, leader, signal, scope)) {
         ::kill(target.leader, signal);
         return;
     }

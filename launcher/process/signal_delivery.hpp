@@ -21,6 +21,7 @@ struct SignalTarget {
 struct ToldProcesses {
     bool all = false;
     ProcessSet some;
+    bool leader_handles_term = false;  // when it was sent
 };
 
 // Sends the signal, and keeps `told` up to date. SIGKILL, SIGSTOP and SIGCONT ask for nothing and go to all.

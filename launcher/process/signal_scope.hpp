@@ -29,8 +29,10 @@ enum class SignalScope {
     group,      // every process of its process group
     leftovers,  // what the worker that ended has left, as above, at once or when it has lost its parent, but
                 // no process that the last signal has reached
+    again,  // as `group`, but for a worker that could handle the last signal and cannot any more: it is on its way
+            // out (Python takes its handlers away first), and would die of this one instead
 };
-BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers)
+BOOST_DESCRIBE_ENUM(SignalScope, automatic, leader, group, leftovers, again)
 
 // `auto`, `leader` or `group`, the values of --signal-scope.
 std::optional<SignalScope> parse_signal_scope(std::string_view text);

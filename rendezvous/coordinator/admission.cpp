@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "rendezvous/coordinator/control_text.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -68,11 +70,11 @@ std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& t
     const Hello* other = company.companion;
     if (other == nullptr || newcomer.allow_different || other->allow_different) return std::nullopt;
     if (newcomer.command.digest == other->command.digest) return std::nullopt;
-    return not_admitted(fmt::format(
-        "this agent runs \"{}\", but node {} ({}) runs \"{}\"; for two jobs give each an --rdzv-id and a "
-        "--master-port of its own, for one job of different programs --allow-different",
-        shown_beside(newcomer.command, other->command), other->node_rank, other->host,
-        shown_beside(other->command, newcomer.command)));
+    return not_admitted(
+        fmt::format("this agent runs \"{}\", but {} runs \"{}\"; for two jobs give each an --rdzv-id and a "
+                    "--master-port of its own, for one job of different programs --allow-different",
+                    shown_beside(newcomer.command, other->command), node_text(other->node_rank, other->host),
+                    shown_beside(other->command, newcomer.command)));
 }
 
 bool is_same_agent(const Hello& one, const Hello& other) {

@@ -229,7 +229,7 @@ struct PeerRefused {
 BOOST_DESCRIBE_STRUCT(PeerRefused, (), (host, pid, reason))
 constexpr std::size_t limit_of(Of<&PeerRefused::host>) { return kMaxHostText; }
 
-// To node 0's agent, before the first round: in what the nodes differ, one sentence each.
+// To node 0's agent, before a round: in what its nodes, those that are new, differ; one sentence each.
 struct NodesDiffer {
     std::vector<std::string> differences;
 };

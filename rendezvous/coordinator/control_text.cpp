@@ -75,7 +75,7 @@ std::string silence_text(std::chrono::milliseconds limit) {
 }
 
 std::string node_text(int node_rank, const std::string& host) {
-    return fmt::format("node {} ({})", node_rank, host);
+    return node_rank < 0 ? host : fmt::format("node {} ({})", node_rank, host);
 }
 
 }  // namespace ddprun

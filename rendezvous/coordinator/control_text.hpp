@@ -30,7 +30,7 @@ std::string loss_text(const Failure& failure);
 // `no heartbeat for 5 s`.
 std::string silence_text(std::chrono::milliseconds limit);
 
-// `node 1 (gpu07)`.
+// `node 1 (gpu07)`; of a node that has no number yet `gpu07`.
 std::string node_text(int node_rank, const std::string& host);
 
 }  // namespace ddprun

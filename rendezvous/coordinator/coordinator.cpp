@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "rendezvous/coordinator/control_text.hpp"
-#include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -44,6 +43,7 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
       heartbeats_({options_.heartbeat}),
       start_(now),
       join_deadline_(now + options_.join_timeout),
+      last_call_(now),
       exclusion_(options_.elasticity.exclude_after) {
     check(options_.nnodes >= 1, "a job needs at least one node");
     if (!options_.predecessor) return;
@@ -54,9 +54,21 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     epoch_ = members_->epoch;
     const HeartbeatTerms terms{std::chrono::milliseconds(members_->heartbeat_ms)};
     election_end_ = now + terms.patience() + kElectionTime;
+    lost_to_all_ = now + terms.patience() + terms.period();
+}
+
+// Between two calls no more time has passed for certain than until the second one was due: if the clock of this machine
+// jumps ahead, those whose workers are given time have not had it.
+void Coordinator::witness(TimePoint now) {
+    const auto due = next_deadline();
+    last_call_ = now;
+    if (!due || now <= *due + heartbeats_.terms().margin()) return;
+    if (workers_gone_) *workers_gone_ += now - *due;
+    if (lost_to_all_) *lost_to_all_ += now - *due;
 }
 
 Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage& message, TimePoint now) {
+    witness(now);
     if (released_.contains(from)) return {};
     JobNode* node = find(from);
     const auto queued = queue_.find(from);
@@ -89,6 +101,7 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
 }
 
 Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, bool closed_there) {
+    witness(now);
     leave_queue(connection);
     released_.erase(connection);
     if (JobNode* node = find(connection)) lose(*node, now, closed_there);
@@ -103,7 +116,9 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     // Workers die with their agent, but outlive a connection that only broke.
     const bool agent_is_dead = closed_there && !node.gave_up;
     if (runs && !node.is_gone) {
-        const std::chrono::milliseconds grace(agent_is_dead ? 0 : node.hello.grace_ms);
+        // A period more for what witness() cannot see: a jump that is shorter than that, or two clocks that differ.
+        const std::chrono::milliseconds grace(
+            agent_is_dead ? 0 : node.hello.grace_ms + heartbeats_.terms().period().count());
         workers_gone_ = std::max(workers_gone_.value_or(now), now + grace + kKillTime);
     }
     if (state_ == CoordinatorState::awaiting_return) status_deadline_ = next_status(now);
@@ -134,6 +149,7 @@ void Coordinator::beat(TimePoint now) {
 }
 
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
+    witness(now);
     if (state_ != CoordinatorState::over) beat(now);
     if (state_ == CoordinatorState::electing) {
         if (now >= election_end_) end_election(now);
@@ -167,6 +183,8 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
     if (gathers && status_deadline_) at_latest(*status_deadline_);
     if (state_ == CoordinatorState::gathering && last_call_end_) at_latest(*last_call_end_);
     if (state_ == CoordinatorState::running && exit_wait_.deadline()) at_latest(*exit_wait_.deadline());
+    const bool witnesses = heartbeats_.terms().limit.count() > 0 && (workers_gone_ || lost_to_all_);
+    if (witnesses) at_latest(last_call_ + heartbeats_.terms().period());
     return deadline;
 }
 

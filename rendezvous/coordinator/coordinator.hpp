@@ -40,6 +40,7 @@
 #include "rendezvous/coordinator/first_failure.hpp"
 #include "rendezvous/coordinator/heartbeat.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
+#include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/membership/exclusion.hpp"
@@ -64,7 +65,7 @@ struct CoordinatorOptions {
     // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
-    bool strict_env = false;  // no job of nodes that differ
+    bool strict_env = false;  // no job of nodes that differ, and nobody who does joins later
     // Another coordinator may take over from this one, and this one is told so if it is one of those.
     bool failover = false;
     std::optional<MemberList> predecessor;
@@ -141,6 +142,7 @@ class Coordinator {
     void handle(CoordinatorEvent event, const Occasion& occasion);
     void carry_out(CoordinatorAction action, const Occasion& occasion);
 
+    void witness(TimePoint now);
     void lose(JobNode& node, TimePoint now, bool closed_there);
     void beat(TimePoint now);
     void excuse(const JobNode& node);
@@ -233,7 +235,8 @@ class Coordinator {
     void take_back(JobNode& node);
     void take_back_left_out();
     void release(JobNode& node, Finish finish);
-    void refuse_left_out(TimePoint now);
+    std::optional<Refused> why_unwanted(const Hello& hello) const;
+    void refuse_unwanted(TimePoint now);
     const std::string* why_left_out(const Hello& hello) const;
     void remark(std::string text);
 
@@ -270,6 +273,7 @@ class Coordinator {
     Outbox out_;  // of the call that is being answered
     TimePoint start_;
     TimePoint join_deadline_;
+    TimePoint last_call_;
     std::optional<TimePoint> last_call_end_;
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
@@ -284,6 +288,7 @@ class Coordinator {
     std::map<ConnectionId, JobNode> queue_;  // nodes that wait for another round, as they came
     std::set<ConnectionId> released_;        // agents that were told how the job has ended for them
     std::optional<TimePoint> workers_gone_;  // no round before: until then a lost node's may be there
+    std::optional<TimePoint> lost_to_all_;   // by then all have noticed that they have no coordinator
     std::set<std::string> refusals_told_;
     std::vector<PeerRefused> refusals_untold_;  // while node 0's agent is not there
     std::size_t awaited_ = 0;                   // nodes that have not ended in this state
@@ -311,9 +316,10 @@ class Coordinator {
     std::optional<Quorum> previous_;  // of the one before, until a quorum of it has heard of the last one
     std::optional<Failure> minority_cause_;  // the loss by which this side became too small
     bool own_suspended_ = false;
-    bool makes_sure_ = false;               // asks whether those who are to take part are there
-    bool was_decided_ = false;              // that another round follows, by the coordinator before this one
-    std::optional<JobMoved> moved_;         // this coordinator's job is there
+    bool makes_sure_ = false;        // asks whether those who are to take part are there
+    bool was_decided_ = false;       // that another round follows, by the coordinator before this one
+    std::optional<JobMoved> moved_;  // this coordinator's job is there
+    NodeComparison comparison_;
     std::vector<std::string> differences_;  // between the nodes, once all have come
 };
 

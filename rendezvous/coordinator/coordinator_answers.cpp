@@ -119,15 +119,22 @@ const std::string* Coordinator::why_left_out(const Hello& hello) const {
     return is_shared ? nullptr : why;
 }
 
-// Those that wait already, and come from a machine that is left out now.
-void Coordinator::refuse_left_out(TimePoint now) {
-    std::vector<std::pair<ConnectionId, Hello>> out;
+std::optional<Refused> Coordinator::why_unwanted(const Hello& hello) const {
+    if (const std::string* why = why_left_out(hello)) return left_out_before(hello.host, *why);
+    if (!options_.strict_env) return std::nullopt;
+    const std::vector<std::string> differences = comparison_.against(hello);
+    return differences.empty() ? std::nullopt : std::optional(newcomer_refused_for(differences));
+}
+
+// Those that wait already, when what is known of their machines, or of the nodes that they would join, has changed.
+void Coordinator::refuse_unwanted(TimePoint now) {
+    std::vector<std::pair<JobNode, Refused>> out;
     for (const auto& [connection, node] : queue_) {
-        if (why_left_out(node.hello) != nullptr) out.emplace_back(connection, node.hello);
+        if (auto refused = why_unwanted(node.hello)) out.emplace_back(node, std::move(*refused));
     }
-    for (const auto& [connection, hello] : out) {
-        leave_queue(connection);
-        refuse(connection, hello, left_out_before(hello.host, *why_left_out(hello)), now);
+    for (const auto& [node, refused] : out) {
+        leave_queue(node.connection);
+        refuse(node.connection, node.hello, refused, now);
     }
 }
 

@@ -73,6 +73,17 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         await_lease_end();
     }
 
+    void begin_round(const ControlMessage& ready) {
+        // It waited for longer than the lease lasts, as this process stood still: others may have begun the next one.
+        if (lease_ && !lease_->is_suspended() && gives_up()) return;
+        suspend_lease();  // as long as the workers are being started
+        events_.on_message(ready);
+        if (!lease_) return;
+        send(Heartbeat{});
+        lease_->started(TimePoint::clock::now());
+        await_lease_end();
+    }
+
     std::optional<CoordinatorLoss> overdue_loss() const {
         if (!lease_ || lease_->is_suspended() || !has_passed(lease_->end() + lease_->terms().margin()))
             return std::nullopt;
@@ -182,9 +193,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             suspend_lease();
             suspend_deadline_.cancel();
         } else if (std::holds_alternative<RoundReady>(message)) {
-            suspend_lease();  // as long as the workers are being started
-            events_.on_message(message);
-            if (lease_) resume();
+            begin_round(message);
         } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
             loss_ = {CoordinatorLoss::Kind::left, abdicated->reason};
             events_.on_message(message);

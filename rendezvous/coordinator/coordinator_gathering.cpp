@@ -6,7 +6,6 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/membership/rank_mapping.hpp"
 
 namespace ddprun {
@@ -60,8 +59,9 @@ std::size_t Coordinator::seats_left() const {
 void Coordinator::begin_first_round(TimePoint now) {
     last_call_end_.reset();
     seat_first_round();
-    compare_nodes();
-    handle(fault_of_nodes() ? CoordinatorEvent::nodes_unfit : CoordinatorEvent::all_joined, {now});
+    if (fault_of_nodes()) return handle(CoordinatorEvent::nodes_unfit, {now});
+    refuse_unwanted(now);
+    handle(CoordinatorEvent::all_joined, {now});
 }
 
 std::optional<Refused> Coordinator::fault_of_nodes() const {
@@ -173,12 +173,11 @@ void Coordinator::refuse_all(const Refused& refused) {
     for (const auto& [connection, node] : queue_) out_.push_back({connection, refused, true});
 }
 
-// What they are compared by is not needed again.
 void Coordinator::compare_nodes() {
-    differences_ = differences_of(nodes_);
-    for (auto& [rank, node] : nodes_) node.hello.traits = {};
+    differences_ = comparison_.learn(nodes_);
     const JobNode* own = host();
-    if (!differences_.empty() && !options_.strict_env && own != nullptr)
+    const bool is_refused = options_.strict_env && !has_run_;
+    if (!differences_.empty() && !is_refused && own != nullptr)
         send(own->connection, NodesDiffer{differences_});
 }
 

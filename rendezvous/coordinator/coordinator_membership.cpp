@@ -50,8 +50,7 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
         out_.push_back({from, Abdicated{.reason = "the others have gone on"}, true});
         return;
     }
-    if (const std::string* why = why_left_out(hello))
-        return refuse(from, hello, left_out_before(hello.host, *why), now);
+    if (const auto unwanted = why_unwanted(hello)) return refuse(from, hello, *unwanted, now);
     if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
     for (const auto& [connection, node] : queue_) {
         if (!is_same_agent(node.hello, hello)) continue;
@@ -145,7 +144,7 @@ void Coordinator::begin_again(TimePoint now) {
     if (has_enough()) {
         if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
         release_leavers();
-        refuse_left_out(now);
+        refuse_unwanted(now);
         seat_next_round();
         return handle(CoordinatorEvent::all_joined, {now});
     }
@@ -226,6 +225,7 @@ void Coordinator::seat_next_round() {
         if (node.hosts) host_ = rank;
         nodes_.emplace(rank++, std::move(node));
     }
+    compare_nodes();
 }
 
 }  // namespace ddprun

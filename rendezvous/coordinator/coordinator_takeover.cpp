@@ -178,10 +178,10 @@ void Coordinator::seat_followers() {
 // The others are lost. Of the dead the workers are being killed; the rest notice within their patience that they have
 // no coordinator, and then have their grace.
 void Coordinator::seat_missing(TimePoint now) {
-    const HeartbeatTerms terms{std::chrono::milliseconds(members_->heartbeat_ms)};
     const bool all_dead = nodes_.size() + dead_.size() >= static_cast<std::size_t>(members_->size);
     const TimePoint latest =
-        all_dead ? now : start_ + terms.patience() + std::chrono::milliseconds(members_->grace_ms);
+        all_dead ? now : lost_to_all_.value_or(now) + std::chrono::milliseconds(members_->grace_ms);
+    lost_to_all_.reset();
     if (static_cast<int>(nodes_.size()) < members_->size) workers_gone_ = std::max(now, latest) + kKillTime;
     for (const Member& member : members_->members) {
         if (nodes_.contains(member.group_rank)) continue;
@@ -215,6 +215,9 @@ void Coordinator::take_over(TimePoint now) {
     restarts_ = members_->restarts;
     resizes_ = members_->resize_list;
     seat_followers();
+    // The coordinator before this one has told of them.
+    comparison_.learn(nodes_);
+    refuse_unwanted(now);
     seat_missing(now);
     const auto host =
         std::find_if(members_->members.begin(), members_->members.end(),

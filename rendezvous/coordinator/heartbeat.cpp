@@ -40,8 +40,9 @@ std::optional<Heartbeat> HeartbeatWatch::answered(ConnectionId agent, const Hear
 HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
     Turn turn;
     if (peers_.empty()) return turn;
-    if (now > next_question_ + terms_.period()) {
-        for (auto& [agent, peer] : peers_) peer.seen = std::max(peer.seen, now - terms_.period());
+    const auto late = now - *next_deadline();
+    if (late > terms_.margin()) {
+        for (auto& [agent, peer] : peers_) peer.seen = std::min(peer.seen + late, now);
     }
     const bool asks = now >= next_question_;
     if (asks) turn.questions = ask(now);
@@ -98,6 +99,11 @@ void HeartbeatLease::resume(TimePoint now) {
     suspended_ = false;
     heard_ = now;
     unheard_.clear();
+}
+
+void HeartbeatLease::started(TimePoint now) {
+    suspended_ = false;
+    if (now >= end()) resume(now);
 }
 
 Heartbeat HeartbeatLease::answer(const Heartbeat& question, TimePoint now) {

@@ -133,6 +133,10 @@ class HeartbeatLease {
     void resume(TimePoint now);
     bool is_suspended() const { return suspended_; }
 
+    // It has started its workers, and gives that sign. What it knew before still holds, and no more: who would take the
+    // job over counts from then. Only where the start took longer than that, it has this coordinator's word.
+    void started(TimePoint now);
+
     // The other machine has received all answers until now.
     void all_arrived();
 

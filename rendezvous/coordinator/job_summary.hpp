@@ -21,6 +21,7 @@ struct JobNode {
     int place = 0;               // see Seating
     std::optional<int> leaving;  // its agent was sent this signal, and takes part in no other round
     std::string left_out;        // why it takes part in no other round, though it could; empty: it does
+    bool is_compared = false;    // see NodeComparison
     bool connected = true;
     bool is_dead = false;  // not connected any more because its agent is dead
     bool silent = false;   // not connected any more because nothing was heard of it

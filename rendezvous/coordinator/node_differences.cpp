@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string_view>
 
 #include "rendezvous/coordinator/control_text.hpp"
@@ -21,8 +20,9 @@ struct Camp {
     Nodes nodes;
 };
 
-const std::string* value_of(const JobNode& node, std::string_view name) {
-    const auto& traits = node.hello.traits;
+using Usual = NodeComparison::Usual;
+
+const std::string* value_of(const std::vector<NodeTrait>& traits, std::string_view name) {
     const auto found = std::find_if(traits.begin(), traits.end(),
                                     [name](const NodeTrait& trait) { return trait.name == name; });
     return found == traits.end() ? nullptr : &found->value;
@@ -33,7 +33,7 @@ std::vector<Camp> camps_of(const Nodes& nodes, std::string_view name) {
     std::vector<Camp> camps;
     std::map<std::optional<std::string_view>, std::size_t> places;
     for (const JobNode* node : nodes) {
-        const std::string* value = value_of(*node, name);
+        const std::string* value = value_of(node->hello.traits, name);
         const auto key = value == nullptr ? std::nullopt : std::optional<std::string_view>(*value);
         const auto [place, is_new] = places.emplace(key, camps.size());
         if (is_new) camps.push_back({value, {}});
@@ -63,9 +63,8 @@ std::string named(const Nodes& nodes) {
     return listed < nodes.size() ? fmt::format("{} and {} more", text, nodes.size() - listed) : text;
 }
 
-std::string sentence(std::string_view name, std::vector<Camp> camps) {
-    const Camp most = std::move(camps.front());
-    camps.erase(camps.begin());
+// `others`: who has the usual value; nobody's names where they are those of an earlier round.
+std::string sentence(std::string_view name, const std::vector<Camp>& camps, const Camp& others) {
     std::string text = fmt::format("nodes differ in {}: ", name);
     for (std::size_t i = 0; i < std::min(camps.size(), kMaxValuesNamed); ++i) {
         const Camp& camp = camps[i];
@@ -75,59 +74,131 @@ std::string sentence(std::string_view name, std::vector<Camp> camps) {
     }
     if (camps.size() > kMaxValuesNamed)
         text += fmt::format("{} other values, ", camps.size() - kMaxValuesNamed);
-    text +=
-        fmt::format("{} {}", most.nodes.size() == 1 ? named(most.nodes) : "the others", shown(most.value));
+    text += fmt::format("{} {}", others.nodes.size() == 1 ? named(others.nodes) : "the others",
+                        shown(others.value));
     return cut_text(text, kMaxDifferenceText);
 }
 
-void compare(const Nodes& nodes, std::vector<std::string>& sentences, std::size_t& untold) {
-    // So it nearly always is.
-    const auto& first = nodes.front()->hello.traits;
-    if (std::all_of(nodes.begin(), nodes.end(),
-                    [&first](const JobNode* node) { return node->hello.traits == first; }))
-        return;
-    const bool programs_may = std::any_of(nodes.begin(), nodes.end(),
+// So it nearly always is.
+bool all_have(const Nodes& nodes, const std::vector<NodeTrait>& traits) {
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [&traits](const JobNode* node) { return node->hello.traits == traits; });
+}
+
+// By name, and whether it is one of the program's.
+using Names = std::map<std::string_view, bool>;
+
+void add_names(Names& names, const std::vector<NodeTrait>& traits) {
+    for (const NodeTrait& trait : traits) {
+        if (names.size() < kMaxTraitsCompared) names.emplace(trait.name, trait.of_program);
+    }
+}
+
+Usual usual_of(const Nodes& nodes) {
+    Usual usual;
+    usual.programs_may_differ = std::any_of(nodes.begin(), nodes.end(),
+                                            [](const JobNode* node) { return node->hello.allow_different; });
+    usual.traits = nodes.front()->hello.traits;
+    if (all_have(nodes, usual.traits)) return usual;
+    usual.traits.clear();
+    Names names;
+    for (const JobNode* node : nodes) add_names(names, node->hello.traits);
+    for (const auto& [name, of_program] : names) {
+        const Camp most = camps_of(nodes, name).front();
+        if (most.value != nullptr) usual.traits.push_back({std::string(name), *most.value, of_program});
+    }
+    return usual;
+}
+
+struct Sentences {
+    std::vector<std::string> told;
+    std::size_t untold = 0;
+
+    std::vector<std::string> all() {
+        if (untold > 0) told.back() = fmt::format("nodes differ in {} more", untold + 1);
+        return std::move(told);
+    }
+};
+
+// `are_first`: the usual is what most of them have.
+void compare(const Nodes& nodes, const Usual& usual, bool are_first, Sentences& sentences) {
+    if (all_have(nodes, usual.traits)) return;
+    const bool programs_may = usual.programs_may_differ ||
+                              std::any_of(nodes.begin(), nodes.end(),
                                           [](const JobNode* node) { return node->hello.allow_different; });
-    std::set<std::string_view> names;
-    for (const JobNode* node : nodes) {
-        for (const NodeTrait& trait : node->hello.traits) {
-            if (!(trait.of_program && programs_may) && names.size() < kMaxTraitsCompared)
-                names.insert(trait.name);
-        }
-    }
-    for (const std::string_view name : names) {
+    Names names;
+    add_names(names, usual.traits);
+    for (const JobNode* node : nodes) add_names(names, node->hello.traits);
+    for (const auto& [name, of_program] : names) {
+        if (of_program && programs_may) continue;
         std::vector<Camp> camps = camps_of(nodes, name);
-        if (camps.size() == 1) continue;
-        if (sentences.size() < kMaxDifferencesTold) {
-            sentences.push_back(sentence(name, std::move(camps)));
+        Camp others{value_of(usual.traits, name), {}};
+        const auto same = std::find_if(camps.begin(), camps.end(), [&others](const Camp& camp) {
+            return camp.value == nullptr || others.value == nullptr ? camp.value == others.value
+                                                                    : *camp.value == *others.value;
+        });
+        if (same != camps.end()) {
+            if (are_first) others.nodes = same->nodes;
+            camps.erase(same);
+        }
+        if (camps.empty()) continue;
+        if (sentences.told.size() < kMaxDifferencesTold) {
+            sentences.told.push_back(sentence(name, camps, others));
         } else {
-            ++untold;
+            ++sentences.untold;
         }
     }
+}
+
+std::string joined(std::string text, const std::vector<std::string>& differences) {
+    const char* before = ": ";
+    for (const std::string& difference : differences) {
+        text += before + difference;
+        before = "; ";
+    }
+    return text;
 }
 
 }  // namespace
 
-std::vector<std::string> differences_of(const JobNodes& nodes) {
+std::vector<std::string> NodeComparison::learn(JobNodes& nodes) {
     std::map<std::string_view, Nodes> by_role;
     for (const auto& [rank, node] : nodes) {
-        if (node.hello.local_world_size > 0) by_role[node.hello.role].push_back(&node);
+        if (!node.is_compared && node.hello.local_world_size > 0) by_role[node.hello.role].push_back(&node);
     }
-    std::vector<std::string> sentences;
-    std::size_t untold = 0;
-    for (const auto& [role, alike] : by_role) compare(alike, sentences, untold);
-    if (untold > 0) sentences.back() = fmt::format("nodes differ in {} more", untold + 1);
-    return sentences;
+    Sentences sentences;
+    for (const auto& [role, alike] : by_role) {
+        const auto known = by_role_.find(role);
+        if (known != by_role_.end()) {
+            compare(alike, known->second, false, sentences);
+            continue;
+        }
+        Usual usual = usual_of(alike);
+        compare(alike, usual, true, sentences);
+        if (by_role_.size() < kMaxRolesCompared) by_role_.emplace(role, std::move(usual));
+    }
+    for (auto& [rank, node] : nodes) {
+        node.is_compared = true;
+        node.hello.traits = {};
+    }
+    return sentences.all();
+}
+
+std::vector<std::string> NodeComparison::against(const Hello& newcomer) const {
+    const auto known = by_role_.find(newcomer.role);
+    if (known == by_role_.end() || newcomer.local_world_size == 0) return {};
+    const JobNode node{.hello = newcomer};
+    Sentences sentences;
+    compare({&node}, known->second, false, sentences);
+    return sentences.all();
 }
 
 Refused refused_for(const std::vector<std::string>& differences) {
-    std::string reason = "the job is refused by --strict-env on node 0";
-    const char* before = ": ";
-    for (const std::string& difference : differences) {
-        reason += before + difference;
-        before = "; ";
-    }
-    return {std::move(reason), kExitNotAdmitted};
+    return {joined("the job is refused by --strict-env on node 0", differences), kExitNotAdmitted};
+}
+
+Refused newcomer_refused_for(const std::vector<std::string>& differences) {
+    return {joined("--strict-env lets in no node that differs", differences), kExitNotAdmitted};
 }
 
 }  // namespace ddprun

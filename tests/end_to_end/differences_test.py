@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import signal
 import tempfile
 
 import support
 from agents_test import AgentsTest
+from elastic_test import PREEMPTED, Elastic
 from support import program, worker
 
 
@@ -70,6 +72,48 @@ class Differences(AgentsTest):
             os.truncate(path, 1 << 40)
             words = [path, "exit", "0"]
             self.assertEqual(self.run_both((words, words)), ([0, 0], ["", ""]))
+
+
+class Newcomers(Elastic):
+    def setUp(self):
+        super().setUp()
+        self.environment = {name: value for name, value in self.environment.items() if not name.startswith("NCCL_")}
+
+    def begin(self, *flags):
+        """A job of one node, which may become one of three."""
+        host = self.host("1:3", *flags, env={"NCCL_DEBUG": "WARN"})
+        self.runs(host, 0, 1, 0, 1)
+        return host
+
+    def end(self, *agents):
+        for agent in agents:
+            agent.send(signal.SIGTERM)
+        self.assertEqual([agent.wait() for agent in agents], [PREEMPTED] * len(agents))
+
+    def test_one_that_differs_is_warned_of_once(self):
+        host = self.begin()
+        second = self.node("1:3", env={"NCCL_DEBUG": "VERSION"})
+        self.runs(second, 1, 2, 1, 2)
+        third = self.node("1:3", env={"NCCL_DEBUG": "WARN"})
+        self.runs(third, 2, 3, 2, 3)
+        self.runs(host, 0, 3, 0, 3)
+        self.end(host, second, third)
+        self.assertRegex(host.err(), r'nodes differ in NCCL_DEBUG: node 1 \(.+\) has "VERSION", the others "WARN"\n')
+        for agent in (host, second, third):
+            self.assertEqual(agent.err().count("nodes differ"), int(agent is host))
+
+    def test_strict_env_refuses_it_alone(self):
+        host = self.begin("--strict-env")
+        other = self.node("1:3", env={"NCCL_DEBUG": "VERSION"})
+        self.assertEqual(other.wait(), 77)
+        reason = r'--strict-env lets in no node that differs: nodes differ in NCCL_DEBUG: \S+ has "VERSION", the others "WARN"$'
+        self.assertRegex(other.err(), r"\Addprun: " + reason)
+        host.wait_for_line(r"^ddprun: refused an agent on \S+ \(pid \d+\): " + reason)
+        second = self.node("1:3", env={"NCCL_DEBUG": "WARN"})
+        self.runs(second, 1, 2, 1, 2)
+        self.runs(host, 0, 2, 0, 2)
+        self.end(host, second)
+        self.assertEqual(host.out().count("place 0 of 1 nodes"), 1)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ UNAVAILABLE = 69
 
 
 class Elastic(AgentsTest):
-    def node(self, nnodes, *flags, hosts=0, nproc=1, words=()):
+    def node(self, nnodes, *flags, hosts=0, nproc=1, words=(), **options):
         return self.launch("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", "--rdzv-id=job",
                            "--rdzv-conf", f"is_host={hosts}", "--nnodes", nnodes, "--nproc-per-node", nproc,
                            "--last-call", 0, "--grace", 10, *flags,
-                           *(words or worker("print-place", "exit-zero-on-term")))
+                           *(words or worker("print-place", "exit-zero-on-term")), **options)
 
     def host(self, *arguments, **options):
         return self.node(*arguments, hosts=1, **options)

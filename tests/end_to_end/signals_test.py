@@ -85,6 +85,32 @@ class Grace(EndToEndTest):
         self.assertEqual(job.wait(), 128 + signal.SIGTERM)
         self.assertIn("got SIGTERM", job.out())
 
+    def test_python_that_is_ending_by_then_keeps_its_exit_code(self):
+        # What Python does last, without its handlers.
+        script = """if True:
+            import os, signal, sys, time
+            class Slow:
+                def __del__(self, os=os, time=time, print=print, go=sys.argv[1]):
+                    print("ending", flush=True)
+                    # By now the program has no loop, and no event tells of a file that appears.
+                    while not os.path.exists(go): time.sleep(0.01)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+            slow = Slow()
+            print("ready", flush=True)
+            while True: signal.pause()
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            go, result = os.path.join(folder, "go"), os.path.join(folder, "result.json")
+            job = self.launch("--grace", 8, "--result-file", result, "--no-python", "python3", "-c", script, go)
+            job.wait_for_line("^ready$")
+            job.send(signal.SIGTERM)
+            job.wait_for_line("^ending$")
+            job.wait_for_line("has not ended 4 s after SIGTERM; ")
+            open(go, "w", encoding="ascii").close()
+            job.wait()
+            with open(result, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["ranks"][0]["exit_code"], 75)
+
     def test_nothing_is_said_where_all_end_or_quiet_is_wanted(self):
         for words, modes in (((), "exit-zero-on-term"), (("--quiet", "--grace", 1), "ignore-term")):
             job = self.launch(*words, *worker(modes))

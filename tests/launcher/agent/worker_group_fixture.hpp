@@ -35,7 +35,7 @@ class FakeRunner final : public ProcessRunner {
     }
     // "0 SIGTERM leader", without the scope for signals that go to all in any case.
     void signal_worker(pid_t worker, int signal, SignalScope scope) override {
-        constexpr const char* kScopes[] = {" auto", " leader", " group", " leftovers"};
+        constexpr const char* kScopes[] = {" auto", " leader", " group", " leftovers", " again"};
         const bool to_all = signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT;
         log.push_back(name_of(worker) + " " + signal_text(signal) +
                       (to_all ? "" : kScopes[static_cast<std::size_t>(scope)]));

@@ -34,7 +34,7 @@ TEST_CASE("a stop asks the workers, wakes stopped groups, asks all at half the g
     CHECK(run.runner.take_log() == Lines{"0 SIGINT leader", "1 SIGINT leader", "0 SIGCONT", "1 SIGCONT"});
     run_until(run.context, [&] { return run.notices.size() == 2; });
     CHECK(run.runner.take_log() ==
-          Lines{"0 SIGTERM group", "1 SIGTERM group", "0 SIGKILL", "1 SIGKILL", kSweep});
+          Lines{"0 SIGTERM again", "1 SIGTERM again", "0 SIGKILL", "1 SIGKILL", kSweep});
     CHECK(run.notices ==
           Lines{"ranks 10-11 have not ended 0.001 s after SIGINT; SIGKILL in 0.001 s (--grace 0.002)",
                 "ranks 10-11 have not ended 0.002 s after SIGINT: SIGKILL (--grace 0.002)"});
@@ -86,7 +86,7 @@ TEST_CASE("a second stop sends its signal, and the earlier end of grace counts")
     run.group->stop(SIGTERM, kNever);
     run.runner.take_log();
     run_until(run.context, [&] { return run.notices.size() == 2; });
-    CHECK(run.runner.take_log() == Lines{"0 SIGTERM group", "0 SIGKILL", kSweep});
+    CHECK(run.runner.take_log() == Lines{"0 SIGTERM again", "0 SIGKILL", kSweep});
     run.group->stop(SIGTERM, 0ms);
     run.group->kill_now();
     CHECK(run.runner.take_log().empty());

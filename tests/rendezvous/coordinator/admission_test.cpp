@@ -40,6 +40,16 @@ TEST_CASE("agents of one job run one command, or say that they may not") {
     CHECK_FALSE(reason_to_refuse(running(1, {"other"}), kTerms, {}));
 }
 
+TEST_CASE("a node without a number is known by its machine") {
+    const auto refused = answer(running(1, {"b"}), [] {
+        Hello unnumbered = running(kUnnumbered, {"a"});
+        unnumbered.host = "gpu07";
+        return unnumbered;
+    }());
+    REQUIRE(refused);
+    CHECK_THAT(refused->reason, Catch::Contains("this agent runs \"b\", but gpu07 runs \"a\"; "));
+}
+
 TEST_CASE("a taken node number is told before a different command") {
     const Hello first = running(0, {"a"});
     const auto refused = reason_to_refuse(running(0, {"b"}), kTerms, {.holder = &first, .companion = &first});

@@ -320,4 +320,31 @@ TEST_CASE("nodes without workers take part, but do not make a job") {
     CHECK(refused[0].reason == "no node has workers: --nproc-per-node is 0 on each");
 }
 
+TEST_CASE("a clock that jumps ahead gives the workers of a lost node no less time to end") {
+    CoordinatorOptions options{
+        .version = "1", .job_id = "job", .nnodes = 2, .heartbeat = std::chrono::seconds(6)};
+    options.elasticity = {.min_nodes = 1, .last_call = std::chrono::seconds(1)};
+    const auto from = [](int agent) {
+        Hello one = hello(kUnnumbered, 2);
+        one.min_nodes = 1;
+        one.pid = agent;
+        one.grace_ms = static_cast<int>(kGrace.count());
+        return one;
+    };
+    options.own_agent = from(1);
+    Coordinator coordinator(options, kStart);
+    coordinator.receive(1, from(1), kStart);
+    REQUIRE(of_type<RoundReady>(coordinator.receive(2, from(2), kStart)).size() == 2);
+    coordinator.closed(2, kStart, false);
+    coordinator.receive(1, gone(0, false), kStart);
+    const TimePoint jumped = kStart + std::chrono::hours(1);
+    CHECK(of_type<RoundReady>(coordinator.tick(jumped)).empty());
+    TimePoint now = jumped;
+    for (Coordinator::Outbox out; of_type<RoundReady>(out).empty();) {
+        now = coordinator.next_deadline().value();
+        out = coordinator.tick(now);
+    }
+    CHECK(now >= jumped + kGrace + Coordinator::kKillTime);
+}
+
 }  // namespace ddprun

@@ -111,6 +111,33 @@ TEST_CASE("who follows another job's coordinator is refused, and a newcomer wait
     CHECK(of_type<Parked>(coordinator.receive(3, newcomer, kStart)).size() == 1);
 }
 
+TEST_CASE("who comes to a job that was taken over is compared with those who followed") {
+    CoordinatorOptions options = options_for(4);
+    options.strict_env = true;
+    Coordinator coordinator(options, kStart);
+    const auto saying = [](Hello agent, const char* value) {
+        agent.traits = {{"NCCL_DEBUG", value}};
+        return agent;
+    };
+    Hello newcomer = hello(kUnnumbered, 4);
+    newcomer.min_nodes = 1;
+    newcomer.host = "gpu9";
+    CHECK(of_type<Parked>(coordinator.receive(9, saying(newcomer, "INFO"), kStart)).size() == 1);
+    for (const int agent : {1, 2, 3})
+        coordinator.receive(static_cast<std::uint64_t>(agent), saying(follower(agent, 4), "WARN"), kStart);
+    Coordinator::Outbox out;
+    for (const std::uint64_t agent : {1, 2, 3}) {
+        coordinator.receive(agent, gone(5, false), kStart);
+        out = coordinator.receive(agent, Follow{4}, kStart);
+    }
+    CHECK(coordinator.is_elected());
+    const auto refused = of_type<Refused>(out);
+    REQUIRE(refused.size() == 1);
+    CHECK_THAT(refused[0].reason, Catch::Contains(R"(gpu9 has "INFO", the others "WARN")"));
+    newcomer.pid = 7;
+    CHECK(of_type<Parked>(coordinator.receive(10, saying(newcomer, "WARN"), kStart)).size() == 1);
+}
+
 TEST_CASE("a quorum is more than half, or half with the first") {
     CHECK(is_quorum({.living = 3, .present = 2, .has_first = false}));
     CHECK_FALSE(is_quorum({.living = 3, .present = 1, .has_first = true}));

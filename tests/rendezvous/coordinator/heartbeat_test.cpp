@@ -111,6 +111,27 @@ TEST_CASE(
     CHECK(lost == now + kBeats.patience());
 }
 
+TEST_CASE("a clock that jumps ahead takes nobody's time") {
+    HeartbeatWatch watch(kBeats);
+    watch.add(1, kStart);
+    TimePoint now = kStart + 2s;
+    watch.tick(now);
+    now = watch.next_deadline().value() + 1500ms;
+    while (watch.tick(now).lost.empty()) now = watch.next_deadline().value();
+    CHECK(now == kStart + kBeats.patience() + 1500ms);
+}
+
+TEST_CASE("an agent that has started its workers knows no more than before, unless that took long") {
+    HeartbeatLease lease(kBeats, kStart);
+    lease.suspend();
+    lease.started(kStart + 3s);
+    CHECK_FALSE(lease.is_suspended());
+    CHECK(lease.end() == kStart + kBeats.patience() - kBeats.margin());
+    lease.suspend();
+    lease.started(kStart + 60s);
+    CHECK(lease.end() == kStart + 60s + kBeats.patience() - kBeats.margin());
+}
+
 TEST_CASE("an excuse has an end") {
     HeartbeatWatch watch(kBeats);
     watch.add(1, kStart);

@@ -1,5 +1,7 @@
 #include "rendezvous/coordinator/node_differences.hpp"
 
+#include <algorithm>
+
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 
@@ -21,6 +23,8 @@ JobNodes nodes_with(const std::string& name, const Values& values, bool of_progr
     return nodes;
 }
 
+std::vector<std::string> differences_of(JobNodes nodes) { return NodeComparison().learn(nodes); }
+
 // What is said of the variable X.
 std::string of(const Values& values) {
     const auto differences = differences_of(nodes_with("X", values));
@@ -35,6 +39,42 @@ Hello with_trait(int node_rank, int nnodes, const std::string& value) {
     agent.traits = {{"NCCL_DEBUG", value}};
     return agent;
 }
+
+// Grows from the host on, which says "WARN".
+struct GrowingJob {
+    explicit GrowingJob(bool strict) {
+        CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = 3};
+        options.elasticity = {.min_nodes = 1, .last_call = std::chrono::seconds(1)};
+        options.strict_env = strict;
+        options.own_agent = saying(1, "WARN");
+        coordinator.emplace(options, kStart);
+        come(1, *options.own_agent);
+    }
+    static Hello saying(int agent, const std::string& value) {
+        Hello one = with_trait(kUnnumbered, 3, value);
+        one.min_nodes = 1;
+        one.host = "gpu" + std::to_string(agent);
+        one.pid = agent;
+        return one;
+    }
+    void come(std::uint64_t agent, const Hello& hello) { out = coordinator->receive(agent, hello, now); }
+    void wait() {
+        now = *coordinator->next_deadline();
+        out = coordinator->tick(now);
+    }
+    void stopped(std::initializer_list<std::uint64_t> agents) {
+        for (const std::uint64_t agent : agents)
+            out = coordinator->receive(agent, gone(coordinator->round(), false), now);
+    }
+    std::vector<std::string> told() const {
+        const auto differ = of_type<NodesDiffer>(out);
+        return differ.empty() ? std::vector<std::string>() : differ[0].differences;
+    }
+
+    TimePoint now = kStart;
+    std::optional<Coordinator> coordinator;
+    Coordinator::Outbox out;
+};
 
 }  // namespace
 
@@ -150,6 +190,91 @@ TEST_CASE("with --strict-env nodes that are alike run") {
     Coordinator coordinator({.version = "1", .job_id = "job", .nnodes = 2, .strict_env = true}, kStart);
     coordinator.receive(1, with_trait(1, 2, "WARN"), kStart);
     CHECK(of_type<RoundReady>(coordinator.receive(2, with_trait(0, 2, "WARN"), kStart)).size() == 2);
+}
+
+TEST_CASE("who comes later is compared with what most had before, each once") {
+    NodeComparison comparison;
+    JobNodes nodes = nodes_with("X", {"a", "b", "a"});
+    CHECK(comparison.learn(nodes).size() == 1);
+    CHECK(nodes[0].hello.traits.empty());
+    CHECK(comparison.learn(nodes).empty());
+
+    JobNodes more = nodes_with("X", {"a", "a", "a", "c", "a", std::nullopt});
+    for (int rank = 0; rank < 3; ++rank) more[rank] = nodes[rank];
+    CHECK(comparison.learn(more) ==
+          std::vector<std::string>{
+              R"(nodes differ in X: node 3 (gpu3) has "c", node 5 (gpu5) not set, the others "a")"});
+    CHECK(comparison.learn(more).empty());
+}
+
+TEST_CASE("a newcomer is held against those of its role who have workers") {
+    NodeComparison comparison;
+    JobNodes nodes = nodes_with("the executable", {"a", "a"}, true);
+    comparison.learn(nodes);
+    Hello newcomer = nodes_with("the executable", {"b"}, true)[0].hello;
+    newcomer.node_rank = kUnnumbered;
+    newcomer.host = "gpu07";
+    CHECK(comparison.against(newcomer) ==
+          std::vector<std::string>{R"(nodes differ in the executable: gpu07 has "b", the others "a")"});
+    Hello other = newcomer;
+    other.allow_different = true;
+    CHECK(comparison.against(other).empty());
+    other = newcomer;
+    other.role = "evaluator";
+    CHECK(comparison.against(other).empty());
+    other = newcomer;
+    other.local_world_size = 0;
+    CHECK(comparison.against(other).empty());
+    newcomer.traits = nodes_with("the executable", {"a"}, true)[0].hello.traits;
+    CHECK(comparison.against(newcomer).empty());
+}
+
+TEST_CASE("a newcomer that differs is told of at its round, once") {
+    GrowingJob job(false);
+    job.wait();
+    REQUIRE(of_type<RoundReady>(job.out).size() == 1);
+    job.come(2, GrowingJob::saying(2, "INFO"));
+    CHECK(job.told().empty());
+    job.stopped({1});
+    REQUIRE(of_type<RoundReady>(job.out).size() == 2);
+    CHECK(job.told() == std::vector<std::string>{
+                            R"(nodes differ in NCCL_DEBUG: node 1 (gpu2) has "INFO", the others "WARN")"});
+    job.come(3, GrowingJob::saying(3, "WARN"));
+    job.stopped({1, 2});
+    REQUIRE(of_type<RoundReady>(job.out).size() == 3);
+    CHECK(job.told().empty());
+}
+
+TEST_CASE("with --strict-env a newcomer that differs is refused, and the job runs on") {
+    GrowingJob job(true);
+    job.wait();
+    job.come(2, GrowingJob::saying(2, "INFO"));
+    REQUIRE(job.out.size() == 2);
+    CHECK(job.out[0].to == 2);
+    CHECK(job.out[0].close_after);
+    const std::string reason =
+        R"(--strict-env lets in no node that differs: nodes differ in NCCL_DEBUG: gpu2 has "INFO", the others "WARN")";
+    CHECK(std::get<Refused>(job.out[0].message) == Refused{reason, kExitNotAdmitted});
+    CHECK(job.out[1].to == 1);
+    CHECK(std::get<PeerRefused>(job.out[1].message).reason == reason);
+    job.come(3, GrowingJob::saying(3, "WARN"));
+    CHECK(of_type<Stop>(job.out).size() == 1);
+}
+
+TEST_CASE("with --strict-env a spare that differs is refused when the first round shows it") {
+    CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = 3};
+    options.elasticity = {.min_nodes = 1, .spares = 1};
+    options.strict_env = true;
+    options.own_agent = GrowingJob::saying(1, "WARN");
+    Coordinator coordinator(options, kStart);
+    coordinator.receive(2, GrowingJob::saying(2, "WARN"), kStart);
+    coordinator.receive(3, GrowingJob::saying(3, "INFO"), kStart);
+    const auto out = coordinator.receive(1, *options.own_agent, kStart);
+    CHECK(of_type<RoundReady>(out).size() == 2);
+    const auto refused =
+        std::find_if(out.begin(), out.end(), [](const auto& one) { return one.close_after; });
+    REQUIRE(refused != out.end());
+    CHECK(refused->to == 3);
 }
 
 }  // namespace ddprun

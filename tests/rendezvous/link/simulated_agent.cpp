@@ -20,15 +20,10 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
         const bool is_led = agent.connection && (!agent.succession || agent.leads);
         if (is_led && agent.round) say(agent, gone(agent.round->round, false));
     }
-    if (agent.lease && !agent.lease->is_suspended() && now_ >= agent.lease->end()) {
-        say(agent, LeaseOver{});
-        const auto late = now_ - agent.lease->end();
-        const bool stood = late >= kSimulatedTerms.margin();
-        lose(agent, {stood ? CoordinatorLoss::Kind::given_up : CoordinatorLoss::Kind::silent, "silence"});
-    }
-    if (agent.connection && !agent.is_answered && now_ >= agent.answer_by)
+    gives_up(agent);
+    if (agent.connection && !agent.is_answered && time_of(agent) >= agent.answer_by)
         lose(agent, {CoordinatorLoss::Kind::broken, "no answer"});
-    if (!agent.connection && !agent.is_ending && !agent.finished && now_ >= agent.next_step) {
+    if (!agent.connection && !agent.is_ending && !agent.finished && time_of(agent) >= agent.next_step) {
         agent.succession ? search(agent) : join(agent);
     }
     work(agent);
@@ -49,19 +44,28 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
     }
 }
 
+bool TakeoverWorld::gives_up(SimulatedAgent& agent) {
+    if (!agent.lease || agent.lease->is_suspended() || time_of(agent) < agent.lease->end()) return false;
+    say(agent, LeaseOver{});
+    const auto late = time_of(agent) - agent.lease->end();
+    const bool stood = late >= kSimulatedTerms.margin();
+    lose(agent, {stood ? CoordinatorLoss::Kind::given_up : CoordinatorLoss::Kind::silent, "silence"});
+    return true;
+}
+
 void TakeoverWorld::call(SimulatedAgent& agent, Where host, std::optional<Following> following) {
     if (!network_.reaches(agent.where.machine, host.machine)) {
-        agent.next_step = now_ + 1s;
+        agent.next_step = time_of(agent) + 1s;
         return;
     }
     if (living(host) == nullptr) {
-        agent.next_step = now_ + 5ms;
+        agent.next_step = time_of(agent) + 5ms;
         return;
     }
     agent.connection = network_.connect(agent.where, host);
     agent.is_answered = false;
-    agent.answer_by = now_ + (following ? kSimulatedTerms.patience() + 2s : 10s);
-    agent.hello_time = now_;
+    agent.answer_by = time_of(agent) + (following ? kSimulatedTerms.patience() + 2s : 10s);
+    agent.hello_time = time_of(agent);
     Hello hello = hello_of(agent);
     hello.following = std::move(following);
     say(agent, hello);
@@ -69,8 +73,8 @@ void TakeoverWorld::call(SimulatedAgent& agent, Where host, std::optional<Follow
 
 // At the first place, where it was told that the job is, or where one of those is whom it has heard of.
 void TakeoverWorld::join(SimulatedAgent& agent) {
-    agent.next_step = now_ + 500ms;
-    if (now_ >= agent.join_by) agent.is_ending = true;
+    agent.next_step = time_of(agent) + 500ms;
+    if (time_of(agent) >= agent.join_by) agent.is_ending = true;
     const auto& members = agent.memory->members();
     if (members && !members->members.empty() && ++agent.roamed % (members->members.size() + 1) != 0)
         return call(agent, where_of(members->members[agent.roamed % (members->members.size() + 1) - 1]), {});
@@ -82,14 +86,14 @@ void TakeoverWorld::join(SimulatedAgent& agent) {
 
 void TakeoverWorld::search(SimulatedAgent& agent) {
     stop_hosting(agent);
-    const Succession::Step next = agent.succession->next(now_);
+    const Succession::Step next = agent.succession->next(time_of(agent));
     if (next.kind == Succession::Kind::end) {
         agent.succession.reset();
         agent.is_ending = true;
         return;
     }
     if (next.kind == Succession::Kind::pause) {
-        agent.next_step = now_ + Succession::kPause;
+        agent.next_step = time_of(agent) + Succession::kPause;
         return;
     }
     agent.called = next.member.group_rank;
@@ -108,7 +112,7 @@ void TakeoverWorld::hang_up(SimulatedAgent& agent) {
 
 void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     hang_up(agent);
-    agent.next_step = now_ + 5ms;
+    agent.next_step = time_of(agent) + 5ms;
     if (agent.finished || agent.is_ending) return;
     const bool was_led = agent.leads;
     agent.leads = false;
@@ -121,7 +125,7 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     if (!following) return;
     stop(agent);
     // Also if it stands still from now on.
-    if (!agent.hosts()) agent.guard = now_ + kSimulatedGrace + 1s;
+    if (!agent.hosts()) agent.guard = time_of(agent) + kSimulatedGrace + 1s;
     if (agent.succession) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;
@@ -131,7 +135,7 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
         agent.is_ending = true;
         return;
     }
-    agent.succession.emplace(*following, now_);
+    agent.succession.emplace(*following, time_of(agent));
     if (loss.is_dead || loss.kind == CoordinatorLoss::Kind::left) agent.succession->note_gone(leader);
 }
 
@@ -161,6 +165,7 @@ void TakeoverWorld::follow(SimulatedAgent& agent, const Lead& lead) {
 
 void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message) {
     agent.is_answered = true;
+    if (std::holds_alternative<RoundReady>(message) && gives_up(agent)) return;
     agent.memory->learn(message);
     const bool has_place =
         std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
@@ -176,12 +181,13 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
         agent.lease.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)},
                             agent.hello_time);
     } else if (const auto* question = std::get_if<Heartbeat>(&message)) {
-        if (agent.lease && now_ < agent.lease->end()) say(agent, agent.lease->answer(*question, now_));
+        if (agent.lease && time_of(agent) < agent.lease->end())
+            say(agent, agent.lease->answer(*question, time_of(agent)));
     } else if (const auto* lead = std::get_if<Lead>(&message)) {
         follow(agent, *lead);
     } else if (const auto* ready = std::get_if<RoundReady>(&message)) {
         begin_round(agent, *ready);
-        if (agent.lease) agent.lease->resume(now_);
+        if (agent.lease) agent.lease->started(time_of(agent));
         say(agent, Heartbeat{});
     } else if (std::holds_alternative<Stop>(message)) {
         if (agent.said_gone && agent.round) say(agent, gone(agent.round->round, true));
@@ -194,7 +200,7 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
         agent.place = where_of({.port = moved->port});
         agent.is_gate = agent.coordinator != nullptr;
         hang_up(agent);
-        agent.next_step = now_;
+        agent.next_step = time_of(agent);
     } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
         lose(agent, {CoordinatorLoss::Kind::left, abdicated->reason});
     } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
@@ -206,7 +212,8 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
 void TakeoverWorld::stop(SimulatedAgent& agent) {
     if (!agent.workers || agent.stopping) return;
     agent.stopping = true;
-    agent.workers_end = now_ + std::chrono::milliseconds(pick(0, static_cast<int>(kSimulatedGrace.count())));
+    agent.workers_end =
+        time_of(agent) + std::chrono::milliseconds(pick(0, static_cast<int>(kSimulatedGrace.count())));
 }
 
 }  // namespace ddprun

@@ -6,7 +6,9 @@
 
 namespace ddprun {
 
-TEST_CASE("whoever dies, freezes or is cut off: one round at a time, and an end for everybody") {
+TEST_CASE(
+    "whoever dies, freezes or is cut off, with clocks that jump: one round at a time, and an end for "
+    "everybody") {
     int takeovers = 0, most_rounds = 0;
     for (unsigned seed = 1; seed <= 500; ++seed) {
         INFO("seed " << seed);

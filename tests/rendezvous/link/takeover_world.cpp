@@ -14,6 +14,8 @@ TakeoverWorld::TakeoverWorld(unsigned seed)
     max_restarts_ = min_nodes_ == 0 ? pick(1, 3) : pick(0, 3);
     spares_ = min_nodes_ > 0 && pick(0, 3) == 0 ? pick(0, machines_ - min_nodes_) : 0;
     agents_.resize(static_cast<std::size_t>(machines_));
+    next_jumps_.resize(agents_.size());
+    for (int machine = 0; machine < machines_; ++machine) clocks_.emplace_back(random_);
     for (int machine = 0; machine < machines_; ++machine) {
         at(machine).where = {machine, -1};
         be_born(machine);
@@ -57,8 +59,8 @@ void TakeoverWorld::be_born(int machine) {
     agent.where = where;
     agent.alive = true;
     agent.memory = std::make_unique<JobMemory>(kUnnumbered);
-    agent.next_step = now_ + std::chrono::milliseconds(pick(0, 200));
-    agent.join_by = now_ + kSimulatedJoin;
+    agent.next_step = time_of(agent) + std::chrono::milliseconds(pick(0, 200));
+    agent.join_by = time_of(agent) + kSimulatedJoin;
     if (machine == 0) host(agent, std::nullopt);
 }
 
@@ -67,7 +69,7 @@ void TakeoverWorld::die(SimulatedAgent& agent) {
     agent.alive = false;
     if (agent.workers)
         agent.workers_end = std::min(agent.stopping ? agent.workers_end : TimePoint::max(),
-                                     now_ + std::chrono::milliseconds(pick(0, 500)));
+                                     time_of(agent) + std::chrono::milliseconds(pick(0, 500)));
     agent.stopping = agent.workers;
     agent.stubborn = false;
     stop_hosting(agent);
@@ -81,6 +83,7 @@ void TakeoverWorld::fault() {
     if (what >= 6 && what < 16) network_.heal();
     if (what == 16 || what == 17) agent.frozen_until = now_ + std::chrono::milliseconds(pick(100, 12'000));
     if (what == 18 && agent.alive && !agent.done) die(agent);
+    if (what == 19) jump(agent);
     if (what == 20 && at(0).alive && !at(0).done) die(at(0));
     if (what == 21) {
         for (SimulatedAgent& one : agents_) {
@@ -89,6 +92,14 @@ void TakeoverWorld::fault() {
     }
     const bool is_away = (!agent.alive || agent.done) && !agent.workers;
     if (what > 25 && what < 45 && is_away && !agent.is_frozen(now_)) be_born(agent.where.machine);
+}
+
+// Of one clock now and then only: what a coordinator allows for is one jump in one wait.
+void TakeoverWorld::jump(const SimulatedAgent& agent) {
+    const auto machine = static_cast<std::size_t>(agent.where.machine);
+    if (now_ < next_jumps_[machine]) return;
+    next_jumps_[machine] = now_ + 15s;
+    clocks_[machine].jump(std::chrono::milliseconds(pick(0, 1) == 0 ? pick(1, 600) : pick(600, 12'000)));
 }
 
 // Late messages, of which each round, epoch and job has its own.
@@ -152,7 +163,7 @@ std::string TakeoverWorld::state() const {
 void TakeoverWorld::host(SimulatedAgent& agent, std::optional<MemberList> predecessor) {
     CoordinatorOptions options = options_of(agent);
     options.predecessor = std::move(predecessor);
-    agent.coordinator = std::make_unique<Coordinator>(std::move(options), now_);
+    agent.coordinator = std::make_unique<Coordinator>(std::move(options), time_of(agent));
 }
 
 // What was said before that is read first.
@@ -186,24 +197,25 @@ void TakeoverWorld::serve(SimulatedAgent& host) {
     for (const std::uint64_t id : guests) {
         while (const auto packet = network_.arrived(id, true, now_)) {
             if (packet->message) {
-                deliver(host, host.coordinator->receive(id, *packet->message, now_));
+                deliver(host, host.coordinator->receive(id, *packet->message, time_of(host)));
             } else {
                 network_.close(id, true, now_);
-                deliver(host, host.coordinator->closed(id, now_, true));
+                deliver(host, host.coordinator->closed(id, time_of(host), true));
                 break;
             }
         }
         // It closed this itself.
         if (network_.find(id) == nullptr || !network_.find(id)->host_open)
-            deliver(host, host.coordinator->closed(id, now_, true));
+            deliver(host, host.coordinator->closed(id, time_of(host), true));
     }
     const auto deadline = host.coordinator->next_deadline();
-    if (deadline && now_ >= *deadline) deliver(host, host.coordinator->tick(now_));
-    if (host.is_acting && now_ >= host.next_beacon) shine(host);
+    const TimePoint time = time_of(host);
+    if (deadline && time >= *deadline) deliver(host, host.coordinator->tick(time));
+    if (host.is_acting && time >= host.next_beacon) shine(host);
 }
 
 void TakeoverWorld::shine(SimulatedAgent& host) {
-    host.next_beacon = now_ + 1s;
+    host.next_beacon = time_of(host) + 1s;
     SimulatedAgent& first = at(0);
     const bool is_there = &first != &host && first.acts(now_) && first.coordinator && !first.is_acting &&
                           network_.reaches(host.where.machine, 0);
@@ -215,15 +227,15 @@ void TakeoverWorld::shine(SimulatedAgent& host) {
                    .command_digest = 0,
                    .address = "gpu" + std::to_string(host.where.machine),
                    .port = port_of(host.where)};
-    deliver(first, first.coordinator->receive(std::uint64_t{1} << 40, moved, now_));
+    deliver(first, first.coordinator->receive(std::uint64_t{1} << 40, moved, time_of(first)));
 }
 
 void TakeoverWorld::look_at_workers(SimulatedAgent& agent) {
     if (!agent.workers) return;
     const bool agent_acts = agent.acts(now_);
-    const bool ended =
-        agent.stopping && now_ >= agent.workers_end && (agent_acts || !agent.stubborn || !agent.alive);
-    const bool killed = agent.guard && now_ >= *agent.guard;
+    const bool ended = agent.stopping && time_of(agent) >= agent.workers_end &&
+                       (agent_acts || !agent.stubborn || !agent.alive);
+    const bool killed = agent.guard && time_of(agent) >= *agent.guard;
     if (ended || killed) {
         agent.killed = !agent.stopping && agent.alive;
         agent.workers = false;

@@ -4,6 +4,7 @@
 
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "tests/rendezvous/link/simulated_agent.hpp"
+#include "tests/support/simulated_clock.hpp"
 
 namespace ddprun {
 
@@ -24,15 +25,21 @@ class TakeoverWorld {
     int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
     SimulatedAgent& at(int machine) { return agents_.at(static_cast<std::size_t>(machine)); }
     SimulatedAgent* living(Where where);
+    // By the clock of its machine, like all times that an agent has in mind.
+    TimePoint time_of(const SimulatedAgent& agent) const {
+        return clocks_.at(static_cast<std::size_t>(agent.where.machine)).at(now_);
+    }
     Hello hello_of(const SimulatedAgent& agent) const;
     CoordinatorOptions options_of(const SimulatedAgent& agent) const;
 
     void be_born(int machine);
     void die(SimulatedAgent& agent);
     void fault();
+    void jump(const SimulatedAgent& agent);
     void work(SimulatedAgent& agent);
 
     void act(SimulatedAgent& agent);
+    bool gives_up(SimulatedAgent& agent);
     void host(SimulatedAgent& agent, std::optional<MemberList> predecessor);
     void stop_hosting(SimulatedAgent& agent);
     void deliver(SimulatedAgent& host, const Coordinator::Outbox& outbox);
@@ -56,7 +63,9 @@ class TakeoverWorld {
     int machines_;
     SimulatedNetwork network_;
     std::vector<SimulatedAgent> agents_;
-    TimePoint now_{};
+    std::vector<SimulatedClock> clocks_;
+    std::vector<TimePoint> next_jumps_;
+    TimePoint now_{};  // of the world
     int min_nodes_ = 0, spares_ = 0, max_restarts_ = 0;
     bool faulty_ = true;
     int takeovers_ = 0, rounds_ = 0;
