@@ -353,14 +353,6 @@ class BadInput(EndToEndTest):
         self.assertEqual((code, out.count("x")), (0, 2))
 
 
-class Descriptors(EndToEndTest):
-    def test_a_low_soft_limit_is_the_workers_and_not_the_launchers(self):
-        job = f"ulimit -Sn 128 && exec '{program('ddprun')}' --nproc-per-node=60 sh -c 'ulimit -Sn'"
-        done = subprocess.run(["bash", "-c", job], capture_output=True, text=True, timeout=support.HANG_GUARD)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertEqual(done.stdout.split(), ["128"] * 60)
-
-
 class Ports(EndToEndTest):
     def test_a_taken_port_names_who_holds_it(self):
         with socket.socket() as holder:
