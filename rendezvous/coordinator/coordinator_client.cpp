@@ -182,6 +182,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             suspend_lease();
             suspend_deadline_.cancel();
         } else if (std::holds_alternative<RoundReady>(message)) {
+            // If this process stood still, others may be in another round by now.
+            if (lease_ && !lease_->is_suspended() && gives_up()) return;
             suspend_lease();  // as long as the workers are being started
             events_.on_message(message);
             if (lease_) resume();
