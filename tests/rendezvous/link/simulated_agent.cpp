@@ -45,6 +45,7 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
             agent.frozen_until = TimePoint{1ms};
         stop_hosting(agent);
         hang_up(agent);
+        if (register_.reaches(agent.where)) register_.drop(agent.where, !agent.election.wish);
         agent.done = true;
     }
 }
@@ -74,6 +75,7 @@ void TakeoverWorld::join(SimulatedAgent& agent) {
     const auto& members = agent.memory->members();
     if (members && !members->members.empty() && ++agent.roamed % (members->members.size() + 1) != 0)
         return call(agent, where_of(members->members[agent.roamed % (members->members.size() + 1) - 1]), {});
+    if (by_etcd_) return campaign(agent);
     if (agent.place && living(*agent.place) == nullptr) agent.place.reset();
     if (agent.place) return call(agent, *agent.place, {});
     if (at(0).coordinator == nullptr) return;
@@ -82,6 +84,7 @@ void TakeoverWorld::join(SimulatedAgent& agent) {
 
 void TakeoverWorld::search(SimulatedAgent& agent) {
     stop_hosting(agent);
+    if (by_etcd_) return claim(agent);
     const Succession::Step next = agent.succession->next(now_);
     if (next.kind == Succession::Kind::end) {
         agent.succession.reset();
@@ -107,7 +110,11 @@ void TakeoverWorld::hang_up(SimulatedAgent& agent) {
 }
 
 void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
+    // One that was turned away still has the time that it had.
+    const bool was_alone = agent.succession && !agent.leads;
+    const auto guard = agent.guard;
     hang_up(agent);
+    if (was_alone) agent.guard = guard;
     agent.next_step = now_ + 5ms;
     if (agent.finished || agent.is_ending) return;
     const bool was_led = agent.leads;
@@ -121,7 +128,7 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     if (!following) return;
     stop(agent);
     // Also if it stands still from now on.
-    if (!agent.hosts()) agent.guard = now_ + kSimulatedGrace + 1s;
+    if (!agent.hosts() && !was_alone) agent.guard = now_ + kSimulatedGrace + 1s;
     if (agent.succession) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;
@@ -161,6 +168,11 @@ void TakeoverWorld::follow(SimulatedAgent& agent, const Lead& lead) {
 
 void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message) {
     agent.is_answered = true;
+    const bool is_late = agent.lease && !agent.lease->is_suspended() && now_ >= agent.lease->end();
+    if (is_late && std::holds_alternative<RoundReady>(message)) {
+        say(agent, LeaseOver{});
+        return lose(agent, {CoordinatorLoss::Kind::given_up, "stood still"});
+    }
     agent.memory->learn(message);
     const bool has_place =
         std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
