@@ -14,7 +14,7 @@ WINGS = {
     "rendezvous/system": (),
     "rendezvous/job": ("rendezvous/system",),
     "rendezvous/net": ("rendezvous/system",),
-    "rendezvous/etcd": ("rendezvous/system", "rendezvous/job", "rendezvous/net"),
+    "rendezvous/etcd": ("rendezvous/system", "rendezvous/job", "rendezvous/net", "rendezvous/membership"),
     "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/membership": ("rendezvous/job",),

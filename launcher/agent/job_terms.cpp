@@ -99,6 +99,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .strict_env = options.strict_env,
                           .failover = options.failover,
                           .predecessor = {},
+                          .records_rounds = options.etcd.has_value(),
                           .start_local_ms = {}};
     if (options.nnodes > 1) server.coordinator.start_local_ms = local_now_ms();
     return server;

@@ -39,7 +39,8 @@ class JoinNews {
     // `is_host`: nobody waits for etcd then.
     void etcd_trouble(const std::string& cause, bool is_host) {
         if (!is_host) return trouble(harmless_line(cause));
-        log_.debug("this agent's key in etcd cannot be kept: " + harmless_line(cause));
+        log_.info("this agent's key in etcd cannot be kept: " + harmless_line(cause) +
+                  "; until it can, no other node can come or lead the job");
     }
     void waiting(const Waiting& status) {
         const TimePoint now = TimePoint::clock::now();

@@ -122,14 +122,20 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
         workers_gone_ = std::max(workers_gone_.value_or(now), now + grace + kKillTime);
     }
     if (state_ == CoordinatorState::awaiting_return) status_deadline_ = next_status(now);
-    const bool may_go_on = state_ == CoordinatorState::pausing || state_ == CoordinatorState::awaiting_return;
+    const bool may_go_on = state_ == CoordinatorState::pausing ||
+                           state_ == CoordinatorState::awaiting_return ||
+                           state_ == CoordinatorState::recording;
     // Then it is this that keeps the job from going on.
     if (may_go_on && cause_->kind != Failure::Kind::node_lost)
         cause_ = failure_of(node, nullptr, heartbeats_.terms());
     replace_resize(failure_of(node, nullptr, heartbeats_.terms()));
     node.is_dead = agent_is_dead;
     if (has_run_) lose_member(node, agent_is_dead);
-    if (minority_cause_ && state_ != CoordinatorState::stopping)
+    lost_silently_ = lost_silently_ || (has_run_ && !agent_is_dead);
+    // One that is done with this round may begin another one.
+    const bool may_be_outdone =
+        records() && node.ended && !agent_is_dead && state_ == CoordinatorState::running;
+    if ((minority_cause_ && state_ != CoordinatorState::stopping) || may_be_outdone)
         return handle(CoordinatorEvent::quorum_lost, {now, &node});
     handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
 }
@@ -178,7 +184,8 @@ std::optional<Coordinator::TimePoint> Coordinator::next_deadline() const {
     if (state_ == CoordinatorState::electing) at_latest(election_end_);
     if (state_ == CoordinatorState::pausing) at_latest(pause_end_);
     if (state_ == CoordinatorState::judging) at_latest(judgement_deadline_);
-    const bool gathers = state_ == CoordinatorState::gathering || state_ == CoordinatorState::awaiting_return;
+    const bool gathers = state_ == CoordinatorState::gathering ||
+                         state_ == CoordinatorState::awaiting_return || state_ == CoordinatorState::recording;
     if (gathers) at_latest(join_deadline_);
     if (gathers && status_deadline_) at_latest(*status_deadline_);
     if (state_ == CoordinatorState::gathering && last_call_end_) at_latest(*last_call_end_);
@@ -244,6 +251,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::pause: return pause(now);
         case CoordinatorAction::begin_again: return begin_again(now);
         case CoordinatorAction::await_return: return await_return(now);
+        case CoordinatorAction::record: return record(now);
         case CoordinatorAction::finish: return finish();
         case CoordinatorAction::confirm:
             if (const auto question = heartbeats_.answered(from, std::get<Heartbeat>(*message)))
@@ -366,6 +374,7 @@ void Coordinator::pause(TimePoint now) {
 }
 
 void Coordinator::finish() {
+    wish_.reset();
     const std::vector<RankEnds> ends = as_messages(round_, all_ends(nodes_));
     for (const auto& [rank, node] : nodes_) {
         if (!node.connected || !node.hello.wants_rank_ends) continue;

@@ -46,6 +46,7 @@
 #include "rendezvous/membership/exclusion.hpp"
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/membership/quorum.hpp"
+#include "rendezvous/membership/round_record.hpp"
 #include "rendezvous/membership/seating.hpp"
 
 namespace ddprun {
@@ -69,6 +70,9 @@ struct CoordinatorOptions {
     // Another coordinator may take over from this one, and this one is told so if it is one of those.
     bool failover = false;
     std::optional<MemberList> predecessor;
+    // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is needed, and
+    // no round begins without a member of the last one that may live before that is recorded (round_record.hpp).
+    bool records_rounds = false;
     // Now, as JobMet has times; nothing for a job of one node, whose start need not find out the time zone.
     std::optional<std::int64_t> start_local_ms;
 };
@@ -120,6 +124,10 @@ class Coordinator {
 
     // This one leads the job: a round has begun, or it has taken the job over.
     bool is_elected() const { return has_run_; }
+
+    // What is to be recorded; nothing before the first round, and when the job is over for all.
+    const std::optional<RecordWish>& wish() const { return wish_; }
+    Outbox learn(const RecordNews& news, TimePoint now);
 
     // Number of the round that runs or is about to; each one needs an empty store.
     int round() const { return round_; }
@@ -209,9 +217,18 @@ class Coordinator {
     bool is_sure(TimePoint now) const;
     void make_sure(TimePoint now);
     void note_answer(TimePoint now);
+    // How rounds are recorded where that decides who leads the job next: coordinator_recording.cpp.
+    bool records() const { return options_.records_rounds && may_fail_over(); }
+    RoundRecord record_of(int round) const;
+    bool leaves_somebody() const;
+    bool lacks_record() const;
+    void record(TimePoint now);
+    void wish_record(TimePoint now);
+    void note_missing();
 
     void receive_queued(JobNode& node, const ControlMessage& message);
     void enqueue(ConnectionId from, const Hello& hello, TimePoint now);
+    bool has_workers_left(ConnectionId from, const Hello& hello);
     void leave_queue(ConnectionId from);
     bool can_grow() const;
     void replace_resize(const Failure& cause);
@@ -315,6 +332,9 @@ class Coordinator {
     Quorum quorum_;                   // of the last round
     std::optional<Quorum> previous_;  // of the one before, until a quorum of it has heard of the last one
     std::optional<Failure> minority_cause_;  // the loss by which this side became too small
+    std::optional<RecordWish> wish_;
+    std::optional<RoundRecord> recorded_;  // the newest that is known to be
+    bool lost_silently_ = false;           // a member of the last round that is not known to be dead
     bool own_suspended_ = false;
     bool makes_sure_ = false;        // asks whether those who are to take part are there
     bool was_decided_ = false;       // that another round follows, by the coordinator before this one

@@ -18,6 +18,7 @@ constexpr std::size_t kMaxMissingShown = 8;
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused, now);
+    if (has_workers_left(from, hello)) return;
     make_room(hello, now);
     if (!is_host(hello) && seats_left() == 0) return enqueue(from, hello, now);
     const int place = hello.node_rank != kUnnumbered ? hello.node_rank : options_.nnodes + unnumbered_++;
@@ -221,6 +222,7 @@ void Coordinator::start_round(TimePoint now) {
     deaths_told_ = 0;
     exit_wait_.round_begins();
     if (may_fail_over()) begin_quorum();
+    wish_record(now);
     std::vector<NodeShare> shares;
     for (const auto& [rank, node] : nodes_) shares.push_back({node.hello.local_world_size, node.hello.role});
     const std::vector<NodeRanks> ranks = map_ranks(shares);

@@ -45,11 +45,7 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
         hello, terms(), company_of(hello, options_.own_agent, is_heir ? nullptr : holder, nodes_));
     if (refused) return refuse(from, hello, *refused, now);
     if (!places_change) return refuse(from, hello, came_too_late(), now);
-    // It comes again when they are gone.
-    if (hello.following && hello.following->has_workers) {
-        out_.push_back({from, Abdicated{.reason = "the others have gone on"}, true});
-        return;
-    }
+    if (has_workers_left(from, hello)) return;
     if (const auto unwanted = why_unwanted(hello)) return refuse(from, hello, *unwanted, now);
     if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
     for (const auto& [connection, node] : queue_) {
@@ -69,6 +65,13 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     send(from, Parked{can_grow() ? fmt::format("the job runs on {}, which stop to let this one in", others)
                                  : fmt::format("the job has its {}; this one waits for a place", others)});
     if (state_ == CoordinatorState::running && can_grow()) handle(CoordinatorEvent::resize_due, {now});
+}
+
+// Of a round of another coordinator's. It comes again when they are gone.
+bool Coordinator::has_workers_left(ConnectionId from, const Hello& hello) {
+    if (!hello.following || !hello.following->has_workers) return false;
+    out_.push_back({from, Abdicated{.reason = "the others have gone on"}, true});
+    return true;
 }
 
 void Coordinator::leave_queue(ConnectionId from) {
@@ -143,6 +146,7 @@ void Coordinator::begin_again(TimePoint now) {
     if (!has_enough()) take_back_left_out();
     if (has_enough()) {
         if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
+        if (lacks_record()) return handle(CoordinatorEvent::record_wanted, {now});
         release_leavers();
         refuse_unwanted(now);
         seat_next_round();
@@ -168,7 +172,7 @@ void Coordinator::look_for_enough(TimePoint now) {
         status_deadline_ = next_status(now);
         return;
     }
-    if ((workers_gone_ && now < *workers_gone_) || !is_sure(now)) {
+    if ((workers_gone_ && now < *workers_gone_) || !is_sure(now) || lacks_record()) {
         pause_end_ = workers_gone_.value_or(now);
         handle(CoordinatorEvent::grace_runs, {now});
         if (pause_end_ <= now) handle(CoordinatorEvent::pause_over, {now});

@@ -93,6 +93,7 @@ struct CoordinatorTable {
         {pausing,   E::pause_over,        A::begin_again,    pausing},
         {pausing,   E::all_joined,        A::start_round,    running},
         {pausing,   E::nodes_missing,     A::await_return,   awaiting_return},
+        {pausing,   E::record_wanted,     A::record,         recording},
         {pausing,   E::quorum_lost,       A::finish,         over},
         {pausing,   E::host_leaves,       A::abdicate,       over},
         {pausing,   E::restart_refused,   A::finish,         over},
@@ -107,6 +108,15 @@ struct CoordinatorTable {
         {awaiting_return, E::all_joined,      A::start_round,  running},
         {awaiting_return, E::join_timed_out,  A::finish,       over},
         {awaiting_return, E::quorum_lost,     A::finish,       over},
+
+        {recording, E::hello,             A::enqueue,        recording},
+        {recording, E::heartbeat,         A::confirm,        recording},
+        {recording, E::suspended,         A::excuse,         recording},
+        {recording, E::node_leaves,       A::note_leaving,   recording},
+        {recording, E::agent_signalled,   A::abort,          over},
+        {recording, E::recorded,          A::begin_again,    pausing},
+        {recording, E::deposed,           A::finish,         over},
+        {recording, E::join_timed_out,    A::finish,         over},
 
         {moved,     E::hello,             A::redirect,       moved},
         {moved,     E::job_moved,         A::move,           moved},

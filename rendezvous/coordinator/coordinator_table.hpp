@@ -9,6 +9,7 @@
 //   pausing          all workers are gone, and another round follows
 //   electing         the coordinator was lost, and this is one that would take over; not enough follow it
 //   awaiting_return  another round follows once nodes have come for those that were lost
+//   recording        another round follows once a register outside the job says that nobody else leads the job
 //   moved            the job runs already, and its coordinator is elsewhere
 //   over             every node was told how it ended; they leave one by one
 //
@@ -31,6 +32,7 @@ enum class CoordinatorState : std::uint8_t {
     judging,
     pausing,
     awaiting_return,
+    recording,
     moved,
     over,
 };
@@ -75,7 +77,10 @@ enum class CoordinatorEvent : std::uint8_t {
     election_over,  // too few do
     quorum_lost,    // too few are left: the others may go on without these
     host_leaves,    // another round follows, but without the node that hosts this coordinator
-    job_moved,      // somebody says it
+    record_wanted,  // of another round
+    recorded,
+    deposed,    // it cannot be recorded: somebody else may lead the job
+    job_moved,  // somebody says it
 };
 
 enum class CoordinatorAction : std::uint8_t {
@@ -117,6 +122,7 @@ enum class CoordinatorAction : std::uint8_t {
     pause,         // announce it
     begin_again,   // with those who are there
     await_return,  // of those who are not
+    record,        // the round that would be next
     finish,        // say how the job ended
     abort,         // likewise, for this reason
     release,

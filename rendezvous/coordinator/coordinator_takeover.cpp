@@ -105,9 +105,9 @@ Attendance Coordinator::attendance(Counts counts) const {
 void Coordinator::canvass() {
     const bool asks = std::any_of(nodes_.begin(), nodes_.end(),
                                   [](const auto& entry) { return entry.second.asked_epoch != 0; });
-    const bool is_enough =
-        asks || (2 * nodes_.size() >= static_cast<std::size_t>(members_->size) - dead_.size() &&
-                 is_quorum(attendance([](const JobNode&) { return true; })));
+    const bool is_enough = asks || records() ||
+                           (2 * nodes_.size() >= static_cast<std::size_t>(members_->size) - dead_.size() &&
+                            is_quorum(attendance([](const JobNode&) { return true; })));
     if (!is_enough) return;
     const bool is_outdone = std::any_of(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
         const JobNode& node = entry.second;
@@ -133,7 +133,10 @@ void Coordinator::note_follower(JobNode& node, const Follow& follow, TimePoint n
 }
 
 void Coordinator::end_election(TimePoint now) {
-    if (is_quorum(attendance([](const JobNode& one) { return one.follows; })))
+    const bool is_here = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& entry) {
+        return entry.second.hosts && entry.second.follows;
+    });
+    if (records() ? is_here : is_quorum(attendance([](const JobNode& one) { return one.follows; })))
         return handle(CoordinatorEvent::elected, {now});
     const Attendance all = attendance([](const JobNode&) { return true; });
     decision_.message = fmt::format(
@@ -219,6 +222,7 @@ void Coordinator::take_over(TimePoint now) {
     comparison_.learn(nodes_);
     refuse_unwanted(now);
     seat_missing(now);
+    note_missing();
     const auto host =
         std::find_if(members_->members.begin(), members_->members.end(),
                      [this](const Member& one) { return one.group_rank == members_->host_rank; });
@@ -294,7 +298,7 @@ void Coordinator::lose_member(const JobNode& node, bool is_dead) {
     const bool is_told =
         is_dead && members_->size - static_cast<int>(quorum_.living()) <= static_cast<int>(kMaxMembersListed);
     if (is_told) send_all(MemberGone{members_->epoch, members_->round, node.hello.node_rank});
-    if (minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
+    if (records() || minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
     minority_cause_ =
         Failure{.kind = Failure::Kind::node_lost,
                 .node_rank = node.hello.node_rank,
@@ -346,7 +350,7 @@ MemberList Coordinator::member_list() const {
 
 // Who leaves is no member any more, but was perhaps needed against those who cannot be seen.
 bool Coordinator::holds_without_leavers() const {
-    if (!members_ || !may_fail_over()) return true;
+    if (!members_ || !may_fail_over() || records()) return true;
     Quorum left = quorum_;
     for (const auto& [rank, node] : nodes_) {
         if (node.connected && !node.stays()) left.lose(node.connection, true);
@@ -362,6 +366,12 @@ bool Coordinator::is_sure(TimePoint now) const {
     const auto is_there = [&](Quorum::Id member) {
         return member == own || heartbeats_.is_bound(member, now);
     };
+    // Nobody may take for gone whoever is not, where each of them could lead the job by itself.
+    if (records())
+        return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+            const JobNode& node = entry.second;
+            return !node.stays() || is_own(node.hello) || is_there(node.connection);
+        });
     return quorum_.holds_with(is_there) && (!previous_ || previous_->holds_with(is_there));
 }
 

@@ -50,6 +50,11 @@ class RendezvousServer::Impl {
     const Endpoint& own_endpoint() const { return own_endpoint_; }
     bool is_over() const { return is_over_; }
 
+    void learn(const RecordNews& news) {
+        asio::post(context_,
+                   [this, news] { deliver(coordinator_.learn(news, Coordinator::TimePoint::clock::now())); });
+    }
+
   private:
     using ConnectionId = Coordinator::ConnectionId;
 
@@ -115,6 +120,8 @@ class RendezvousServer::Impl {
         // A round must never read what the one before it has left; its workers are gone and the next ones not
         // told yet.
         if (std::exchange(round_, coordinator_.round()) != coordinator_.round()) store_.clear();
+        if (std::exchange(wish_, coordinator_.wish()) != coordinator_.wish() && events_.on_wish)
+            events_.on_wish(wish_);
         for (const auto& outgoing : outbox) {
             auto session = sessions_.find(outgoing.to);
             if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
@@ -150,6 +157,7 @@ class RendezvousServer::Impl {
     asio::steady_timer deadline_;
     std::optional<Coordinator::TimePoint> armed_for_;
     RendezvousServerEvents events_;
+    std::optional<RecordWish> wish_;
     bool is_elected_ = false;
     std::optional<Coordinator::TimePoint> lease_end_;
     std::atomic<bool> is_over_ = false;
@@ -168,6 +176,8 @@ RendezvousServer::~RendezvousServer() = default;
 std::uint16_t RendezvousServer::port() const { return impl_->own_endpoint().port; }
 
 bool RendezvousServer::is_over() const { return impl_->is_over(); }
+
+void RendezvousServer::learn(const RecordNews& news) { impl_->learn(news); }
 
 Endpoint RendezvousServer::own_endpoint() const { return impl_->own_endpoint(); }
 

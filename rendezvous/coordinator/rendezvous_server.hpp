@@ -32,6 +32,8 @@ struct RendezvousServerOptions {
 struct RendezvousServerEvents {
     std::function<void()> on_over;     // once: the job is over and all agents have left
     std::function<void()> on_elected;  // once: see Coordinator::is_elected()
+    // See Coordinator::wish(). Told whenever that changes, and before anybody else hears of what changed it.
+    std::function<void(const std::optional<RecordWish>& wish)> on_wish;
     // See Coordinator::lease_end(). Told whenever that changes.
     std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
 };
@@ -55,6 +57,9 @@ class RendezvousServer {
 
     // Whether `on_over` was called, or is about to be.
     bool is_over() const;
+
+    // What has come of the wish.
+    void learn(const RecordNews& news);
 
     // By which the host's own agent reaches it: on loopback where that is possible.
     Endpoint own_endpoint() const;

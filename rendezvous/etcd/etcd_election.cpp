@@ -13,9 +13,8 @@
 #include <utility>
 
 #include "rendezvous/etcd/election_table.hpp"
-#include "rendezvous/etcd/etcd_client.hpp"
-#include "rendezvous/etcd/etcd_message.hpp"
-#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/etcd/election_text.hpp"
+#include "rendezvous/etcd/etcd_register.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
@@ -31,8 +30,7 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         : executor_(executor),
           options_(std::move(options)),
           events_(std::move(events)),
-          key_(host_key(options_.etcd.prefix, options_.record.run_id)),
-          client_(options_.etcd),
+          register_(options_.etcd, options_.record.run_id, options_.lease_ttl),
           interruption_(executor, TimePoint::max()),
           pause_(executor) {}
 
@@ -41,6 +39,22 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         told_.reset();
         react(Event::campaign_asked);
     }
+
+    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) {
+        last_ = last;
+        dead_ = dead;
+        deadline_ = deadline;
+        told_.reset();
+        react(Event::claim_asked);
+    }
+
+    void record(const std::optional<RecordWish>& wish) {
+        wish_ = wish;
+        is_settled_ = !wish;
+        if (wish) react(Event::record_asked);
+    }
+
+    void release() { react(Event::release_asked); }
 
     void publish(const Endpoint& host) {
         options_.record.endpoint = to_string(host);
@@ -106,17 +120,6 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
         if (on_withdrawn_) asio::post(executor_, std::exchange(on_withdrawn_, nullptr));
     }
 
-    std::string own_address() const {
-        const std::string& used = client_.local_address();
-        const std::string& asked = client_.last_endpoint().host;
-        if (!is_loopback_address(used) || asked == "localhost" || is_loopback_address(asked)) return used;
-        // A machine's own name often stands for an address of loopback.
-        for (const LocalAddress& local : local_addresses()) {
-            if (!local.is_loopback) return local.address;
-        }
-        return used;
-    }
-
     template <class Callback, class... Argument>
     void tell(Callback ElectionEvents::*event, Argument... argument) {
         asio::post(executor_, [self = shared_from_this(), event, argument...] {
@@ -130,104 +133,162 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
             case Action::none:
             case Action::rest: break;
             case Action::announce:
-                tell(&ElectionEvents::on_elected, Endpoint{own_address(), options_.port});
+                tell(&ElectionEvents::on_elected, Endpoint{register_.own_address(), options_.port});
                 co_return Event::key_kept;
+            case Action::lead: tell(&ElectionEvents::on_claimed); co_return Event::key_kept;
             case Action::race:
             case Action::restore: co_return co_await race();
+            case Action::claim: co_return co_await claim_key();
             case Action::follow: co_return co_await follow();
             case Action::keep: co_return co_await keep();
             case Action::give_up: tell(&ElectionEvents::on_failed, failure_); break;
-            case Action::drop_lease: co_await drop_lease(); break;
+            case Action::drop_lease: co_await drop(); break;
         }
         co_return Event::key_gone;  // no news where these lead to
     }
 
     asio::awaitable<Event> race() {
         if (is_late()) co_return too_late();
-        const auto key = co_await read_key_now();
-        if (!key) co_return co_await in_vain();
-        if (key->value) {
+        const auto view = co_await register_.look(latest());
+        if (!view) co_return co_await in_vain();
+        if (view->host.value) {
             // The answer to the request that wrote it may have been lost.
-            if (lease_ && key->lease == lease_->id) co_return Event::key_won;
-            co_await drop_lease();
+            if (register_.is_own_host(*view)) co_return Event::key_won;
+            co_await register_.drop_host(latest());
             // A host that has lost its key has found one long ago.
             if (state_ == ElectionState::restoring) deadline_ = TimePoint::max();
             co_return Event::key_taken;
         }
-        lease_ = read(co_await client_.ask(grant_lease(ttl_s()), latest()), read_granted);
-        if (!lease_) co_return co_await in_vain();
-        const std::string value = to_json(options_.record);
-        const auto written =
-            read(co_await client_.ask(create_key(key_, value, lease_->id), latest()), read_written);
+        // The members of that round come first.
+        if (view->round.value && !register_.is_own_round(*view)) co_return co_await stand_back(*view);
+        const auto written = co_await register_.take(*view, to_json(options_.record), latest());
         if (!written) co_return co_await in_vain();
-        if (!*written) co_await drop_lease();
-        if (*written) succeed();
-        if (*written) told_.reset();
-        is_published_ = *written && !options_.record.endpoint.empty();
+        if (*written) note_won();
         co_return *written ? Event::key_won : Event::key_taken;
+    }
+
+    void note_won() {
+        succeed();
+        told_.reset();
+        is_published_ = !options_.record.endpoint.empty();
+    }
+
+    asio::awaitable<Event> stand_back(const EtcdRegister::View& view) {
+        cause_ = "the host was lost, and the members of its last round may choose another one";
+        refuse_wish("the job's last round in etcd is another node's");
+        co_await await_change(view, false);
+        co_return Event::trouble;
+    }
+
+    asio::awaitable<void> await_change(const EtcdRegister::View& view, bool of_host) {
+        const bool is_good = co_await register_.await_change(view, of_host, limit());
+        // The next look tells whether etcd itself is in trouble.
+        if (!is_good) co_await pause_for(kLongestPause);
+    }
+
+    asio::awaitable<Event> claim_key() {
+        if (is_late()) co_return too_late();
+        const auto view = co_await register_.look(latest());
+        if (!view) co_return co_await in_vain();
+        if (register_.is_own_host(*view)) co_return claimed(*view);
+        const auto holder = view->host.value ? read_host_record(*view->host.value) : std::nullopt;
+        const bool is_dead = holder && is_one_of(*holder, last_, dead_);
+        if (view->host.value && !is_dead) co_return co_await await_host(*view);
+        if (!view->record) {
+            failure_ = unknown_round_text(options_.etcd);
+            co_return Event::unfit;
+        }
+        if (!may_lead(*view->record, last_)) {
+            cause_ = "the job has gone on without this node";
+            co_await await_change(*view, false);
+            co_return Event::key_taken;
+        }
+        options_.record.endpoint.clear();
+        const auto written = co_await register_.take(*view, to_json(options_.record), latest());
+        if (!written) co_return co_await in_vain();
+        co_return *written ? claimed(*view) : Event::key_taken;
+    }
+
+    // What was recorded is left there until this agent's coordinator says more.
+    Event claimed(const EtcdRegister::View& view) {
+        note_won();
+        if (view.record && !wish_) wish_ = RecordWish{*view.record, std::nullopt};
+        return Event::key_won;
     }
 
     asio::awaitable<Event> follow() {
         if (is_late()) co_return too_late();
-        const auto key = co_await read_key_now();
-        if (!key) co_return co_await in_vain();
-        if (!key->value) co_return Event::key_gone;
-        const auto record = read_host_record(*key->value);
+        const auto view = co_await register_.look(latest());
+        if (!view) co_return co_await in_vain();
+        if (!view->host.value) co_return Event::key_gone;
+        co_return co_await await_host(*view);
+    }
+
+    // Says where it is, and waits until that changes.
+    asio::awaitable<Event> await_host(const EtcdRegister::View& view) {
+        const auto record = read_host_record(*view.host.value);
         const auto host = record ? endpoint_of(*record) : std::nullopt;
-        cause_ = record ? fmt::format("the agent on {} (pid {}) was elected, but has not said where it hosts",
-                                      record->host, record->pid)
-                        : fmt::format("the key {} in etcd is none of ddprun's", key_);
-        if (!record) {
-            tell(&ElectionEvents::on_trouble, cause_);
-        } else {
+        if (record) {
+            cause_ = waiting_text(*record);
+            refuse_wish(deposed_text(*record));
             succeed();
+        } else {
+            cause_ = fmt::format("the key {} in etcd is none of ddprun's", register_.host_key());
+            tell(&ElectionEvents::on_trouble, cause_);
         }
         if (host && std::exchange(told_, host) != host) tell(&ElectionEvents::on_host, *host);
-        const auto answer = co_await client_.watch(watch_key(key_, key->revision + 1), limit());
-        // The next look at the key tells whether etcd itself is in trouble.
-        if (answer.kind != EtcdAnswer::Kind::good) co_await pause_for(kLongestPause);
+        co_await await_change(view, true);
         co_return Event::key_taken;
     }
 
     asio::awaitable<Event> keep() {
         if (!is_published_ && !options_.record.endpoint.empty()) {
-            const auto request = rewrite_key(key_, to_json(options_.record), lease_->id);
-            const auto written = read(co_await client_.ask(request, latest()), read_written);
+            const auto written = co_await register_.write_host(to_json(options_.record), latest());
             if (!written) co_return co_await in_vain();
             is_published_ = true;
             if (!*written) co_return Event::lease_lost;
         }
+        if (wish_ && !is_settled_) {
+            const auto event = co_await record_wish();
+            if (event != Event::key_kept) co_return event;
+        }
         succeed();
         // Often enough that two attempts may fail.
-        co_await pause_for(std::chrono::milliseconds(lease_->ttl_s * 1000 / 3));
-        const auto kept = read(co_await client_.ask(keep_lease(lease_->id), latest()), read_kept);
+        co_await pause_for(register_.keep_period());
+        const auto kept = co_await register_.keep(latest());
         if (!kept) co_return co_await in_vain();
-        co_return kept->ttl_s > 0 ? Event::key_kept : Event::lease_lost;
+        co_return *kept ? Event::key_kept : Event::lease_lost;
     }
 
-    asio::awaitable<void> drop_lease() {
-        if (!lease_) co_return;
-        const LeaseId id = std::exchange(lease_, std::nullopt)->id;
-        co_await client_.ask(revoke_lease(id), TimePoint::clock::now() + kWithdrawTimeout);
-    }
-
-    asio::awaitable<std::optional<KeyState>> read_key_now() {
-        co_return read(co_await client_.ask(read_key(key_), latest()), read_key_state);
-    }
-
-    // What a good answer says; else why there is none is kept for in_vain().
-    template <class Value>
-    std::optional<Value> read(const EtcdAnswer& answer, std::optional<Value> (*reader)(std::string_view)) {
-        is_refused_ = answer.kind == EtcdAnswer::Kind::refused;
-        if (answer.kind != EtcdAnswer::Kind::good) {
-            cause_ = answer.text;
-            return std::nullopt;
+    asio::awaitable<Event> record_wish() {
+        const RecordWish wish = *wish_;
+        const bool anew = !register_.has_recorded();
+        if (anew && (!wish.renew_until || has_passed(*wish.renew_until))) {
+            refuse_wish("etcd has lost the job's last round, so another node may lead the job by now");
+            co_return Event::key_kept;
         }
-        auto value = reader(answer.text);
-        if (!value)
-            cause_ = fmt::format("what listens at {} does not answer as etcd does",
-                                 to_string(client_.last_endpoint()));
-        return value;
+        const TimePoint until = anew ? std::min(latest(), *wish.renew_until) : latest();
+        const auto written = co_await register_.record(wish.record, anew, until);
+        if (!written) co_return co_await in_vain();
+        if (wish_ != wish) co_return Event::trouble;
+        if (*written) {
+            is_settled_ = true;
+            tell(&ElectionEvents::on_record, RecordNews{RecordNews::Kind::recorded, wish.record, {}});
+            co_return Event::key_kept;
+        }
+        if (anew) refuse_wish("the job's last round in etcd is another node's");
+        co_return Event::lease_lost;
+    }
+
+    void refuse_wish(const std::string& why) {
+        if (!wish_ || std::exchange(is_settled_, true)) return;
+        tell(&ElectionEvents::on_record, RecordNews{RecordNews::Kind::refused, wish_->record, why});
+    }
+
+    asio::awaitable<void> drop() {
+        const TimePoint deadline = TimePoint::clock::now() + EtcdRegister::kDropTimeout;
+        co_await register_.drop_host(deadline);
+        if (state_ == ElectionState::withdrawn && !wish_) co_await register_.drop_round(deadline);
     }
 
     void succeed() {
@@ -236,15 +297,18 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     asio::awaitable<Event> in_vain() {
-        if (is_refused_)
-            failure_ = fmt::format("etcd refuses to serve the rendezvous (--rdzv-endpoint {}): {}",
-                                   to_string(options_.etcd.endpoints), cause_);
-        if (is_refused_ && is_seeking()) co_return Event::refused;
+        cause_ = register_.cause();
+        if (register_.is_refused() && is_seeking()) {
+            failure_ = refused_text(options_.etcd, cause_);
+            co_return Event::refused;
+        }
         if (is_seeking()) {
             tell(&ElectionEvents::on_trouble, "etcd is of no help: " + cause_);
         } else if (std::exchange(said_, cause_) != cause_) {
             tell(&ElectionEvents::on_trouble, cause_);  // a host says once why it cannot keep its key
         }
+        if (wish_ && !is_settled_)
+            tell(&ElectionEvents::on_record, RecordNews{RecordNews::Kind::trouble, wish_->record, cause_});
         co_await pause();
         co_return Event::trouble;
     }
@@ -261,7 +325,8 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
 
     // Asked for a host; a former host is not.
     bool is_seeking() const {
-        const bool is_asking = state_ == ElectionState::racing || state_ == ElectionState::following;
+        const bool is_asking = state_ == ElectionState::racing || state_ == ElectionState::following ||
+                               state_ == ElectionState::claiming;
         return is_asking && deadline_ != TimePoint::max();
     }
 
@@ -278,24 +343,18 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     Event too_late() {
-        failure_ = fmt::format(
-            "no host was found in etcd (--rdzv-endpoint {}) within {} s: {}; --join-timeout SECONDS sets how "
-            "long to wait",
-            to_string(options_.etcd.endpoints),
-            std::chrono::duration_cast<std::chrono::seconds>(options_.join_timeout).count(),
-            cause_.empty() ? "the last one is gone, and there was no time to become it" : cause_);
+        if (state_ == ElectionState::claiming) {
+            failure_ = unclaimed_text(options_.etcd, cause_);
+            return Event::too_late;
+        }
+        failure_ = unelected_text(options_.etcd, options_.join_timeout, cause_);
         return Event::too_late;
-    }
-
-    std::int64_t ttl_s() const {
-        return std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::seconds>(options_.lease_ttl).count());
     }
 
     asio::any_io_executor executor_;
     ElectionOptions options_;
     ElectionEvents events_;
-    std::string key_;
-    EtcdClient client_;
+    EtcdRegister register_;
     ElectionState state_ = ElectionState::resting;
     Action next_ = Action::none;  // to be carried out when what is being done has ended
     bool is_running_ = false;
@@ -304,12 +363,14 @@ class EtcdElection::Impl : public std::enable_shared_from_this<Impl> {
     asio::steady_timer pause_;
     std::chrono::milliseconds pause_length_ = kFirstPause;  // of the next one
     TimePoint deadline_ = TimePoint::max();
-    std::optional<Lease> lease_;
+    MemberList last_;        // whose host was lost, …
+    std::vector<int> dead_;  // … and who of it is dead
+    std::optional<RecordWish> wish_;
+    bool is_settled_ = true;    // that wish: recorded, or never
     bool is_published_ = true;  // what the record says of the endpoint
     std::optional<Endpoint> told_;
     std::string cause_;  // why there was no good answer
     std::string said_;   // of a host's trouble
-    bool is_refused_ = false;
     std::string failure_;
     std::function<void()> on_withdrawn_;
 };
@@ -321,6 +382,14 @@ EtcdElection::EtcdElection(const asio::any_io_executor& executor, ElectionOption
 EtcdElection::~EtcdElection() { impl_->abandon(); }
 
 void EtcdElection::campaign(TimePoint deadline) { impl_->campaign(deadline); }
+
+void EtcdElection::claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline) {
+    impl_->claim(last, dead, deadline);
+}
+
+void EtcdElection::record(const std::optional<RecordWish>& wish) { impl_->record(wish); }
+
+void EtcdElection::release() { impl_->release(); }
 
 void EtcdElection::publish(const Endpoint& host) { impl_->publish(host); }
 

@@ -3,7 +3,11 @@
 // They race for one key, which is bound to a lease of the winner. The winner publishes where it hosts, as the key's value,
 // and keeps the lease; the others read it there. Where the key goes before they have reached the host, they race again.
 // A host whose lease has run out (etcd was away, or this process stood still) writes its key anew; where another agent
-// was first, it is told of that one by on_host. Which event means what is election_table.hpp's.
+// was first, it is told of that one by on_host.
+//
+// Where rounds are recorded (membership/round_record.hpp) the members of the last one claim the key when its host is lost:
+// at once where that is known to be dead, else when its lease is over. Everybody else leaves the key to them, as long as
+// there is a record. Which event means what is election_table.hpp's.
 //
 // Created, driven and destroyed on the thread of `executor`; events come from there and never from inside a call of the
 // election's own functions. Every wait on etcd is bounded.
@@ -17,6 +21,7 @@
 
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/etcd/host_record.hpp"
+#include "rendezvous/membership/round_record.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
@@ -26,12 +31,17 @@ struct ElectionEvents {
     // That is the one that its last connection to etcd came from; one of loopback only where etcd was asked for by such
     // a one. publish() when it does.
     std::function<void(const Endpoint& here)> on_elected;
-    // Another one hosts, here; told once until that changes, or campaign() is called again.
+    // It is to host as the one that leads the job from the round that claim() was told of. publish() when it does.
+    std::function<void()> on_claimed;
+    // Another one hosts, here; told once until that changes, or campaign() or claim() is called again.
     std::function<void(const Endpoint& host)> on_host;
     // An attempt failed, for this cause; the next follows by itself. In a line, with the words of whatever answered.
     std::function<void(const std::string& cause)> on_trouble;
-    // There is no host for this agent that looks for one; nothing more is tried until campaign() is called again. A whole sentence.
+    // There is no host for this agent that looks for one; nothing more is tried until campaign() or claim() is called
+    // again. A whole sentence.
     std::function<void(const std::string& why)> on_failed;
+    // Of record().
+    std::function<void(const RecordNews&)> on_record;
 };
 
 struct ElectionOptions {
@@ -49,7 +59,6 @@ class EtcdElection {
 
     static constexpr std::chrono::milliseconds kFirstPause{100};
     static constexpr std::chrono::milliseconds kLongestPause{1'000};
-    static constexpr std::chrono::seconds kWithdrawTimeout{2};
 
     EtcdElection(const boost::asio::any_io_executor& executor, ElectionOptions options,
                  ElectionEvents events);
@@ -58,14 +67,23 @@ class EtcdElection {
     // Finds the host, or becomes it; fails at the deadline. Again after the host was lost.
     void campaign(TimePoint deadline);
 
+    // The host was lost: finds the next one, or becomes it; fails at the deadline. `dead`: members who are known to be.
+    void claim(const MemberList& last, const std::vector<int>& dead, TimePoint deadline);
+
+    // Of the elected agent: what is to be recorded, from now on. Nothing: nothing is to be left of the job.
+    void record(const std::optional<RecordWish>& wish);
+
     // Of the elected agent: where it hosts.
     void publish(const Endpoint& host);
 
     // The host was reached, and answers: nobody else is looked for.
     void settle();
 
-    // The job is over: the key and its lease are ended. `done` is called when they are, or after kWithdrawTimeout,
-    // since a lease that is not kept ends by itself. May be called again, to be told of the end.
+    // This agent does not host after all: another one may.
+    void release();
+
+    // The job is over: the keys and their leases are ended, but that of the round stays where record() was told of one.
+    // `done` is called when they are, or after EtcdRegister::kDropTimeout, since a lease that is not kept ends by itself. May be called again, to be told of the end.
     void withdraw(std::function<void()> done);
 
   private:

@@ -20,15 +20,6 @@ EtcdRequest request(const char* path, const object& body) { return {path, boost:
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-// One key: written if the comparison holds.
-EtcdRequest write_if(const std::string& key, const std::string& value, LeaseId lease, object comparison) {
-    comparison["key"] = to_base64(key);
-    comparison["result"] = "EQUAL";
-    object put{{"key", to_base64(key)}, {"value", to_base64(value)}, {"lease", text(lease)}};
-    return request("/v3/kv/txn", {{"compare", array{std::move(comparison)}},
-                                  {"success", array{object{{"request_put", std::move(put)}}}}});
-}
-
 const object* member(const object* in, std::string_view name) {
     const boost::json::value* found = in != nullptr ? in->if_contains(name) : nullptr;
     return found != nullptr ? found->if_object() : nullptr;
@@ -73,12 +64,21 @@ EtcdRequest revoke_lease(LeaseId lease) { return request("/v3/lease/revoke", {{"
 
 EtcdRequest read_key(const std::string& key) { return request("/v3/kv/range", {{"key", to_base64(key)}}); }
 
-EtcdRequest create_key(const std::string& key, const std::string& value, LeaseId lease) {
-    return write_if(key, value, lease, {{"target", "CREATE"}, {"create_revision", "0"}});
-}
-
-EtcdRequest rewrite_key(const std::string& key, const std::string& value, LeaseId lease) {
-    return write_if(key, value, lease, {{"target", "LEASE"}, {"lease", text(lease)}});
+EtcdRequest write_keys(const std::vector<KeyTest>& tests, const std::vector<KeyWrite>& writes) {
+    array compare, success;
+    for (const KeyTest& test : tests) {
+        const bool is_lease = test.kind == KeyTest::Kind::lease;
+        compare.push_back(object{{"target", is_lease ? "LEASE" : "MOD"},
+                                 {is_lease ? "lease" : "mod_revision", text(test.number)},
+                                 {"key", to_base64(test.key)},
+                                 {"result", "EQUAL"}});
+    }
+    for (const KeyWrite& write : writes) {
+        success.push_back(object{{"request_put", object{{"key", to_base64(write.key)},
+                                                        {"value", to_base64(write.value)},
+                                                        {"lease", text(write.lease)}}}});
+    }
+    return request("/v3/kv/txn", {{"compare", std::move(compare)}, {"success", std::move(success)}});
 }
 
 EtcdRequest watch_key(const std::string& key, std::int64_t revision) {
@@ -102,18 +102,20 @@ std::optional<KeyState> read_key_state(std::string_view answer) {
     const object* header = member(root ? &*root : nullptr, "header");
     const auto revision = header != nullptr ? number(*header, "revision") : std::nullopt;
     if (!revision) return std::nullopt;
-    KeyState state{.revision = *revision, .value = {}, .lease = 0};
+    KeyState state{.revision = *revision, .value = {}, .lease = 0, .change = 0};
     const boost::json::value* listed = root->if_contains("kvs");
     if (listed == nullptr) return state;
     const array* pairs = listed->if_array();
     const object* pair = pairs != nullptr && pairs->size() == 1 ? pairs->front().if_object() : nullptr;
     const auto lease = pair != nullptr ? number(*pair, "lease") : std::nullopt;
-    if (!lease) return std::nullopt;
+    const auto change = pair != nullptr ? number(*pair, "mod_revision") : std::nullopt;
+    if (!lease || !change || *change <= 0) return std::nullopt;
     const boost::json::value* value = pair->if_contains("value");
     const boost::json::string* encoded = value != nullptr ? value->if_string() : nullptr;
     if (value != nullptr && encoded == nullptr) return std::nullopt;
     state.value = from_base64(encoded != nullptr ? std::string_view(encoded->data(), encoded->size()) : "");
     state.lease = *lease;
+    state.change = *change;
     return state.value ? std::optional(state) : std::nullopt;
 }
 

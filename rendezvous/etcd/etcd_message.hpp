@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -23,10 +24,21 @@ EtcdRequest grant_lease(std::int64_t ttl_s);
 EtcdRequest keep_lease(LeaseId lease);
 EtcdRequest revoke_lease(LeaseId lease);
 EtcdRequest read_key(const std::string& key);
-// Writes the key, bound to the lease, if there is no such key.
-EtcdRequest create_key(const std::string& key, const std::string& value, LeaseId lease);
-// Writes the key if it is bound to that lease.
-EtcdRequest rewrite_key(const std::string& key, const std::string& value, LeaseId lease);
+
+// What a key is to be bound to, or when it is to have changed last (0: there is none).
+struct KeyTest {
+    enum class Kind { lease, change };
+    Kind kind = Kind::change;
+    std::string key;
+    std::int64_t number = 0;
+};
+struct KeyWrite {
+    std::string key;
+    std::string value;
+    LeaseId lease = 0;
+};
+// Writes all of these if all of that is so, else nothing.
+EtcdRequest write_keys(const std::vector<KeyTest>& tests, const std::vector<KeyWrite>& writes);
 // Is told of what happens to the key from this revision on.
 EtcdRequest watch_key(const std::string& key, std::int64_t revision);
 
@@ -41,10 +53,11 @@ struct KeyState {
     std::int64_t revision = 0;         // of the whole store, when it was read
     std::optional<std::string> value;  // nothing: there is no such key
     LeaseId lease = 0;
+    std::int64_t change = 0;  // the revision of its last change; 0 where there is no such key
 };
 std::optional<KeyState> read_key_state(std::string_view answer);
 
-// Of create_key and rewrite_key: whether it was written.
+// Of write_keys: whether they were written.
 std::optional<bool> read_written(std::string_view answer);
 
 // Whether a message of a watch says that something happened, the end of the watch included.

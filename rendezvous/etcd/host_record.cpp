@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "rendezvous/job/json_codec.hpp"
 
 namespace ddprun {
@@ -19,6 +21,10 @@ std::string host_key(const std::string& prefix, const std::string& run_id) {
     return fmt::format("{}/run_{}/host", prefix, run_id);
 }
 
+std::string round_key(const std::string& prefix, const std::string& run_id) {
+    return fmt::format("{}/run_{}/round", prefix, run_id);
+}
+
 std::string to_json(const HostRecord& record) { return boost::json::serialize(json_of<RecordRules>(record)); }
 
 std::optional<HostRecord> read_host_record(std::string_view json) {
@@ -27,6 +33,13 @@ std::optional<HostRecord> read_host_record(std::string_view json) {
     if (!root || !take_members<RecordRules>(*root, record)) return std::nullopt;
     if (!record.endpoint.empty() && !endpoint_of(record)) return std::nullopt;
     return record;
+}
+
+bool is_one_of(const HostRecord& record, const MemberList& list, const std::vector<int>& group_ranks) {
+    return std::any_of(list.members.begin(), list.members.end(), [&](const Member& one) {
+        return one.host == record.host && one.pid == record.pid &&
+               std::find(group_ranks.begin(), group_ranks.end(), one.group_rank) != group_ranks.end();
+    });
 }
 
 std::optional<Endpoint> endpoint_of(const HostRecord& record) {

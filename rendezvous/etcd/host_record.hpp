@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/job/description.hpp"
+#include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
@@ -23,11 +25,16 @@ BOOST_DESCRIBE_STRUCT(HostRecord, (), (endpoint, run_id, nodes, host, pid, versi
 
 // The key of a job: below the prefix, apart from those of all other run ids.
 std::string host_key(const std::string& prefix, const std::string& run_id);
+// Likewise, where its newest round is recorded.
+std::string round_key(const std::string& prefix, const std::string& run_id);
 
 std::string to_json(const HostRecord& record);
 
 // Nothing for what no agent has written.
 std::optional<HostRecord> read_host_record(std::string_view json);
+
+// Whether it is of the agent of one of these members.
+bool is_one_of(const HostRecord& record, const MemberList& list, const std::vector<int>& group_ranks);
 
 // Where it hosts; nothing until that is known.
 std::optional<Endpoint> endpoint_of(const HostRecord& record);

@@ -3,18 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <utility>
 #include <vector>
 
 #include "rendezvous/link/beacon.hpp"
 #include "rendezvous/link/job_memory.hpp"
+#include "rendezvous/link/leader_search.hpp"
 #include "rendezvous/link/meeting_place.hpp"
-#include "rendezvous/membership/succession.hpp"
-#include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
 
@@ -22,11 +18,6 @@ namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
 
 namespace {
-
-// After a takeover nobody waits for etcd.
-constexpr std::chrono::hours kNoHurry{24 * 365};
-
-constexpr int kNobody = -1;
 
 // Those of another coordinator than the first one.
 Endpoint endpoint_of(const Member& member) {
@@ -43,7 +34,7 @@ class RendezvousLink::Impl {
           events_(std::move(events)),
           place_(options_.place),
           memory_(options_.hello.node_rank),
-          pause_(executor) {
+          search_(executor, search_steps()) {
         if (options_.election) election_.emplace(executor_, *options_.election, election_events());
     }
 
@@ -59,11 +50,16 @@ class RendezvousLink::Impl {
         events.on_over = here([this] { guests_gone(); });
         events.on_lease = here([this](auto end) { events_.client.on_lease(end); });
         // Who comes back by now shall not begin the job anew.
-        if (succession_) events.on_elected = here([this] { tell_old_place(); });
+        if (search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
+        if (election_)
+            events.on_wish = here([this](auto wish) {
+                waits_for_record_ = wish && !wish->renew_until;
+                election_->record(wish);
+            });
         server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
     }
     void guests_gone() {
-        if (retires_) return pause_.cancel(), step();
+        if (retires_) return search_.step();
         events_.on_guests_gone();
     }
     void host_first() {
@@ -93,21 +89,12 @@ class RendezvousLink::Impl {
                               loss.kind == CoordinatorLoss::Kind::leaderless ||
                               loss.kind == CoordinatorLoss::Kind::unreached;
         if (!options_.failover || is_final || is_closing_) return false;
-        const bool had_left = loss.kind == CoordinatorLoss::Kind::left;
-        int leader = leads_ && called_ ? *called_ : kNobody;
-        if (!succession_) {
+        if (!search_.is_on()) {
             auto following = memory_.following();
             if (!following || memory_.leader() == following->group_rank) return false;
-            leader = memory_.leader();
-            succession_.emplace(std::move(*following), TimePoint::clock::now());
-            if (had_left) succession_->note_gone(leader);
-            last_cause_ = "no other node leads the job";
+            search_.begin(std::move(*following), memory_.leader(), loss);
         }
-        if (had_left) last_cause_ = loss.cause;
-        if (loss.is_dead && leader != kNobody) succession_->note_gone(leader);
-        const bool is_unclear =
-            loss.kind == CoordinatorLoss::Kind::broken && !loss.is_dead && leader != kNobody;
-        is_unclear ? look_at(leader) : go_on();
+        search_.lose(loss, place_);
         return true;
     }
 
@@ -123,23 +110,29 @@ class RendezvousLink::Impl {
     void stop_seeking() {
         withdraw({});
         is_closing_ = true;
-        succession_.reset();
-        pause_.cancel();
+        search_.end();
     }
 
   private:
-    // A process that dies with something unread has its connection reset. That could come from elsewhere, too; but if
-    // its machine answers that nobody listens where the coordinator did, it is dead.
-    void look_at(int leader) {
-        asio::co_spawn(
-            executor_,
-            [this, leader, place = place_, life = std::weak_ptr(life_)]() -> asio::awaitable<void> {
-                const bool is_dead = co_await is_refused(place, kCallTimeout);
-                if (life.expired() || !succession_) co_return;
-                if (is_dead) succession_->note_gone(leader);
-                go_on();
-            },
-            asio::detached);
+    LeaderSearchSteps search_steps() {
+        LeaderSearchSteps steps;
+        steps.hang_up = [this] {
+            client_.reset();
+            return retires_ = hosts() && !server_->is_over();
+        };
+        steps.clear = [this] {
+            client_.reset();
+            server_.reset();
+            beacon_.reset();
+            retires_ = false;
+        };
+        steps.go_to = [this](const Succession::Step& next) { go_to(next); };
+        steps.give_up = [this](const CoordinatorLoss& loss) { events_.client.on_lost(loss); };
+        if (options_.election)
+            steps.claim = [this](const Following& own, TimePoint deadline) {
+                election_->claim(own.last, own.dead, deadline);
+            };
+        return steps;
     }
 
     void connect(CoordinatorClientOptions options) {
@@ -155,9 +148,9 @@ class RendezvousLink::Impl {
             CoordinatorClientEvents{.on_message = [this](const ControlMessage& message) { receive(message); },
                                     .on_trouble =
                                         [this](const std::string& cause) {
-                                            if (!succession_) return events_.client.on_trouble(cause);
+                                            if (!search_.is_on()) return events_.client.on_trouble(cause);
                                             events_.on_step("no coordinator there: " + cause);
-                                            go_on();
+                                            search_.go_on();
                                         },
                                     .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
                                     .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
@@ -172,10 +165,10 @@ class RendezvousLink::Impl {
         place_ = places[roamed_++ % places.size()];
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
-            connect(
-                {.coordinator = place_,
-                 .hello = options_.hello,
-                 .join_deadline = std::min(options_.join_deadline, TimePoint::clock::now() + kCallTimeout)});
+            connect({.coordinator = place_,
+                     .hello = options_.hello,
+                     .join_deadline = std::min(options_.join_deadline,
+                                               TimePoint::clock::now() + LeaderSearch::kCallTimeout)});
             client_->join();
         });
     }
@@ -185,39 +178,36 @@ class RendezvousLink::Impl {
         const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (roams && TimePoint::clock::now() < options_.join_deadline)
             return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
-        if (!succession_ || leads_) return events_.client.on_lost(loss);
+        if (!search_.is_on() || search_.follows()) return events_.client.on_lost(loss);
         events_.on_step("no coordinator there: " + loss.cause);
-        if (loss.kind == CoordinatorLoss::Kind::left) last_cause_ = loss.cause;
-        go_on();
+        search_.pass_over(loss);
     }
 
     void receive(const ControlMessage& message) {
-        if (election_ && !succession_) election_->settle();
+        if (election_ && !search_.is_on() && !hosts()) election_->settle();
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
         if (const auto* moved = std::get_if<JobMoved>(&message)) return move(*moved);
         const bool has_place =
             std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
             std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
-        if (succession_ && has_place) found();
+        if (search_.is_on() && has_place) found();
         events_.client.on_message(message);
     }
 
     void follow(const Lead& lead) {
-        if (!succession_ || !succession_->promise(lead.epoch)) return;
-        if (!std::exchange(leads_, true)) events_.on_led();
+        if (!search_.may_follow(lead.epoch)) return;
+        if (search_.follow()) events_.on_led();
         client_->send(Follow{lead.epoch});
     }
 
     // The search is over: this coordinator leads the job.
     void found() {
-        if (called_) memory_.learn_leader(succession_->own(), *called_);
-        succession_.reset();
-        leads_ = false;
+        if (search_.called().value_or(LeaderSearch::kNobody) != LeaderSearch::kNobody)
+            memory_.learn_leader(search_.own(), *search_.called());
+        search_.end();
         if (!hosts()) return;
         events_.on_leading();
-        is_leading_ = true;
-        if (election_) election_->campaign(TimePoint::clock::now() + kNoHurry);
     }
 
     void tell_old_place() {
@@ -233,16 +223,37 @@ class RendezvousLink::Impl {
 
     ElectionEvents election_events() {
         return {.on_elected = [this](const Endpoint& here) { meet(here, true); },
+                .on_claimed =
+                    [this] {
+                        if (search_.is_on()) search_.lead();
+                    },
                 .on_host = [this](const Endpoint& host) { meet(host, false); },
-                .on_trouble = [this](const std::string& cause) { events_.on_election_trouble(cause); },
-                .on_failed = [this](const std::string& why) { events_.on_unelected(why); }};
+                .on_trouble =
+                    [this](const std::string& cause) {
+                        if (!search_.is_on()) return events_.on_election_trouble(cause);
+                        if (std::exchange(trouble_, cause) != cause)
+                            events_.on_news("who leads the job next, etcd decides: " + cause);
+                    },
+                .on_failed =
+                    [this](const std::string& why) {
+                        search_.is_on() ? search_.fail(why) : events_.on_unelected(why);
+                    },
+                .on_record =
+                    [this](const RecordNews& news) {
+                        if (news.kind == RecordNews::Kind::trouble && std::exchange(waits_for_record_, false))
+                            events_.on_news("the job goes on when etcd says that no other node leads it: " +
+                                            news.cause);
+                        if (hosts()) server_->learn(news);
+                    }};
     }
 
-    // Who hosts the job is known: this agent or another one. After a takeover it is this one in any case, and another one
+    // Who hosts is known: this agent or another one. Of a job that runs here it is this one in any case, and another one
     // that was elected does not know that yet.
     void meet(const Endpoint& host, bool is_elected) {
-        if (is_leading_) return is_elected ? election_->publish(place_) : shine_at(host);
-        if (memory_.members() || is_closing_) return election_->settle();
+        if (is_closing_) return election_->settle();
+        if (search_.is_on()) return hosts() ? search_.go_on() : search_.go_to(host);
+        if (hosts() && memory_.members()) return is_elected ? election_->publish(place_) : shine_at(host);
+        if (memory_.members()) return election_->settle();
         const bool is_known = host == place_ && !server_ && client_;
         server_.reset();
         place_ = host;
@@ -253,54 +264,23 @@ class RendezvousLink::Impl {
         join_here();
     }
 
-    // Not from inside the client's own callback, since it ends here. Those who followed a coordinator of this agent's
-    // are told first that it has come to nothing; else they would take it for dead.
-    void go_on() {
-        leads_ = false;
-        called_.reset();
-        asio::post(executor_, [this, life = std::weak_ptr(life_)] {
-            if (life.expired() || !succession_) return;
-            client_.reset();
-            retires_ = hosts() && !server_->is_over();
-            if (retires_) return step_after(CoordinatorClient::kCloseTimeout);
-            step();
-        });
-    }
-
-    void step_after(std::chrono::milliseconds pause) {
-        pause_.expires_after(pause);
-        pause_.async_wait([this](boost::system::error_code cancelled) {
-            if (!cancelled) step();
-        });
-    }
-
-    void step() {
-        if (!succession_) return;
+    void go_to(const Succession::Step& next) {
         client_.reset();
-        server_.reset();
-        beacon_.reset();
-        retires_ = false;
-        const Succession::Step next = succession_->next(TimePoint::clock::now());
-        switch (next.kind) {
-            case Succession::Kind::end: return end();
-            case Succession::Kind::pause: return step_after(Succession::kPause);
-            case Succession::Kind::host: host_next(); [[fallthrough]];
-            case Succession::Kind::call: break;
-        }
-        called_ = next.member.group_rank;
+        if (next.kind == Succession::Kind::host) host_next();
         place_ = endpoint_of(next.member);
+        if (election_ && hosts()) election_->publish(place_);
         events_.on_step(fmt::format("{} node {} ({}) at {}", hosts() ? "would lead the job as" : "calls",
                                     next.member.group_rank, next.member.host, to_string(place_)));
         Hello hello = options_.hello;
-        hello.following = succession_->own();
+        hello.following = search_.own();
         hello.following->has_workers = events_.has_workers();
-        const HeartbeatTerms terms{std::chrono::milliseconds(succession_->own().last.heartbeat_ms)};
+        const HeartbeatTerms terms{std::chrono::milliseconds(search_.own().last.heartbeat_ms)};
         // Its own coordinator says nothing before the election is over.
         const std::chrono::milliseconds election =
             hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
         connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
                  .hello = std::move(hello),
-                 .join_deadline = TimePoint::clock::now() + kCallTimeout,
+                 .join_deadline = TimePoint::clock::now() + LeaderSearch::kCallTimeout,
                  .answer_timeout = terms.patience() + election + kAnswerTime});
         client_->join();
     }
@@ -308,18 +288,14 @@ class RendezvousLink::Impl {
     void host_next() {
         RendezvousServerOptions options = options_.server_options(place_);
         options.sockets = meeting_place_.sockets();
-        options.coordinator.predecessor = succession_->own().last;
+        options.coordinator.predecessor = search_.own().last;
         host(std::move(options));
-    }
-
-    void end() {
-        succession_.reset();
-        events_.client.on_lost({CoordinatorLoss::Kind::leaderless, last_cause_});
     }
 
     void move(const JobMoved& moved) {
         place_ = {moved.address, static_cast<std::uint16_t>(moved.port)};
         is_gate_ = server_ != nullptr;
+        if (election_ && is_gate_) election_->release();
         events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
@@ -333,15 +309,12 @@ class RendezvousLink::Impl {
     RendezvousLinkEvents events_;
     Endpoint place_;
     JobMemory memory_;
-    asio::steady_timer pause_;
     MeetingPlace meeting_place_;
-    std::optional<Succession> succession_;  // while another coordinator is sought
-    std::optional<int> called_;             // the member that is being asked then
+    LeaderSearch search_;
+    std::string trouble_;            // with etcd, in that search
+    bool waits_for_record_ = false;  // the coordinator that is hosted here, and nobody has said so
     std::optional<EtcdElection> election_;
-    bool is_leading_ = false;  // this agent hosts since it has taken over
-    bool leads_ = false;       // and this agent follows it
-    std::string last_cause_;   // why nobody leads
-    std::size_t roamed_ = 0;   // places where a node without a voice has called
+    std::size_t roamed_ = 0;  // places where a node without a voice has called
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
     bool is_gate_ = false;  // the server only says where the job is

@@ -49,8 +49,6 @@ struct RendezvousLinkEvents {
 
 class RendezvousLink {
   public:
-    // One call at another member; the next one is tried after that.
-    static constexpr std::chrono::milliseconds kCallTimeout{1'000};
     // How much longer than its members take to notice the loss a new coordinator may take to answer.
     static constexpr std::chrono::milliseconds kAnswerTime{2'000};
 

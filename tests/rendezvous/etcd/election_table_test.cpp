@@ -70,6 +70,30 @@ TEST_CASE("election: the lives of an agent") {
               {E::lease_lost, A::restore, S::restoring},
               {E::key_taken, A::follow, S::following}});
     }
+    SECTION("the host is lost, and this member leads the job after it, or another one") {
+        walk({{E::campaign_asked, A::race, S::racing},
+              {E::host_found, A::drop_lease, S::resting},
+              {E::claim_asked, A::claim, S::claiming},
+              {E::trouble, A::claim, S::claiming},
+              {E::key_taken, A::claim, S::claiming},
+              {E::host_found, A::drop_lease, S::resting},
+              {E::claim_asked, A::claim, S::claiming},
+              {E::key_won, A::lead, S::hosting},
+              {E::publish_asked, A::keep, S::hosting},
+              {E::record_asked, A::keep, S::hosting},
+              {E::lease_lost, A::restore, S::restoring},
+              {E::record_asked, A::restore, S::restoring},
+              {E::key_taken, A::follow, S::following},
+              {E::record_asked, A::follow, S::following}});
+    }
+    SECTION("nobody may lead the job any more") {
+        walk({{E::claim_asked, A::claim, S::claiming}, {E::unfit, A::give_up, S::resting}});
+    }
+    SECTION("the job runs elsewhere, as this host is told") {
+        walk({{E::campaign_asked, A::race, S::racing},
+              {E::key_won, A::announce, S::hosting},
+              {E::release_asked, A::drop_lease, S::resting}});
+    }
     SECTION("etcd is of no help") {
         walk({{E::campaign_asked, A::race, S::racing},
               {E::too_late, A::give_up, S::resting},
@@ -87,13 +111,12 @@ TEST_CASE("election: whatever happens, it can be ended, and ends") {
         CHECK(next_step(S::withdrawn, static_cast<E>(event)).action == A::none);
 }
 
-TEST_CASE("election: a host gives its place up only to another one") {
+TEST_CASE("election: a host gives its place up only to another one, or where it was told so") {
+    const std::set<E> gives_up{E::withdraw_asked, E::release_asked, E::claim_asked, E::key_taken};
     for (const S state : {S::hosting, S::restoring}) {
         for (int event = 0; event < kElectionEvents; ++event) {
             const S next = next_step(state, static_cast<E>(event)).next;
-            if (next != S::hosting && next != S::restoring)
-                CHECK((event == static_cast<int>(E::withdraw_asked) ||
-                       event == static_cast<int>(E::key_taken)));
+            if (next != S::hosting && next != S::restoring) CHECK(gives_up.contains(static_cast<E>(event)));
         }
     }
 }

@@ -1,69 +1,11 @@
 #include "rendezvous/etcd/etcd_election.hpp"
 
-#include <boost/asio/io_context.hpp>
-#include <optional>
-
 #include "rendezvous/etcd/etcd_client.hpp"
-#include "tests/rendezvous/etcd/fake_gateway.hpp"
+#include "tests/rendezvous/etcd/candidate.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/hang_guard.hpp"
 
 namespace ddprun {
-namespace {
-
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-// One agent, and what its election says.
-struct Candidate {
-    Candidate(boost::asio::io_context& context, std::vector<Endpoint> etcd, const std::string& name = "a")
-        : election(context.get_executor(),
-                   {.etcd = {.endpoints = std::move(etcd), .prefix = "/jobs"},
-                    .record = {.endpoint = {},
-                               .run_id = "job",
-                               .nodes = "2",
-                               .host = name,
-                               .pid = 1,
-                               .version = "1",
-                               .started = "now"},
-                    .port = 7,
-                    .lease_ttl = 1s,
-                    .join_timeout = 1s},
-                   {.on_elected =
-                        [this](const Endpoint& at) {
-                            ++elected;
-                            here = at;
-                        },
-                    .on_host = [this](const Endpoint& found) { hosts.push_back(found); },
-                    .on_trouble = [this](const std::string& cause) { trouble = cause; },
-                    .on_failed = [this](const std::string& why) { failure = why; }}) {}
-
-    int elected = 0;
-    Endpoint here;
-    std::vector<Endpoint> hosts;
-    std::string trouble;
-    std::string failure;
-    EtcdElection election;
-};
-
-void run_until(boost::asio::io_context& context, const std::function<bool()>& is_reached) {
-    const auto end = Clock::now() + kHangGuard;
-    while (!is_reached() && Clock::now() < end) context.run_one_for(100ms);
-    REQUIRE(is_reached());
-}
-
-void withdraw(boost::asio::io_context& context, Candidate& candidate) {
-    bool done = false;
-    candidate.election.withdraw([&done] { done = true; });
-    run_until(context, [&done] { return done; });
-}
-
-Clock::time_point late() { return Clock::now() + kHangGuard; }
-
-const Endpoint kHere{"10.0.0.1", 4711};
-const Endpoint kThere{"10.0.0.2", 4712};
-
-}  // namespace
 
 TEST_CASE("etcd election: the first hosts, the second is told where, and the end leaves nothing") {
     boost::asio::io_context context;
@@ -83,7 +25,7 @@ TEST_CASE("etcd election: the first hosts, the second is told where, and the end
     withdraw(context, second);
     CHECK(etcd.asked["/v3/lease/revoke"] == 0);
     withdraw(context, first);
-    CHECK(etcd.value.empty());
+    CHECK(etcd.host().value.empty());
     CHECK(etcd.asked["/v3/lease/revoke"] == 1);
     withdraw(context, first);
 }
@@ -92,7 +34,7 @@ TEST_CASE("etcd election: where the host's key goes, the next one hosts") {
     boost::asio::io_context context;
     FakeGateway etcd(context);
     Candidate candidate(context, {etcd.endpoint()});
-    etcd.write(to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}), 99);
+    etcd.write_host(to_json({to_string(kThere), "job", "2", "gone", 7, "1", "before"}), 99);
     candidate.election.campaign(late());
     run_until(context, [&] { return etcd.asked["/v3/watch"] == 1; });
     run_until(context, [&] { return candidate.hosts == std::vector{kThere}; });
@@ -101,7 +43,7 @@ TEST_CASE("etcd election: where the host's key goes, the next one hosts") {
     run_until(context, [&] { return candidate.hosts == std::vector{kThere, kThere}; });
     CHECK(candidate.elected == 0);
     run_until(context, [&] { return etcd.asked["/v3/watch"] == 2; });
-    etcd.write("", 0);
+    etcd.write_host("", 0);
     run_until(context, [&] { return candidate.elected == 1; });
 }
 
@@ -112,13 +54,13 @@ TEST_CASE("etcd election: a host whose lease has run out writes its key again, o
     host.election.campaign(late());
     run_until(context, [&] { return host.elected == 1; });
     host.election.publish(kHere);
-    run_until(context, [&] { return etcd.value.find("4711") != std::string::npos; });
-    etcd.end_lease();
-    run_until(context, [&] { return etcd.value.find("4711") != std::string::npos; });
+    run_until(context, [&] { return etcd.host().value.find("4711") != std::string::npos; });
+    etcd.end_lease(etcd.host().lease);
+    run_until(context, [&] { return etcd.host().value.find("4711") != std::string::npos; });
     CHECK(host.elected == 1);
     CHECK(host.hosts.empty());
-    etcd.end_lease();
-    etcd.write(to_json({to_string(kThere), "job", "2", "other", 7, "1", "later"}), 99);
+    etcd.end_lease(etcd.host().lease);
+    etcd.write_host(to_json({to_string(kThere), "job", "2", "other", 7, "1", "later"}), 99);
     run_until(context, [&] { return host.hosts == std::vector{kThere}; });
 }
 
@@ -146,7 +88,7 @@ TEST_CASE("etcd election: of several endpoints one that answers is enough") {
     candidate.election.campaign(late());
     run_until(context, [&] { return candidate.elected == 1; });
     CHECK(candidate.trouble.empty());
-    CHECK(etcd.value.find("job") != std::string::npos);
+    CHECK(etcd.host().value.find("job") != std::string::npos);
 }
 
 TEST_CASE("etcd election: what says no for good ends it at once, in its own words") {
@@ -180,7 +122,7 @@ TEST_CASE("etcd election: odd answers are trouble, until the deadline") {
         INFO(cause);
         etcd.oddity = [&sent = sent](const std::string&) { return sent; };
         Candidate candidate(context, {etcd.endpoint()});
-        candidate.election.campaign(Clock::now() + 300ms);
+        candidate.election.campaign(std::chrono::steady_clock::now() + 300ms);
         run_until(context, [&] { return !candidate.failure.empty(); });
         INFO(candidate.failure);
         CHECK(candidate.failure.starts_with("no host was found in etcd (--rdzv-endpoint " + where +
@@ -189,9 +131,9 @@ TEST_CASE("etcd election: odd answers are trouble, until the deadline") {
         CHECK(candidate.elected == 0);
     }
     etcd.oddity = nullptr;
-    etcd.write("none of ours", 99);
+    etcd.write_host("none of ours", 99);
     Candidate candidate(context, {etcd.endpoint()});
-    candidate.election.campaign(Clock::now() + 300ms);
+    candidate.election.campaign(std::chrono::steady_clock::now() + 300ms);
     run_until(context, [&] { return !candidate.failure.empty(); });
     CHECK(candidate.failure.find("the key /jobs/run_job/host in etcd is none of ddprun's") !=
           std::string::npos);
@@ -205,9 +147,9 @@ TEST_CASE("etcd election: it can be ended while etcd is silent, and destroyed at
         Candidate candidate(context, {etcd.endpoint()});
         candidate.election.campaign(late());
         run_until(context, [&] { return etcd.asked["/v3/kv/range"] == 1; });
-        const auto before = Clock::now();
+        const auto before = std::chrono::steady_clock::now();
         withdraw(context, candidate);
-        CHECK(Clock::now() - before < EtcdClient::kRequestTimeout);
+        CHECK(std::chrono::steady_clock::now() - before < EtcdClient::kRequestTimeout);
         CHECK(candidate.trouble.empty());
     }
     Candidate candidate(context, {etcd.endpoint()});

@@ -16,12 +16,10 @@ TEST_CASE("etcd: what is asked") {
     CHECK(grant_lease(5).body == R"({"TTL":"5"})");
     CHECK(keep_lease(9041998833647305733).body == R"({"ID":"9041998833647305733"})");
     CHECK(read_key("/a").body == R"({"key":"L2E="})");
-    CHECK(create_key("/a", "v", 3).body ==
-          R"({"compare":[{"target":"CREATE","create_revision":"0","key":"L2E=","result":"EQUAL"}],)"
-          R"("success":[{"request_put":{"key":"L2E=","value":"dg==","lease":"3"}}]})");
-    CHECK(rewrite_key("/a", "v", 3).body ==
-          R"({"compare":[{"target":"LEASE","lease":"3","key":"L2E=","result":"EQUAL"}],)"
-          R"("success":[{"request_put":{"key":"L2E=","value":"dg==","lease":"3"}}]})");
+    CHECK(write_keys({{KeyTest::Kind::change, "/a", 0}, {KeyTest::Kind::lease, "/a", 3}}, {{"/a", "v", 3}})
+              .body == R"({"compare":[{"target":"MOD","mod_revision":"0","key":"L2E=","result":"EQUAL"},)"
+                       R"({"target":"LEASE","lease":"3","key":"L2E=","result":"EQUAL"}],)"
+                       R"("success":[{"request_put":{"key":"L2E=","value":"dg==","lease":"3"}}]})");
     CHECK(watch_key("/a", 8).body == R"({"create_request":{"key":"L2E=","start_revision":"8"}})");
 }
 
@@ -43,14 +41,15 @@ TEST_CASE("etcd: leases that are granted and kept") {
 TEST_CASE("etcd: a key that is read") {
     const auto absent = read_key_state(kHeader + "}");
     CHECK((absent && absent->revision == 7 && !absent->value && absent->lease == 0));
-    const auto there =
-        read_key_state(kHeader + R"(,"kvs":[{"key":"L2E=","value":"dg==","lease":"3"}],"count":"1"})");
-    CHECK((there && there->value == "v" && there->lease == 3));
-    const auto empty = read_key_state(kHeader + R"(,"kvs":[{"key":"L2E="}],"count":"1"})");
+    const auto there = read_key_state(
+        kHeader + R"(,"kvs":[{"key":"L2E=","mod_revision":"5","value":"dg==","lease":"3"}],"count":"1"})");
+    CHECK((there && there->value == "v" && there->lease == 3 && there->change == 5));
+    const auto empty = read_key_state(kHeader + R"(,"kvs":[{"key":"L2E=","mod_revision":"5"}],"count":"1"})");
     CHECK((empty && empty->value == "" && empty->lease == 0));
     for (const char* rest :
          {R"(,"kvs":[]})", R"(,"kvs":{}})", R"(,"kvs":[1]})", R"(,"kvs":[{},{}]})",
-          R"(,"kvs":[{"value":"d"}]})", R"(,"kvs":[{"value":7}]})", R"(,"kvs":[{"lease":"x"}]})"}) {
+          R"(,"kvs":[{"mod_revision":"5","value":"d"}]})", R"(,"kvs":[{"mod_revision":"5","value":7}]})",
+          R"(,"kvs":[{"mod_revision":"5","lease":"x"}]})", R"(,"kvs":[{"value":"dg=="}]})"}) {
         INFO(rest);
         CHECK(!read_key_state(kHeader + rest));
     }

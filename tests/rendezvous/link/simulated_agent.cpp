@@ -40,6 +40,7 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
             agent.frozen_until = TimePoint{1ms};
         stop_hosting(agent);
         hang_up(agent);
+        if (register_.reaches(agent.where)) register_.drop(agent.where, !agent.election.wish);
         agent.done = true;
     }
 }
@@ -78,6 +79,7 @@ void TakeoverWorld::join(SimulatedAgent& agent) {
     const auto& members = agent.memory->members();
     if (members && !members->members.empty() && ++agent.roamed % (members->members.size() + 1) != 0)
         return call(agent, where_of(members->members[agent.roamed % (members->members.size() + 1) - 1]), {});
+    if (by_etcd_) return campaign(agent);
     if (agent.place && living(*agent.place) == nullptr) agent.place.reset();
     if (agent.place) return call(agent, *agent.place, {});
     if (at(0).coordinator == nullptr) return;
@@ -86,6 +88,7 @@ void TakeoverWorld::join(SimulatedAgent& agent) {
 
 void TakeoverWorld::search(SimulatedAgent& agent) {
     stop_hosting(agent);
+    if (by_etcd_) return claim(agent);
     const Succession::Step next = agent.succession->next(time_of(agent));
     if (next.kind == Succession::Kind::end) {
         agent.succession.reset();
@@ -111,7 +114,11 @@ void TakeoverWorld::hang_up(SimulatedAgent& agent) {
 }
 
 void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
+    // One that was turned away still has the time that it had.
+    const bool was_alone = agent.succession && !agent.leads;
+    const auto guard = agent.guard;
     hang_up(agent);
+    if (was_alone) agent.guard = guard;
     agent.next_step = time_of(agent) + 5ms;
     if (agent.finished || agent.is_ending) return;
     const bool was_led = agent.leads;
@@ -125,7 +132,7 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     if (!following) return;
     stop(agent);
     // Also if it stands still from now on.
-    if (!agent.hosts()) agent.guard = time_of(agent) + kSimulatedGrace + 1s;
+    if (!agent.hosts() && !was_alone) agent.guard = time_of(agent) + kSimulatedGrace + 1s;
     if (agent.succession) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;

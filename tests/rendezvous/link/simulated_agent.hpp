@@ -7,6 +7,7 @@
 
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/succession.hpp"
+#include "tests/rendezvous/link/simulated_register.hpp"
 #include "tests/support/simulated_network.hpp"
 
 namespace ddprun {
@@ -36,6 +37,7 @@ struct SimulatedAgent {
     std::optional<TimePoint> lease_of_host;
     std::optional<TimePoint> guard;  // then the guardian kills the workers
 
+    SimulatedElection election;
     std::unique_ptr<Coordinator> coordinator;
     bool is_gate = false;    // it only says where the job is
     bool is_acting = false;  // that one leads the job, and not at its first place

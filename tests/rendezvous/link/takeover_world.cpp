@@ -8,8 +8,12 @@ namespace ddprun {
 
 using namespace std::chrono_literals;
 
-TakeoverWorld::TakeoverWorld(unsigned seed)
-    : random_(seed), machines_(pick(2, 6)), network_(random_, machines_) {
+TakeoverWorld::TakeoverWorld(unsigned seed, Decider decider)
+    : random_(seed),
+      machines_(pick(2, 6)),
+      by_etcd_(decider == Decider::etcd),
+      network_(random_, machines_),
+      register_(machines_) {
     min_nodes_ = pick(0, 3) == 0 ? 0 : pick(1, machines_);
     max_restarts_ = min_nodes_ == 0 ? pick(1, 3) : pick(0, 3);
     spares_ = min_nodes_ > 0 && pick(0, 3) == 0 ? pick(0, machines_ - min_nodes_) : 0;
@@ -35,7 +39,6 @@ Hello TakeoverWorld::hello_of(const SimulatedAgent& agent) const {
 
 CoordinatorOptions TakeoverWorld::options_of(const SimulatedAgent& agent) const {
     CoordinatorOptions options{.version = "1", .nnodes = machines_};
-    options.job_id = "job of life " + std::to_string(agent.where.life);
     if (min_nodes_ > 0) options.elasticity.min_nodes = min_nodes_;
     options.elasticity.spares = spares_;
     options.elasticity.last_call = 3s;
@@ -44,6 +47,7 @@ CoordinatorOptions TakeoverWorld::options_of(const SimulatedAgent& agent) const 
     options.restarts = {.max_restarts = max_restarts_, .min_uptime = 0ms};
     options.own_agent = hello_of(agent);
     options.failover = true;
+    options.records_rounds = by_etcd_;
     return options;
 }
 
@@ -61,7 +65,7 @@ void TakeoverWorld::be_born(int machine) {
     agent.memory = std::make_unique<JobMemory>(kUnnumbered);
     agent.next_step = time_of(agent) + std::chrono::milliseconds(pick(0, 200));
     agent.join_by = time_of(agent) + kSimulatedJoin;
-    if (machine == 0) host(agent, std::nullopt);
+    if (machine == 0 && !by_etcd_) host(agent, std::nullopt);
 }
 
 // Its guardian needs a moment.
@@ -90,6 +94,9 @@ void TakeoverWorld::fault() {
             if (one.is_acting && one.alive) die(one);
         }
     }
+    if (what >= 46 && what < 50 && by_etcd_) register_.cut(agent.where.machine);
+    if (what >= 50 && what < 58) register_.heal();
+    if (what == 58 && pick(0, 3) == 0) register_.lose_data();
     const bool is_away = (!agent.alive || agent.done) && !agent.workers;
     if (what > 25 && what < 45 && is_away && !agent.is_frozen(now_)) be_born(agent.where.machine);
 }
@@ -126,6 +133,7 @@ void TakeoverWorld::work(SimulatedAgent& agent) {
 void TakeoverWorld::step() {
     now_ += std::chrono::milliseconds(pick(1, 25));
     if (faulty_) fault();
+    register_.look(now_);
     for (SimulatedAgent& agent : agents_) {
         look_at_workers(agent);
         if (!agent.acts(now_)) continue;
@@ -136,6 +144,7 @@ void TakeoverWorld::step() {
 void TakeoverWorld::end_faults() {
     faulty_ = false;
     network_.heal();
+    register_.heal();
     for (SimulatedAgent& agent : agents_) agent.frozen_until = {};
 }
 
@@ -162,6 +171,7 @@ std::string TakeoverWorld::state() const {
 
 void TakeoverWorld::host(SimulatedAgent& agent, std::optional<MemberList> predecessor) {
     CoordinatorOptions options = options_of(agent);
+    options.job_id = "job " + std::to_string(++jobs_);
     options.predecessor = std::move(predecessor);
     agent.coordinator = std::make_unique<Coordinator>(std::move(options), time_of(agent));
 }
@@ -211,6 +221,7 @@ void TakeoverWorld::serve(SimulatedAgent& host) {
     const auto deadline = host.coordinator->next_deadline();
     const TimePoint time = time_of(host);
     if (deadline && time >= *deadline) deliver(host, host.coordinator->tick(time));
+    if (by_etcd_) return hold(host);
     if (host.is_acting && time >= host.next_beacon) shine(host);
 }
 

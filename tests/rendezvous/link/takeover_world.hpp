@@ -10,7 +10,10 @@ namespace ddprun {
 
 class TakeoverWorld {
   public:
-    explicit TakeoverWorld(unsigned seed);
+    // Who leads the job when its coordinator is lost: most of its members, or one of them as etcd says.
+    enum class Decider { majority, etcd };
+
+    TakeoverWorld(unsigned seed, Decider decider);
 
     void step();
     void end_faults();
@@ -46,6 +49,12 @@ class TakeoverWorld {
     void serve(SimulatedAgent& host);
     void shine(SimulatedAgent& host);
 
+    void hold(SimulatedAgent& agent);
+    void fulfil(SimulatedAgent& agent);
+    void answer(SimulatedAgent& agent, RecordNews::Kind kind);
+    void campaign(SimulatedAgent& agent);
+    void claim(SimulatedAgent& agent);
+
     void call(SimulatedAgent& agent, Where host, std::optional<Following> following);
     void join(SimulatedAgent& agent);
     void search(SimulatedAgent& agent);
@@ -61,14 +70,16 @@ class TakeoverWorld {
 
     std::mt19937 random_;
     int machines_;
+    bool by_etcd_;
     SimulatedNetwork network_;
+    SimulatedRegister register_;
     std::vector<SimulatedAgent> agents_;
     std::vector<SimulatedClock> clocks_;
     std::vector<TimePoint> next_jumps_;
     TimePoint now_{};  // of the world
     int min_nodes_ = 0, spares_ = 0, max_restarts_ = 0;
     bool faulty_ = true;
-    int takeovers_ = 0, rounds_ = 0;
+    int takeovers_ = 0, rounds_ = 0, jobs_ = 0;
     std::size_t messages_ = 0;
     // Of a job, by epoch and round: which ranks there are, and of how many.
     std::map<std::string, std::map<std::pair<int, int>, std::map<int, RoundReady>>> memberships_;
