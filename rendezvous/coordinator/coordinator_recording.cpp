@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
 namespace ddprun {
@@ -31,6 +32,16 @@ bool Coordinator::lacks_record() const {
 
 void Coordinator::record(TimePoint now) {
     join_deadline_ = now + options_.join_timeout;
+    // Should it end the job, then because of whom it is needed for, whatever became of workers meanwhile.
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected || node.is_dead) continue;
+        cause_ =
+            Failure{.kind = Failure::Kind::node_lost,
+                    .node_rank = rank,
+                    .host = node.hello.host,
+                    .exit_code = kExitUnavailable,
+                    .message = node.silent ? silence_text(options_.heartbeat) : "its connection was lost"};
+    }
     decision_.message = "etcd does not say whether another node leads the job (--rdzv-backend)";
     wish_ = RecordWish{record_of(round_ + 1), std::nullopt};
 }
