@@ -71,7 +71,7 @@ class RendezvousLink::Impl {
         place_.port = server_->port();
     }
 
-    bool hosts() const { return server_ != nullptr && !is_gate_; }
+    bool hosts() const { return server_ != nullptr; }
     bool is_over() const { return !hosts() || server_->is_over(); }
     const Endpoint& place() const { return place_; }
 
@@ -319,7 +319,7 @@ class RendezvousLink::Impl {
 
     void move(const JobMoved& moved) {
         place_ = {moved.address, static_cast<std::uint16_t>(moved.port)};
-        is_gate_ = server_ != nullptr;
+        if (server_) gate_ = std::move(server_);
         events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
@@ -344,8 +344,9 @@ class RendezvousLink::Impl {
     std::size_t roamed_ = 0;   // places where a node without a voice has called
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
-    bool is_gate_ = false;  // the server only says where the job is
     std::unique_ptr<RendezvousServer> server_;
+    std::unique_ptr<RendezvousServer>
+        gate_;  // at the job's old address, says where it is, whoever leads it then
     std::optional<Beacon> beacon_;
     std::unique_ptr<CoordinatorClient> client_;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
