@@ -186,7 +186,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::take_over: return take_over(now);
         case CoordinatorAction::go_on_pausing: return go_on_pausing(now);
         case CoordinatorAction::abdicate: return abdicate();
-        case CoordinatorAction::redirect: return redirect(from);
+        case CoordinatorAction::redirect: return redirect(from, std::get<Hello>(*message), now);
         case CoordinatorAction::move: return move(std::get<JobMoved>(*message));
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {

@@ -273,14 +273,17 @@ bool Coordinator::is_ours(const JobMoved& moved) const {
            options_.own_agent && moved.command_digest == options_.own_agent->command.digest;
 }
 
-void Coordinator::redirect(ConnectionId to) { out_.push_back({to, *moved_, true}); }
+void Coordinator::redirect(ConnectionId from, const Hello& hello, TimePoint now) {
+    if (is_stranger(hello, terms())) return refuse(from, hello, *reason_against(hello), now);
+    out_.push_back({from, *moved_, true});
+}
 
 void Coordinator::move(const JobMoved& moved) {
     moved_ = moved;
     for (const auto& [rank, node] : nodes_) {
-        if (node.connected) redirect(node.connection);
+        if (node.connected) out_.push_back({node.connection, moved, true});
     }
-    for (const auto& [connection, node] : queue_) redirect(connection);
+    for (const auto& [connection, node] : queue_) out_.push_back({connection, moved, true});
 }
 
 void Coordinator::lose_member(const JobNode& node, bool is_dead) {

@@ -13,6 +13,7 @@
 #include "rendezvous/link/beacon.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/meeting_place.hpp"
+#include "rendezvous/link/port_search.hpp"
 #include "rendezvous/membership/succession.hpp"
 #include "rendezvous/net/socket.hpp"
 
@@ -25,13 +26,7 @@ namespace {
 
 // After a takeover nobody waits for etcd.
 constexpr std::chrono::hours kNoHurry{24 * 365};
-
 constexpr int kNobody = -1;
-
-// Those of another coordinator than the first one.
-Endpoint endpoint_of(const Member& member) {
-    return {member.address, static_cast<std::uint16_t>(member.port)};
-}
 
 }  // namespace
 
@@ -44,6 +39,7 @@ class RendezvousLink::Impl {
           place_(options_.place),
           memory_(options_.hello.node_rank),
           pause_(executor) {
+        if (options_.search) search_.emplace(executor_, *options_.search, search_events());
         if (options_.election) election_.emplace(executor_, *options_.election, election_events());
     }
 
@@ -67,8 +63,9 @@ class RendezvousLink::Impl {
         events_.on_guests_gone();
     }
     void host_first() {
-        host(options_.server_options(place_));
-        place_.port = server_->port();
+        const auto host_here = [this](const Endpoint& here) { host(options_.server_options(here)); };
+        search_ ? search_->host(host_here, events_.on_step) : host_here(place_);
+        if (server_) place_.port = server_->port();
     }
 
     bool hosts() const { return server_ != nullptr; }
@@ -81,11 +78,11 @@ class RendezvousLink::Impl {
         join_here();
     }
     void join_here() {
+        if (seeks_port()) return search_->call_next();
         if (client_) return client_->join();
         connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
                  .hello = options_.hello,
                  .join_deadline = options_.join_deadline});
-        client_->join();
     }
 
     bool seek(const CoordinatorLoss& loss) {
@@ -114,8 +111,7 @@ class RendezvousLink::Impl {
     void send(const ControlMessage& message) {
         if (client_) client_->send(message);
     }
-    CoordinatorClient* client() { return client_.get(); }
-    const CoordinatorClient* client() const { return client_.get(); }
+    CoordinatorClient* client() const { return client_.get(); }
     void withdraw(std::function<void()> done) {
         if (election_) return election_->withdraw(std::move(done));
         if (done) done();
@@ -123,11 +119,23 @@ class RendezvousLink::Impl {
     void stop_seeking() {
         withdraw({});
         is_closing_ = true;
+        if (search_) search_->end();
         succession_.reset();
         pause_.cancel();
     }
 
   private:
+    // The job has not been joined yet, and is at one of several ports.
+    bool seeks_port() const { return search_ && !search_->has_ended() && !hosts() && !memory_.members(); }
+    PortSearchEvents search_events() {
+        return {[this](const CoordinatorClientOptions& call_there) { call(call_there); },
+                [this] { client_.reset(); }, events_.client};
+    }
+    void call(CoordinatorClientOptions options) {
+        place_ = options.coordinator;
+        connect(std::move(options));
+    }
+
     // A process that dies with something unread has its connection reset. That could come from elsewhere, too; but if
     // its machine answers that nobody listens where the coordinator did, it is dead.
     void look_at(int leader) {
@@ -155,33 +163,30 @@ class RendezvousLink::Impl {
             CoordinatorClientEvents{.on_message = [this](const ControlMessage& message) { receive(message); },
                                     .on_trouble =
                                         [this](const std::string& cause) {
+                                            if (seeks_port() && search_->takes_trouble(cause)) return;
                                             if (!succession_) return events_.client.on_trouble(cause);
                                             events_.on_step("no coordinator there: " + cause);
                                             go_on();
                                         },
                                     .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
                                     .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
+        client_->join();
     }
 
     // A node that waits for a place has no voice, but whoever leads next is one of these.
     void roam(const MemberList& list) {
-        std::vector<Endpoint> places{options_.place};
-        for (const Member& member : list.members) {
-            if (member.port != 0) places.push_back(endpoint_of(member));
-        }
-        place_ = places[roamed_++ % places.size()];
-        asio::post(executor_, [this, life = std::weak_ptr(life_)] {
+        std::vector<Endpoint> places = meeting_places_of(list);
+        places.insert(places.begin(), search_ ? search_->place() : options_.place);
+        asio::post(executor_, [this, place = places[roamed_++ % places.size()], life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
-            connect(
-                {.coordinator = place_,
-                 .hello = options_.hello,
-                 .join_deadline = std::min(options_.join_deadline, TimePoint::clock::now() + kCallTimeout)});
-            client_->join();
+            const TimePoint latest = TimePoint::clock::now() + kCallTimeout;
+            call({place, options_.hello, std::min(options_.join_deadline, latest)});
         });
     }
 
     // As long as nobody leads, the agent need not hear of each that does not.
     void lose(const CoordinatorLoss& loss) {
+        if (seeks_port() && search_->takes(loss)) return;
         const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (roams && TimePoint::clock::now() < options_.join_deadline)
             return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
@@ -192,6 +197,7 @@ class RendezvousLink::Impl {
     }
 
     void receive(const ControlMessage& message) {
+        if (seeks_port() && search_->takes(message)) return;
         if (election_ && !succession_) election_->settle();
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
@@ -223,10 +229,9 @@ class RendezvousLink::Impl {
     void tell_old_place() {
         if (!election_ && place_ != options_.place) shine_at(options_.place);
     }
-
     void shine_at(const Endpoint& old_place) {
         const Hello& hello = options_.hello;
-        beacon_.emplace(executor_, old_place,
+        beacon_.emplace(executor_, search_ ? search_->places() : std::vector{old_place},
                         JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
                                  hello.command.digest, place_.host, place_.port});
     }
@@ -288,7 +293,7 @@ class RendezvousLink::Impl {
             case Succession::Kind::call: break;
         }
         called_ = next.member.group_rank;
-        place_ = endpoint_of(next.member);
+        place_ = meeting_place_of(next.member);
         events_.on_step(fmt::format("{} node {} ({}) at {}", hosts() ? "would lead the job as" : "calls",
                                     next.member.group_rank, next.member.host, to_string(place_)));
         Hello hello = options_.hello;
@@ -302,7 +307,6 @@ class RendezvousLink::Impl {
                  .hello = std::move(hello),
                  .join_deadline = TimePoint::clock::now() + kCallTimeout,
                  .answer_timeout = terms.patience() + election + kAnswerTime});
-        client_->join();
     }
 
     void host_next() {
@@ -320,6 +324,7 @@ class RendezvousLink::Impl {
     void move(const JobMoved& moved) {
         place_ = {moved.address, static_cast<std::uint16_t>(moved.port)};
         if (server_) gate_ = std::move(server_);
+        if (search_) search_->end();
         events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
@@ -335,6 +340,7 @@ class RendezvousLink::Impl {
     JobMemory memory_;
     asio::steady_timer pause_;
     MeetingPlace meeting_place_;
+    std::optional<PortSearch> search_;
     std::optional<Succession> succession_;  // while another coordinator is sought
     std::optional<int> called_;             // the member that is being asked then
     std::optional<EtcdElection> election_;
@@ -345,8 +351,7 @@ class RendezvousLink::Impl {
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
     std::unique_ptr<RendezvousServer> server_;
-    std::unique_ptr<RendezvousServer>
-        gate_;  // at the job's old address, says where it is, whoever leads it then
+    std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
     std::optional<Beacon> beacon_;
     std::unique_ptr<CoordinatorClient> client_;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
