@@ -20,8 +20,8 @@ WINGS = {
     "rendezvous/membership": ("rendezvous/job",),
     "rendezvous/coordinator": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
                                "rendezvous/worker", "rendezvous/store"),
-    "rendezvous/link": ("rendezvous/system", "rendezvous/membership", "rendezvous/net", "rendezvous/coordinator",
-                        "rendezvous/etcd"),
+    "rendezvous/link": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
+                        "rendezvous/coordinator", "rendezvous/etcd"),
 
     "launcher": (),
     "launcher/plan": ("launcher",),

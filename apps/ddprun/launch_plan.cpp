@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
 constexpr std::uint16_t kDefaultC10dPort = 29400;    // … and that of its c10d backend
+// Those from kDefaultC10dPort on where a job's host may be that was not asked for a port by number.
+constexpr int kC10dPorts = 8;
+constexpr const char* kNoRunId = "none";  // the default: any job's
 constexpr const char* kTrustedFile = "SSL_CERT_FILE";
 constexpr const char* kSchedulerEnd = "SLURM_JOB_END_TIME";
 
@@ -78,6 +81,12 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     const auto* resolved = facts.master ? std::get_if<std::vector<std::string>>(&*facts.master) : nullptr;
     const bool is_here = resolved != nullptr && has_own_address(*resolved, facts.addresses);
     return is_here ? Hosting::if_first : Hosting::no;
+}
+
+// Another job without an id could be taken for this one.
+int c10d_ports_of(const CommandLine& line) {
+    const bool is_asked = line.master_port.has_value() || line.rdzv_backend != RdzvBackend::c10d;
+    return is_asked || line.nnodes == 1 || line.run_id == kNoRunId ? 1 : kC10dPorts;
 }
 
 ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFacts& facts) {
@@ -167,6 +176,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const std::uint16_t default_port =
         line.rdzv_backend == RdzvBackend::c10d ? kDefaultC10dPort : kDefaultMasterPort;
     options.master.port = line.master_port.value_or(line.nnodes == 1 || line.etcd ? 0 : default_port);
+    options.master_ports = c10d_ports_of(line);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
     if (line.module) options.command.emplace_back("-m");

@@ -86,8 +86,7 @@ class Agent {
             link_->host();
             options_.master = link_->place();
         } catch (const boost::system::system_error& error) {
-            // Whoever has the port shows itself when this agent joins it.
-            if (options_.hosting != Hosting::if_first || error.code() != Errc::address_in_use) throw;
+            if (!joins_holder_of_port(options_) || error.code() != Errc::address_in_use) throw;
             join_news_.port_taken(options_.master.port);
             log_.debug(error.what());
         }

@@ -77,7 +77,8 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .grace_ms = static_cast<int>(options.grace_period.count()),
             .meeting_address = {},
             .meeting_port = 0,
-            .following = {}};
+            .following = {},
+            .seeks_port = false};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
@@ -106,9 +107,15 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
 }
 
 RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
+    const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout;
+    std::optional<PortSearchOptions> search;
+    if (options.master_ports > 1)
+        search = {options.master, options.master_ports, options.hosting != Hosting::if_first, hello,
+                  join_deadline};
     return {.place = options.master,
+            .search = std::move(search),
             .hello = std::move(hello),
-            .join_deadline = std::chrono::steady_clock::now() + options.join_timeout,
+            .join_deadline = join_deadline,
             .failover = may_fail_over(options),
             .election = options.etcd ? std::optional(election_options_of(options)) : std::nullopt,
             .server_options = [&options](const Endpoint& here) {
@@ -141,6 +148,10 @@ std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
 bool may_host(const LaunchOptions& options) {
     if (options.hosting == Hosting::by_number) return options.node_rank == 0;
     return options.hosting != Hosting::no;
+}
+
+bool joins_holder_of_port(const LaunchOptions& options) {
+    return options.hosting == Hosting::if_first && options.master_ports == 1;
 }
 
 }  // namespace ddprun

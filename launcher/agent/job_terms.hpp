@@ -34,5 +34,7 @@ std::string rendezvous_text(const LaunchOptions& options, bool hosts);
 
 // Whether this agent hosts the coordinator, if it is the first to do so.
 bool may_host(const LaunchOptions& options);
+// Whether it joins whoever has the port where it would host: that is its job's coordinator, or shows itself.
+bool joins_holder_of_port(const LaunchOptions& options);
 
 }  // namespace ddprun

@@ -87,12 +87,13 @@ std::string JoinStatus::port_taken(std::uint16_t port, const std::optional<PortO
         return fmt::format(
             "this agent does not host the rendezvous, since port {} was taken, by a process that has ended "
             "or cannot "
-            "be seen; start again, or give all nodes another port in --rdzv-endpoint",
+            "be seen; start again, or give all nodes another port in --rdzv-endpoint, or an --rdzv-id and no "
+            "port",
             port);
     return fmt::format(
         "this agent does not host the rendezvous, since port {} is held by pid {} ({}); end that process, or "
         "give all "
-        "nodes another port in --rdzv-endpoint",
+        "nodes another port in --rdzv-endpoint, or an --rdzv-id and no port",
         port, holder->pid, harmless_line(holder->command));
 }
 

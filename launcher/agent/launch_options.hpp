@@ -48,6 +48,8 @@ struct LaunchOptions {
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
+    // From master.port on, of which the coordinator has the first that is free where it is hosted.
+    int master_ports = 1;
     ListenPlan listen;                 // of node 0: where it hosts the rendezvous
     std::vector<std::string> command;  // the program and its arguments as the user gave them
     bool allow_different = false;      // other nodes may run something else

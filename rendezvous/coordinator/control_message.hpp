@@ -72,11 +72,12 @@ struct Hello {
     std::string meeting_address;
     int meeting_port = 0;
     std::optional<Following> following;  // to one that would take over
+    bool seeks_port = false;             // it calls several ports, and may well meet another job
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
                        wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
-                       meeting_address, meeting_port, following))
+                       meeting_address, meeting_port, following, seeks_port))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
@@ -213,12 +214,14 @@ struct GivenUp {
 };
 BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
 
-// The agent is not part of the job; `exit_code` is what it ends with.
+// The agent is not part of the job; `exit_code` is what it ends with. `other_job`: it has met one of another id, which is
+// said here ("belongs to job …"); who seeks its job's port goes on with the next one.
 struct Refused {
     std::string reason;
     int exit_code = 0;
+    std::string other_job = {};
 };
-BOOST_DESCRIBE_STRUCT(Refused, (), (reason, exit_code))
+BOOST_DESCRIBE_STRUCT(Refused, (), (reason, exit_code, other_job))
 
 // To node 0's agent: somebody else was refused.
 struct PeerRefused {

@@ -211,7 +211,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::take_over: return take_over(now);
         case CoordinatorAction::go_on_pausing: return go_on_pausing(now);
         case CoordinatorAction::abdicate: return abdicate();
-        case CoordinatorAction::redirect: return redirect(from);
+        case CoordinatorAction::redirect: return redirect(from, std::get<Hello>(*message), now);
         case CoordinatorAction::move: return move(std::get<JobMoved>(*message));
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {
@@ -279,23 +279,6 @@ void Coordinator::excuse(const JobNode& node) {
         if (is_own(node.hello)) send(connection, Suspended{});
     }
     send(node.connection, Suspended{});
-}
-
-void Coordinator::suspect(const JobNode& node, const WorkerDying& dying) {
-    if (dying.itself && node.has_rank(dying.rank)) failures_.suspect(dying.rank);
-    if (dying.life == 0 || deaths_told_ + nodes_.size() > kMaxDeathsTold) return;
-    for (const auto& [rank, other] : nodes_) {
-        if (&other == &node || !other.connected || other.ended) continue;
-        send(other.connection, PeerDying{round_, dying.life});
-        ++deaths_told_;
-    }
-}
-
-void Coordinator::contend(const JobNode& node, const ControlMessage& message) {
-    const auto* failed = std::get_if<WorkerFailed>(&message);
-    const auto* dying = std::get_if<WorkerDying>(&message);
-    const int rank = failed != nullptr ? failed->failure.rank : dying->rank;
-    if ((failed != nullptr || dying->itself) && node.has_rank(rank)) failures_.contend(rank);
 }
 
 void Coordinator::keep_ends(JobNode& node, const RankEnds& ends) const {

@@ -202,7 +202,7 @@ class Coordinator {
     void seat_followers();
     void seat_missing(TimePoint now);
     void abdicate();
-    void redirect(ConnectionId to);
+    void redirect(ConnectionId from, const Hello& hello, TimePoint now);
     void move(const JobMoved& moved);
     void lose_member(const JobNode& node, bool is_dead);
     // Of its workers: one that follows may not have heard of the last round.

@@ -1,4 +1,4 @@
-// The answer to a failure: another round or none, and with whom.
+// The answer to a failure: whose it may be, another round or none, and with whom.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -152,6 +152,23 @@ void Coordinator::release(JobNode& node, Finish finish) {
 
 void Coordinator::remark(std::string text) {
     if (const JobNode* own = host()) send(own->connection, Remark{std::move(text)});
+}
+
+void Coordinator::suspect(const JobNode& node, const WorkerDying& dying) {
+    if (dying.itself && node.has_rank(dying.rank)) failures_.suspect(dying.rank);
+    if (dying.life == 0 || deaths_told_ + nodes_.size() > kMaxDeathsTold) return;
+    for (const auto& [rank, other] : nodes_) {
+        if (&other == &node || !other.connected || other.ended) continue;
+        send(other.connection, PeerDying{round_, dying.life});
+        ++deaths_told_;
+    }
+}
+
+void Coordinator::contend(const JobNode& node, const ControlMessage& message) {
+    const auto* failed = std::get_if<WorkerFailed>(&message);
+    const auto* dying = std::get_if<WorkerDying>(&message);
+    const int rank = failed != nullptr ? failed->failure.rank : dying->rank;
+    if ((failed != nullptr || dying->itself) && node.has_rank(rank)) failures_.contend(rank);
 }
 
 }  // namespace ddprun

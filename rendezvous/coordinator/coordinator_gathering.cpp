@@ -114,7 +114,9 @@ void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& r
     Refused answer = refused;
     if (is_stranger(hello, terms()))
         answer.reason += "; the port that it has reached " + to_text(job_met(now));
+    if (hello.run_id != options_.run_id) answer.other_job = to_text(job_met(now));
     out_.push_back({from, std::move(answer), true});
+    if (hello.seeks_port && hello.run_id != options_.run_id) return;
     // Once each, or an agent that tries again and again would fill node 0's screen.
     PeerRefused told{hello.host, hello.pid, refused.reason};
     const bool is_news = refusals_told_.size() < kMaxRefusalsTold &&

@@ -232,4 +232,23 @@ void Coordinator::seat_next_round() {
     compare_nodes();
 }
 
+bool Coordinator::is_ours(const JobMoved& moved) const {
+    return moved.version == options_.version && moved.run_id == options_.run_id &&
+           moved.nnodes == options_.nnodes && moved.min_nodes == options_.elasticity.min_nodes.value_or(0) &&
+           options_.own_agent && moved.command_digest == options_.own_agent->command.digest;
+}
+
+void Coordinator::redirect(ConnectionId from, const Hello& hello, TimePoint now) {
+    if (is_stranger(hello, terms())) return refuse(from, hello, *reason_against(hello), now);
+    out_.push_back({from, *moved_, true});
+}
+
+void Coordinator::move(const JobMoved& moved) {
+    moved_ = moved;
+    for (const auto& [rank, node] : nodes_) {
+        if (node.connected) out_.push_back({node.connection, moved, true});
+    }
+    for (const auto& [connection, node] : queue_) out_.push_back({connection, moved, true});
+}
+
 }  // namespace ddprun

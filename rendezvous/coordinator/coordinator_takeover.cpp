@@ -274,22 +274,6 @@ void Coordinator::hear_of_round(ConnectionId from, const ControlMessage& message
     if (previous_->has_heard()) previous_.reset();
 }
 
-bool Coordinator::is_ours(const JobMoved& moved) const {
-    return moved.version == options_.version && moved.run_id == options_.run_id &&
-           moved.nnodes == options_.nnodes && moved.min_nodes == options_.elasticity.min_nodes.value_or(0) &&
-           options_.own_agent && moved.command_digest == options_.own_agent->command.digest;
-}
-
-void Coordinator::redirect(ConnectionId to) { out_.push_back({to, *moved_, true}); }
-
-void Coordinator::move(const JobMoved& moved) {
-    moved_ = moved;
-    for (const auto& [rank, node] : nodes_) {
-        if (node.connected) redirect(node.connection);
-    }
-    for (const auto& [connection, node] : queue_) redirect(connection);
-}
-
 void Coordinator::lose_member(const JobNode& node, bool is_dead) {
     quorum_.lose(node.connection, is_dead);
     if (previous_) previous_->lose(node.connection, is_dead);

@@ -18,8 +18,8 @@ namespace asio = boost::asio;
 
 class Beacon::Impl {
   public:
-    Impl(const asio::any_io_executor& executor, Endpoint old_place, const JobMoved& word)
-        : period_(executor), old_place_(std::move(old_place)), bytes_(kControlMagic) {
+    Impl(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word)
+        : period_(executor), old_places_(std::move(old_places)), bytes_(kControlMagic) {
         bytes_ += encode_control(word);
     }
 
@@ -36,7 +36,7 @@ class Beacon::Impl {
   private:
     asio::awaitable<void> call_again_and_again() {
         while (!ended_) {
-            co_await call();
+            for (std::size_t i = 0; i < old_places_.size() && !ended_; ++i) co_await call(old_places_[i]);
             if (ended_) break;
             period_.expires_after(kPeriod);
             boost::system::error_code cancelled;
@@ -44,9 +44,9 @@ class Beacon::Impl {
         }
     }
 
-    asio::awaitable<void> call() {
+    asio::awaitable<void> call(const Endpoint& old_place) {
         try {
-            auto socket = co_await async_connect_tcp(old_place_, kCallTimeout);
+            auto socket = co_await async_connect_tcp(old_place, kCallTimeout);
             limit_silence(socket, kCallTimeout);
             co_await asio::async_write(socket, asio::buffer(bytes_), asio::use_awaitable);
         } catch (const boost::system::system_error&) {
@@ -55,13 +55,13 @@ class Beacon::Impl {
     }
 
     asio::steady_timer period_;
-    Endpoint old_place_;
+    std::vector<Endpoint> old_places_;
     std::string bytes_;
     bool ended_ = false;
 };
 
-Beacon::Beacon(const asio::any_io_executor& executor, Endpoint old_place, const JobMoved& word)
-    : impl_(std::make_shared<Impl>(executor, std::move(old_place), word)) {
+Beacon::Beacon(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word)
+    : impl_(std::make_shared<Impl>(executor, std::move(old_places), word)) {
     Impl::begin(impl_);
 }
 

@@ -2,13 +2,14 @@
 //
 // After a takeover the coordinator is not where the command lines say. An agent that comes back to that address hosts
 // a coordinator, and others come to it; this calls there as long as it lives, once in each period, and says where the
-// job is. Nothing tells when somebody listens there, so this is one of the few places that poll. Owned by the
+// job is; at each of several ports where such an agent may be. Nothing tells when somebody listens there, so this is one of the few places that poll. Owned by the
 // RendezvousLink of the agent that hosts; on the thread of `executor`.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
@@ -21,7 +22,8 @@ class Beacon {
     // One call, the resolver's time included.
     static constexpr std::chrono::milliseconds kCallTimeout{3'000};
 
-    Beacon(const boost::asio::any_io_executor& executor, Endpoint old_place, const JobMoved& word);
+    Beacon(const boost::asio::any_io_executor& executor, std::vector<Endpoint> old_places,
+           const JobMoved& word);
     ~Beacon();
 
   private:

@@ -4,6 +4,18 @@
 
 namespace ddprun {
 
+Endpoint meeting_place_of(const Member& member) {
+    return {member.address, static_cast<std::uint16_t>(member.port)};
+}
+
+std::vector<Endpoint> meeting_places_of(const MemberList& list) {
+    std::vector<Endpoint> places;
+    for (const Member& member : list.members) {
+        if (member.port != 0) places.push_back(meeting_place_of(member));
+    }
+    return places;
+}
+
 void JobMemory::learn(const ControlMessage& message) {
     if (const auto* list = std::get_if<MemberList>(&message)) {
         members_ = *list;

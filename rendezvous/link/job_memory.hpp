@@ -2,10 +2,16 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
+
+// Where a member would host the coordinator. Port 0: nowhere.
+Endpoint meeting_place_of(const Member& member);
+std::vector<Endpoint> meeting_places_of(const MemberList& list);
 
 class JobMemory {
   public:

@@ -11,20 +11,14 @@
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/leader_search.hpp"
 #include "rendezvous/link/meeting_place.hpp"
+#include "rendezvous/link/port_search.hpp"
 
 namespace ddprun {
 
 namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-namespace {
-
-// Those of another coordinator than the first one.
-Endpoint endpoint_of(const Member& member) {
-    return {member.address, static_cast<std::uint16_t>(member.port)};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 class RendezvousLink::Impl {
   public:
@@ -34,7 +28,8 @@ class RendezvousLink::Impl {
           events_(std::move(events)),
           place_(options_.place),
           memory_(options_.hello.node_rank),
-          search_(executor, search_steps()) {
+          leader_search_(executor, search_steps()) {
+        if (options_.search) port_search_.emplace(executor_, *options_.search, port_search_events());
         if (options_.election) election_.emplace(executor_, *options_.election, election_events());
     }
 
@@ -50,7 +45,7 @@ class RendezvousLink::Impl {
         events.on_over = here([this] { guests_gone(); });
         events.on_lease = here([this](auto end) { events_.client.on_lease(end); });
         // Who comes back by now shall not begin the job anew.
-        if (search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
+        if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)
             events.on_wish = here([this](auto wish) {
                 waits_for_record_ = wish && !wish->renew_until;
@@ -59,15 +54,16 @@ class RendezvousLink::Impl {
         server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
     }
     void guests_gone() {
-        if (retires_) return search_.step();
+        if (retires_) return leader_search_.step();
         events_.on_guests_gone();
     }
     void host_first() {
-        host(options_.server_options(place_));
-        place_.port = server_->port();
+        const auto host_here = [this](const Endpoint& here) { host(options_.server_options(here)); };
+        port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
+        if (server_) place_.port = server_->port();
     }
 
-    bool hosts() const { return server_ != nullptr && !is_gate_; }
+    bool hosts() const { return server_ != nullptr; }
     bool is_over() const { return !hosts() || server_->is_over(); }
     const Endpoint& place() const { return place_; }
 
@@ -77,11 +73,11 @@ class RendezvousLink::Impl {
         join_here();
     }
     void join_here() {
+        if (seeks_port()) return port_search_->call_next();
         if (client_) return client_->join();
         connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
                  .hello = options_.hello,
                  .join_deadline = options_.join_deadline});
-        client_->join();
     }
 
     bool seek(const CoordinatorLoss& loss) {
@@ -89,20 +85,19 @@ class RendezvousLink::Impl {
                               loss.kind == CoordinatorLoss::Kind::leaderless ||
                               loss.kind == CoordinatorLoss::Kind::unreached;
         if (!options_.failover || is_final || is_closing_) return false;
-        if (!search_.is_on()) {
+        if (!leader_search_.is_on()) {
             auto following = memory_.following();
             if (!following || memory_.leader() == following->group_rank) return false;
-            search_.begin(std::move(*following), memory_.leader(), loss);
+            leader_search_.begin(std::move(*following), memory_.leader(), loss);
         }
-        search_.lose(loss, place_);
+        leader_search_.lose(loss, place_);
         return true;
     }
 
     void send(const ControlMessage& message) {
         if (client_) client_->send(message);
     }
-    CoordinatorClient* client() { return client_.get(); }
-    const CoordinatorClient* client() const { return client_.get(); }
+    CoordinatorClient* client() const { return client_.get(); }
     void withdraw(std::function<void()> done) {
         if (election_) return election_->withdraw(std::move(done));
         if (done) done();
@@ -110,7 +105,8 @@ class RendezvousLink::Impl {
     void stop_seeking() {
         withdraw({});
         is_closing_ = true;
-        search_.end();
+        if (port_search_) port_search_->end();
+        leader_search_.end();
     }
 
   private:
@@ -135,6 +131,19 @@ class RendezvousLink::Impl {
         return steps;
     }
 
+    // The job has not been joined yet, and is at one of several ports.
+    bool seeks_port() const {
+        return port_search_ && !port_search_->has_ended() && !hosts() && !memory_.members();
+    }
+    PortSearchEvents port_search_events() {
+        return {[this](const CoordinatorClientOptions& call_there) { call(call_there); },
+                [this] { client_.reset(); }, events_.client};
+    }
+    void call(CoordinatorClientOptions options) {
+        place_ = options.coordinator;
+        connect(std::move(options));
+    }
+
     void connect(CoordinatorClientOptions options) {
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
@@ -148,64 +157,63 @@ class RendezvousLink::Impl {
             CoordinatorClientEvents{.on_message = [this](const ControlMessage& message) { receive(message); },
                                     .on_trouble =
                                         [this](const std::string& cause) {
-                                            if (!search_.is_on()) return events_.client.on_trouble(cause);
+                                            if (seeks_port() && port_search_->takes_trouble(cause)) return;
+                                            if (!leader_search_.is_on())
+                                                return events_.client.on_trouble(cause);
                                             events_.on_step("no coordinator there: " + cause);
-                                            search_.go_on();
+                                            leader_search_.go_on();
                                         },
                                     .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
                                     .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
+        client_->join();
     }
 
     // A node that waits for a place has no voice, but whoever leads next is one of these.
     void roam(const MemberList& list) {
-        std::vector<Endpoint> places{options_.place};
-        for (const Member& member : list.members) {
-            if (member.port != 0) places.push_back(endpoint_of(member));
-        }
-        place_ = places[roamed_++ % places.size()];
-        asio::post(executor_, [this, life = std::weak_ptr(life_)] {
+        std::vector<Endpoint> places = meeting_places_of(list);
+        places.insert(places.begin(), port_search_ ? port_search_->place() : options_.place);
+        asio::post(executor_, [this, place = places[roamed_++ % places.size()], life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
-            connect({.coordinator = place_,
-                     .hello = options_.hello,
-                     .join_deadline = std::min(options_.join_deadline,
-                                               TimePoint::clock::now() + LeaderSearch::kCallTimeout)});
-            client_->join();
+            const TimePoint latest = TimePoint::clock::now() + LeaderSearch::kCallTimeout;
+            call({place, options_.hello, std::min(options_.join_deadline, latest)});
         });
     }
 
     // As long as nobody leads, the agent need not hear of each that does not.
     void lose(const CoordinatorLoss& loss) {
+        if (seeks_port() && port_search_->takes(loss)) return;
         const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (roams && TimePoint::clock::now() < options_.join_deadline)
             return events_.client.on_lost({CoordinatorLoss::Kind::broken, loss.cause});
-        if (!search_.is_on() || search_.follows()) return events_.client.on_lost(loss);
+        if (!leader_search_.is_on() || leader_search_.follows()) return events_.client.on_lost(loss);
         events_.on_step("no coordinator there: " + loss.cause);
-        search_.pass_over(loss);
+        leader_search_.pass_over(loss);
     }
 
     void receive(const ControlMessage& message) {
-        if (election_ && !search_.is_on() && !hosts()) election_->settle();
+        if (seeks_port() && port_search_->takes(message)) return;
+        if (election_ && !leader_search_.is_on() && !hosts()) election_->settle();
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
         if (const auto* moved = std::get_if<JobMoved>(&message)) return move(*moved);
         const bool has_place =
             std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
             std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
-        if (search_.is_on() && has_place) found();
+        if (leader_search_.is_on() && has_place) found();
         events_.client.on_message(message);
     }
 
     void follow(const Lead& lead) {
-        if (!search_.may_follow(lead.epoch)) return;
-        if (search_.follow()) events_.on_led();
+        if (!leader_search_.may_follow(lead.epoch)) return;
+        if (leader_search_.follow()) events_.on_led();
         client_->send(Follow{lead.epoch});
     }
 
     // The search is over: this coordinator leads the job.
     void found() {
-        if (search_.called().value_or(LeaderSearch::kNobody) != LeaderSearch::kNobody)
-            memory_.learn_leader(search_.own(), *search_.called());
-        search_.end();
+        if (leader_search_.called().value_or(LeaderSearch::kNobody) != LeaderSearch::kNobody)
+            memory_.learn_leader(leader_search_.own(), *leader_search_.called());
+        leader_search_.end();
         if (!hosts()) return;
         events_.on_leading();
     }
@@ -216,7 +224,7 @@ class RendezvousLink::Impl {
 
     void shine_at(const Endpoint& old_place) {
         const Hello& hello = options_.hello;
-        beacon_.emplace(executor_, old_place,
+        beacon_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
                         JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
                                  hello.command.digest, place_.host, place_.port});
     }
@@ -225,18 +233,18 @@ class RendezvousLink::Impl {
         return {.on_elected = [this](const Endpoint& here) { meet(here, true); },
                 .on_claimed =
                     [this] {
-                        if (search_.is_on()) search_.lead();
+                        if (leader_search_.is_on()) leader_search_.lead();
                     },
                 .on_host = [this](const Endpoint& host) { meet(host, false); },
                 .on_trouble =
                     [this](const std::string& cause) {
-                        if (!search_.is_on()) return events_.on_election_trouble(cause);
+                        if (!leader_search_.is_on()) return events_.on_election_trouble(cause);
                         if (std::exchange(trouble_, cause) != cause)
                             events_.on_news("who leads the job next, etcd decides: " + cause);
                     },
                 .on_failed =
                     [this](const std::string& why) {
-                        search_.is_on() ? search_.fail(why) : events_.on_unelected(why);
+                        leader_search_.is_on() ? leader_search_.fail(why) : events_.on_unelected(why);
                     },
                 .on_record =
                     [this](const RecordNews& news) {
@@ -251,11 +259,12 @@ class RendezvousLink::Impl {
     // that was elected does not know that yet.
     void meet(const Endpoint& host, bool is_elected) {
         if (is_closing_) return election_->settle();
-        if (search_.is_on()) return hosts() ? search_.go_on() : search_.go_to(host);
+        if (leader_search_.is_on()) return hosts() ? leader_search_.go_on() : leader_search_.go_to(host);
         if (hosts() && memory_.members()) return is_elected ? election_->publish(place_) : shine_at(host);
         if (memory_.members()) return election_->settle();
         const bool is_known = host == place_ && !server_ && client_;
         server_.reset();
+        gate_.reset();
         place_ = host;
         if (is_elected) host_first();
         events_.on_place_known();
@@ -267,14 +276,14 @@ class RendezvousLink::Impl {
     void go_to(const Succession::Step& next) {
         client_.reset();
         if (next.kind == Succession::Kind::host) host_next();
-        place_ = endpoint_of(next.member);
+        place_ = meeting_place_of(next.member);
         if (election_ && hosts()) election_->publish(place_);
         events_.on_step(fmt::format("{} node {} ({}) at {}", hosts() ? "would lead the job as" : "calls",
                                     next.member.group_rank, next.member.host, to_string(place_)));
         Hello hello = options_.hello;
-        hello.following = search_.own();
+        hello.following = leader_search_.own();
         hello.following->has_workers = events_.has_workers();
-        const HeartbeatTerms terms{std::chrono::milliseconds(search_.own().last.heartbeat_ms)};
+        const HeartbeatTerms terms{std::chrono::milliseconds(leader_search_.own().last.heartbeat_ms)};
         // Its own coordinator says nothing before the election is over.
         const std::chrono::milliseconds election =
             hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
@@ -282,20 +291,20 @@ class RendezvousLink::Impl {
                  .hello = std::move(hello),
                  .join_deadline = TimePoint::clock::now() + LeaderSearch::kCallTimeout,
                  .answer_timeout = terms.patience() + election + kAnswerTime});
-        client_->join();
     }
 
     void host_next() {
         RendezvousServerOptions options = options_.server_options(place_);
         options.sockets = meeting_place_.sockets();
-        options.coordinator.predecessor = search_.own().last;
+        options.coordinator.predecessor = leader_search_.own().last;
         host(std::move(options));
     }
 
     void move(const JobMoved& moved) {
         place_ = {moved.address, static_cast<std::uint16_t>(moved.port)};
-        is_gate_ = server_ != nullptr;
-        if (election_ && is_gate_) election_->release();
+        if (election_ && server_) election_->release();
+        if (server_) gate_ = std::move(server_);
+        if (port_search_) port_search_->end();
         events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
@@ -310,15 +319,16 @@ class RendezvousLink::Impl {
     Endpoint place_;
     JobMemory memory_;
     MeetingPlace meeting_place_;
-    LeaderSearch search_;
+    std::optional<PortSearch> port_search_;
+    LeaderSearch leader_search_;
     std::string trouble_;            // with etcd, in that search
     bool waits_for_record_ = false;  // the coordinator that is hosted here, and nobody has said so
     std::optional<EtcdElection> election_;
     std::size_t roamed_ = 0;  // places where a node without a voice has called
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
-    bool is_gate_ = false;  // the server only says where the job is
     std::unique_ptr<RendezvousServer> server_;
+    std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
     std::optional<Beacon> beacon_;
     std::unique_ptr<CoordinatorClient> client_;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);

@@ -14,11 +14,13 @@
 #include "rendezvous/coordinator/coordinator_client.hpp"
 #include "rendezvous/coordinator/rendezvous_server.hpp"
 #include "rendezvous/etcd/etcd_election.hpp"
+#include "rendezvous/link/port_search.hpp"
 
 namespace ddprun {
 
 struct RendezvousLinkOptions {
-    Endpoint place;  // of the coordinator, as the user gave it
+    Endpoint place;                           // of the coordinator, as the user gave it
+    std::optional<PortSearchOptions> search;  // where `place` has one of several ports
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
     bool failover = false;
@@ -56,7 +58,8 @@ class RendezvousLink {
                    RendezvousLinkEvents events);
     ~RendezvousLink();
 
-    // Hosts the coordinator (throws as RendezvousServer does) from here on.
+    // Hosts the coordinator (throws as RendezvousServer does) from here on; not if another agent on this machine does so
+    // at one of several ports.
     void host();
     bool hosts() const;
     // No guest is left at the coordinator that this agent hosts, or it hosts none.

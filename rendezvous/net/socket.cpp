@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "rendezvous/net/connect_race.hpp"
 #include "rendezvous/net/port_owner.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
@@ -120,29 +121,17 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
     boost::system::error_code error;
     auto addresses = co_await resolve(endpoint, error);
     if (error) co_return Attempt{std::nullopt, "cannot resolve " + endpoint.host + ": " + error.message()};
-    error = asio::error::host_unreachable;
-    bool leads_here = false;
-    for (const tcp::endpoint& address : addresses) {
-        leads_here = address.address().is_loopback();
-        tcp::socket socket(executor);
-        int fd =
-            ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
-        if (fd < 0) {
-            error.assign(errno, boost::system::system_category());
-            continue;
-        }
-        socket.assign(address.protocol(), fd);
-        co_await socket.async_connect(address, asio::redirect_error(asio::use_awaitable, error));
-        if (error) continue;
-        set_no_delay(fd);
-        co_return Attempt{std::move(socket), {}};
+    const tcp::endpoint last = addresses.back();
+    RaceResult result = co_await race_to_connect(std::move(addresses));
+    if (result.socket) {
+        set_no_delay(result.socket->native_handle());
+        co_return Attempt{std::move(result.socket), {}};
     }
-    std::string cause = fmt::format("cannot connect to {}: {}", to_string(endpoint), error.message());
+    std::string cause = fmt::format("cannot connect to {}: {}", to_string(endpoint), result.error.message());
     // A machine's own name is often 127.0.1.1 in its /etc/hosts.
-    if (leads_here)
-        cause += fmt::format(" ({} is a loopback address, this machine itself)",
-                             addresses.back().address().to_string());
-    co_return Attempt{std::nullopt, cause, error == asio::error::connection_refused};
+    if (last.address().is_loopback())
+        cause += fmt::format(" ({} is a loopback address, this machine itself)", last.address().to_string());
+    co_return Attempt{std::nullopt, cause, result.error == asio::error::connection_refused};
 }
 
 }  // namespace
@@ -264,11 +253,15 @@ int connect_tcp(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
     }
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
 
+    int untried = 0;
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) ++untried;
     int last_error = EHOSTUNREACH;
-    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next, --untried) {
         OwnedDescriptor fd(
             ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-        last_error = connect_one(*address, deadline, fd);
+        // One that leads nowhere leaves the others their share of the time.
+        const Deadline turn = Deadline::clock::now() + time_until(deadline) / untried;
+        last_error = connect_one(*address, turn, fd);
         if (last_error != 0) continue;
         set_no_delay(fd.get());
         ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);

@@ -1,7 +1,12 @@
 """A few "machines" on this one: network namespaces with addresses and names, whose cables can be cut.
 
 A test calls isolate() first, which runs it again in namespaces of its own; there `with NodeNetwork(N) as network` joins
-node0 (10.78.0.1), node1 (10.78.0.2), … by a bridge. All of it is gone when the test's process is.
+node0 (10.78.0.1), node1 (10.78.0.2), … by a bridge. All of it is gone when the test's process is. Odder networks:
+
+    ipv6=True       no IPv4 between the nodes: they are fd78::1, fd78::2, …
+    dead_end=True   each has a second interface, up and with an address (10.79.0.1, …), behind which nobody is; names
+                    stand for both addresses, this one first
+    named=False     nobody knows the nodes' names, and the name server does not answer
 """
 
 import contextlib
@@ -51,14 +56,20 @@ def _do(words):
 class NodeNetwork:
     """Node i is 10.78.0.(i+1), named node<i>; each is held by a process that waits for the end of its input."""
 
-    def __init__(self, nodes):
+    def __init__(self, nodes, ipv6=False, dead_end=False, named=True):
         self.nodes = nodes
+        self.ipv6 = ipv6
+        self.dead_end = dead_end
+        self.named = named
         self.holders = []
         self.at_exit = contextlib.ExitStack()
 
+    def address(self, node):
+        return f"fd78::{node + 1}" if self.ipv6 else f"10.78.0.{node + 1}"
+
     @staticmethod
-    def address(node):
-        return f"10.78.0.{node + 1}"
+    def dead_address(node):
+        return f"10.79.0.{node + 1}"
 
     def __enter__(self):
         with contextlib.ExitStack() as undo:
@@ -75,13 +86,22 @@ class NodeNetwork:
         self.at_exit.close()
 
     def _name_nodes(self, undo):
-        with tempfile.NamedTemporaryFile("w", delete=False, encoding="ascii") as hosts:
-            undo.callback(os.unlink, hosts.name)
-            hosts.write("127.0.0.1 localhost\n")
-            hosts.writelines(f"{self.address(node)} node{node}\n" for node in range(self.nodes))
-        os.chmod(hosts.name, 0o644)
-        _do(f"mount --bind {hosts.name} /etc/hosts")
-        undo.callback(_do, "umount /etc/hosts")
+        hosts = ["127.0.0.1 localhost"]
+        for node in range(self.nodes if self.named else 0):
+            addresses = [self.dead_address(node)] if self.dead_end else []
+            hosts += [f"{address} node{node}" for address in (*addresses, self.address(node))]
+        self._replace("/etc/hosts", hosts, undo)
+        if not self.named:
+            self._replace("/etc/resolv.conf", [f"nameserver {self.dead_address(0)}"], undo)
+
+    @staticmethod
+    def _replace(path, lines, undo):
+        with tempfile.NamedTemporaryFile("w", delete=False, encoding="ascii") as file:
+            undo.callback(os.unlink, file.name)
+            file.writelines(line + "\n" for line in lines)
+        os.chmod(file.name, 0o644)
+        _do(f"mount --bind {file.name} {path}")
+        undo.callback(_do, f"umount {path}")
 
     def _join(self, node, undo):
         holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", f"hostname node{node} && echo ready && exec cat"],
@@ -90,12 +110,21 @@ class NodeNetwork:
         undo.callback(holder.communicate)
         if holder.stdout.readline() != b"ready\n":
             raise AssertionError(f"no namespaces for node {node}")
+        inside = f"nsenter --target {holder.pid} --net ip"
         _do(f"ip link add port{node} type veth peer name eth0 netns {holder.pid}")
         undo.callback(_do, f"ip link delete port{node}")
         _do(f"ip link set port{node} master bridge0 up")
-        _do(f"nsenter --target {holder.pid} --net ip address add {self.address(node)}/24 dev eth0")
+        # Without a bridge its other end leads nowhere, as a cable in the wrong switch does.
+        if self.dead_end or not self.named:
+            _do(f"ip link add dead{node} type veth peer name eth1 netns {holder.pid}")
+            undo.callback(_do, f"ip link delete dead{node}")
+            _do(f"ip link set dead{node} up")
+            _do(f"{inside} address add {self.dead_address(node)}/24 dev eth1")
+            _do(f"{inside} link set eth1 up")
+        # A new IPv6 address is otherwise not used before it is known that nobody else has it.
+        _do(f"{inside} address add {self.address(node)}{'/64' if self.ipv6 else '/24'} dev eth0{' nodad' * self.ipv6}")
         for device in ("eth0", "lo"):
-            _do(f"nsenter --target {holder.pid} --net ip link set {device} up")
+            _do(f"{inside} link set {device} up")
 
     def prefix(self, node):
         """The words that make a command line run there, in the same process."""

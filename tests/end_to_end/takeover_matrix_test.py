@@ -161,7 +161,7 @@ class TakeoverMatrix(EndToEndTest):
     def start(self, node):
         self.agents[node] = self.launch(
             "--nnodes", f"{self.scenario.least}:4", "--nproc-per-node", self.scenario.workers[node],
-            "--rdzv-backend=c10d", f"--rdzv-endpoint={NodeNetwork.address(0)}:29400", "--rdzv-id=job", "--last-call", 3,
+            "--rdzv-backend=c10d", f"--rdzv-endpoint={self.network.address(0)}:29400", "--rdzv-id=job", "--last-call", 3,
             "--heartbeat", HEARTBEAT, "--grace", 3, "--join-timeout", 60, "--verbose", "--log-dir", self.folder,
             sys.executable, "-I", "-S", self.worker, self.records, prefix=self.network.prefix(node),
             env={"MATRIX_NODE": str(node), "MATRIX_MANNER": self.scenario.manners[node]})

@@ -34,11 +34,12 @@ TEST_CASE("a port that is taken is named with its holder, if that can be seen") 
     CHECK(
         JoinStatus::port_taken(29400, PortOwner{77, "nc -l 29400"}) ==
         "this agent does not host the rendezvous, since port 29400 is held by pid 77 (nc -l 29400); end that "
-        "process, or give all nodes another port in --rdzv-endpoint");
+        "process, or give all nodes another port in --rdzv-endpoint, or an --rdzv-id and no port");
     CHECK(JoinStatus::port_taken(29400, std::nullopt) ==
           "this agent does not host the rendezvous, since port 29400 was taken, by a process that has ended "
           "or cannot "
-          "be seen; start again, or give all nodes another port in --rdzv-endpoint");
+          "be seen; start again, or give all nodes another port in --rdzv-endpoint, or an --rdzv-id and no "
+          "port");
 }
 
 TEST_CASE("causes without end are not all printed") {

@@ -229,6 +229,40 @@ TEST_CASE("an agent of another job or version is told which job it met") {
                Catch::EndsWith("started 1970-01-01 12:03 on host gpu0"));
 }
 
+TEST_CASE("who seeks its job's port is told of the other job, and nobody else is") {
+    Coordinator coordinator = make(2);
+    coordinator.receive(1, hello(0, 2), kStart);
+    Hello seeker = hello(1, 2);
+    seeker.run_id = "other";
+    for (const bool seeks : {true, false}) {
+        seeker.seeks_port = seeks;
+        const auto out = coordinator.receive(2, seeker, kStart);
+        CHECK_THAT(of_type<Refused>(out).at(0).other_job, Catch::StartsWith("belongs to job "));
+        CHECK(of_type<PeerRefused>(out).empty() == seeks);
+    }
+    seeker = hello(1, 2);
+    seeker.version = "another";
+    CHECK(of_type<Refused>(coordinator.receive(3, seeker, kStart)).at(0).other_job.empty());
+}
+
+TEST_CASE("a coordinator whose job is elsewhere says so to nobody of another job") {
+    CoordinatorOptions options;
+    options.nnodes = 2;
+    options.own_agent = hello(0, 2);
+    options.version = options.own_agent->version;
+    options.run_id = options.own_agent->run_id;
+    Coordinator coordinator(options, kStart);
+    const JobMoved moved{
+        options.version, options.run_id, 2, 0, options.own_agent->command.digest, "10.0.0.2", 7};
+    coordinator.receive(1, moved, kStart);
+    Hello stranger = hello(1, 2);
+    CHECK(of_type<JobMoved>(coordinator.receive(2, stranger, kStart)).size() == 1);
+    stranger.run_id = "other";
+    const auto out = coordinator.receive(3, stranger, kStart);
+    CHECK(of_type<JobMoved>(out).empty());
+    CHECK(of_type<Refused>(out).size() == 1);
+}
+
 TEST_CASE("a stranger is told of a few missing nodes") {
     Coordinator coordinator = make(100);
     Hello stranger = hello(1, 100);

@@ -40,8 +40,8 @@ void TakeoverWorld::hold(SimulatedAgent& agent) {
 void TakeoverWorld::fulfil(SimulatedAgent& agent) {
     const SimulatedElection& election = agent.election;
     if (election.is_settled) return;
-    const bool may_renew =
-        election.wish->renew_until && time_of(agent) < *election.wish->renew_until && register_.record() == nullptr;
+    const bool may_renew = election.wish->renew_until && time_of(agent) < *election.wish->renew_until &&
+                           register_.record() == nullptr;
     if (!register_.is_own_round(agent.where) && !may_renew) return answer(agent, RecordNews::Kind::refused);
     register_.write(agent.where, election.wish->record, now_);
     answer(agent, RecordNews::Kind::recorded);

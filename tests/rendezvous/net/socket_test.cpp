@@ -1,9 +1,7 @@
 #include "rendezvous/net/socket.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -15,6 +13,7 @@
 #include "rendezvous/net/port_owner.hpp"
 #include "rendezvous/system/error.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/silent_port.hpp"
 
 namespace ddprun {
 namespace {
@@ -160,33 +159,13 @@ TEST_CASE("failed connections say why") {
 }
 
 TEST_CASE("a connection nobody answers ends after its time") {
-    // A full backlog drops further SYNs: the one way to have silence on loopback.
-    int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(::listen(fd, 0) == 0);
-    REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    const Endpoint silent{"127.0.0.1", ntohs(address.sin_port)};
-
-    std::vector<int> fill;
-    boost::system::error_code blocking_error;
-    for (int i = 0; i < 8 && !blocking_error; ++i) {
-        try {
-            fill.push_back(connect_tcp(silent, 200ms));
-        } catch (const boost::system::system_error& error) {
-            blocking_error = error.code();
-        }
-    }
-    CHECK(blocking_error == Errc::timed_out);
+    const SilentPort silent;
+    CHECK(silent.error() == Errc::timed_out);
     asio::io_context context;
-    auto error = run(
-        context, [](Endpoint to) -> asio::awaitable<void> { co_await async_connect_tcp(to, 200ms); }(silent));
+    auto error = run(context, [](Endpoint to) -> asio::awaitable<void> {
+        co_await async_connect_tcp(to, 200ms);
+    }(silent.endpoint()));
     CHECK(error == Errc::timed_out);
-    for (int filled : fill) ::close(filled);
-    ::close(fd);
 }
 
 TEST_CASE("listening sockets are found in the kernel's table, connected ones are not") {

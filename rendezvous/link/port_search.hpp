@@ -1,0 +1,81 @@
+// PortSearch: finds a job's coordinator at one of several ports (PortWalk says at which next), or takes one of them for it.
+// Owned and used by RendezvousLink, on the agent's thread, as long as the agent has not been in a round.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/link/host_claim.hpp"
+#include "rendezvous/link/port_walk.hpp"
+
+namespace ddprun {
+
+struct PortSearchOptions {
+    Endpoint first;  // and the next ports
+    int ports = 1;
+    // Without asking whether another agent of this job hosts on this machine.
+    bool has_claim_to_host = false;
+    Hello hello;
+    CoordinatorClient::TimePoint deadline;
+};
+
+struct PortSearchEvents {
+    // Call there, with a client of its own; what comes of it is told to the search.
+    std::function<void(const CoordinatorClientOptions& options)> call;
+    // The job is not at that port: end that call.
+    std::function<void()> drop;
+    // Trouble is reported after each round, and that the coordinator was not reached when the deadline has passed.
+    CoordinatorClientEvents client;
+};
+
+class PortSearch {
+  public:
+    // One call to where nobody answers.
+    static constexpr std::chrono::milliseconds kCallTimeout{1'000};
+    // A coordinator without heartbeats says its first word after a while; this is how much longer it may take.
+    static constexpr std::chrono::milliseconds kAnswerTime{2'000};
+
+    PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,
+               PortSearchEvents events);
+
+    // Where the job may be, and where it was found or looked for last.
+    std::vector<Endpoint> places() const;
+    Endpoint place() const { return at(walk_.port()); }
+
+    // Asks `host` for one place after the other until its port is free (it throws address_in_use where it is not; so does
+    // this at the last one). Not if another agent on this machine hosts.
+    void host(const std::function<void(const Endpoint&)>& host,
+              const std::function<void(const std::string&)>& on_step);
+
+    void call_next();
+
+    // Whether this concerned the search only.
+    bool takes_trouble(const std::string& cause);
+    bool takes(const CoordinatorLoss& loss);
+    bool takes(const ControlMessage& message);
+
+    void end();
+    bool has_ended() const { return has_ended_; }
+
+  private:
+    Endpoint at(std::uint16_t port) const { return {options_.first.host, port}; }
+    void pass();
+
+    boost::asio::steady_timer pause_;
+    PortSearchOptions options_;
+    HostClaim claim_;
+    PortWalk walk_;
+    PortSearchEvents events_;
+    bool is_heard_ = false;   // somebody of this job, by the last call
+    bool is_passed_ = false;  // that call is of no interest any more
+    bool has_ended_ = false;
+    std::shared_ptr<int> life_ = std::make_shared<int>(0);
+};
+
+}  // namespace ddprun
