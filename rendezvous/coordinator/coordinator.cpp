@@ -300,6 +300,7 @@ void Coordinator::stop_all(const Occasion& occasion) {
 void Coordinator::stop_for(Failure cause, TimePoint now) {
     uptime_ = std::chrono::duration_cast<std::chrono::milliseconds>(now - round_start_);
     cause_ = std::move(cause);
+    limit_own_end(now);
     awaited_ = 0;
     for (auto& [rank, node] : nodes_) {
         node.ended = !node.connected;

@@ -187,6 +187,7 @@ class Coordinator {
     bool may_leave(const JobNode& node, const AgentSignalled& signalled) const;
     CoordinatorEvent meaning_of(CoordinatorEvent event, const JobNode* node, const ControlMessage& message);
     // How a coordinator takes over from another one, and how it ends: coordinator_takeover.cpp.
+    void limit_own_end(TimePoint now);
     bool may_fail_over() const;
     void admit_follower(ConnectionId from, const Hello& hello, TimePoint now);
     void forget_follower(JobNode& node);
@@ -304,6 +305,8 @@ class Coordinator {
     Exclusion exclusion_;
     std::map<ConnectionId, JobNode> queue_;  // nodes that wait for another round, as they came
     std::set<ConnectionId> released_;        // agents that were told how the job has ended for them
+    std::optional<TimePoint>
+        own_end_;  // of the host's own workers at the latest, since the round was stopped
     std::optional<TimePoint> workers_gone_;  // no round before: until then a lost node's may be there
     std::optional<TimePoint> lost_to_all_;   // by then all have noticed that they have no coordinator
     std::set<std::string> refusals_told_;

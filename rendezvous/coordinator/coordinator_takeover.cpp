@@ -33,7 +33,16 @@ bool Coordinator::may_fail_over() const {
 std::optional<Coordinator::TimePoint> Coordinator::lease_end() const {
     const bool runs = state_ == CoordinatorState::running || state_ == CoordinatorState::stopping;
     if (!runs || own_suspended_ || !may_fail_over()) return std::nullopt;
-    return heartbeats_.lease_end();
+    if (const auto end = heartbeats_.lease_end()) return end;
+    // Nobody is here who could give this node up, but those who are lost may count on the end of its workers.
+    return state_ == CoordinatorState::stopping ? own_end_ : std::nullopt;
+}
+
+void Coordinator::limit_own_end(TimePoint now) {
+    if (!host_) return;
+    // Its agent kills them before, if it can.
+    own_end_ = now + std::chrono::milliseconds(nodes_.at(*host_).hello.grace_ms) +
+               std::chrono::milliseconds(kKillTime) / 2;
 }
 
 void Coordinator::admit_follower(ConnectionId from, const Hello& hello, TimePoint now) {
@@ -222,6 +231,7 @@ void Coordinator::take_over(TimePoint now) {
     comparison_.learn(nodes_);
     refuse_unwanted(now);
     seat_missing(now);
+    limit_own_end(now);
     note_missing();
     const auto host =
         std::find_if(members_->members.begin(), members_->members.end(),

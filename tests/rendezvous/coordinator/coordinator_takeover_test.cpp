@@ -79,6 +79,39 @@ TEST_CASE("a takeover's messages grow as the number of nodes does") {
     }
 }
 
+TEST_CASE(
+    "a host that has lost all others has its workers ended in time, also if it stands still from then on") {
+    constexpr int kNodes = 3;
+    CoordinatorOptions options{.version = "1", .run_id = "none", .nnodes = kNodes};
+    options.elasticity.min_nodes = 1;
+    options.heartbeat = 600ms;
+    options.failover = true;
+    const auto member = [](int rank) {
+        Hello one = hello(rank, kNodes);
+        one.min_nodes = 1;
+        one.grace_ms = 3'000;
+        return one;
+    };
+    options.own_agent = member(0);
+    Coordinator coordinator(options, kStart);
+    for (int rank = 0; rank < kNodes; ++rank)
+        coordinator.receive(static_cast<std::uint64_t>(rank) + 1, member(rank), kStart);
+    for (int rank = 0; rank < kNodes; ++rank)
+        coordinator.receive(static_cast<std::uint64_t>(rank) + 1, Heartbeat{}, kStart);
+    REQUIRE(coordinator.lease_end());
+    TimePoint now = kStart;
+    std::vector<Stop> stops;
+    while (stops.empty()) {
+        now = coordinator.next_deadline().value();
+        REQUIRE(now < kStart + 60s);
+        for (const Stop& stop : of_type<Stop>(coordinator.tick(now))) stops.push_back(stop);
+    }
+    for (int i = 0; i < 5; ++i) coordinator.tick(now += 300ms);
+    REQUIRE(coordinator.lease_end());
+    CHECK(*coordinator.lease_end() > kStart + 3s);
+    CHECK(*coordinator.lease_end() <= now + 3s + Coordinator::kKillTime);
+}
+
 TEST_CASE("another epoch where somebody has followed that one already") {
     Coordinator coordinator(options_for(4), kStart);
     Hello one = follower(1, 4);
