@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
-#include <sstream>
+#include <utility>
 
+#include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -15,12 +15,11 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kRoot = "/sys/fs/cgroup";
+constexpr std::size_t kMaxFileBytes = 64 * 1024;
 
-std::optional<std::string> read_small_file(const std::string& path) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) return std::nullopt;
-    return text.str();
+std::optional<std::string> text_of(const std::string& path) {
+    auto text = read_small_file(path, kMaxFileBytes);
+    return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -69,8 +68,8 @@ std::size_t memory_limit() {
     rlimit space{};
     if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
         least = std::min<std::size_t>(least, space.rlim_cur);
-    if (const auto groups = read_small_file("/proc/self/cgroup"))
-        least = std::min(least, control_group_limit(*groups, read_small_file).value_or(least));
+    if (const auto groups = text_of("/proc/self/cgroup"))
+        least = std::min(least, control_group_limit(*groups, text_of).value_or(least));
     return least;
 }
 
