@@ -96,6 +96,7 @@ class Newcomers(Elastic):
         self.runs(second, 1, 2, 1, 2)
         third = self.node("1:3", env={"NCCL_DEBUG": "WARN"})
         self.runs(third, 2, 3, 2, 3)
+        self.runs(second, 1, 3, 1, 3)
         self.runs(host, 0, 3, 0, 3)
         self.end(host, second, third)
         self.assertRegex(host.err(), r'nodes differ in NCCL_DEBUG: node 1 \(.+\) has "VERSION", the others "WARN"\n')
