@@ -227,7 +227,8 @@ class Agent {
         if (loss.kind == CoordinatorLoss::Kind::unreached)
             return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
         if (machine_.state() == AgentState::joining) {
-            if (const auto refused = join_news_.met(loss)) return handle(job_.learn_refusal(*refused));
+            if (const auto refused = join_news_.met(loss, link_->hosts()))
+                return handle(job_.learn_refusal(*refused));
             join_news_.trouble(loss.cause);
         } else {
             if (loss.kind == CoordinatorLoss::Kind::leaderless) job_.learn_no_successor(loss.cause);

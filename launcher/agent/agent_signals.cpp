@@ -10,17 +10,26 @@ namespace ddprun {
 
 AgentSignals::AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                            AgentSignalEvents events)
-    : options_(options), events_(std::move(events)), signals_(executor) {}
+    : options_(options), events_(std::move(events)), signals_(executor) {
+    ::sigemptyset(&watched_);
+}
+
+AgentSignals::~AgentSignals() { ::pthread_sigmask(SIG_BLOCK, &watched_, nullptr); }
+
+void AgentSignals::add(int signal) {
+    signals_.add(signal);
+    ::sigaddset(&watched_, signal);
+}
 
 void AgentSignals::watch() {
     for (int signal : options_.terminating_signals) {
-        if (signal != SIGHUP || !options_.hangup_ignored) signals_.add(signal);
+        if (signal != SIGHUP || !options_.hangup_ignored) add(signal);
     }
-    for (const auto& [received, sent] : options_.forwarded_signals) signals_.add(received);
-    if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) signals_.add(SIGWINCH);
+    for (const auto& [received, sent] : options_.forwarded_signals) add(received);
+    if (::isatty(STDOUT_FILENO) != 0 || options_.tty_rank) add(SIGWINCH);
     // Ctrl-Z typed for the rank of --tty reaches that rank, and a launcher that stops would leave it alone
     // with the keyboard.
-    if (!options_.tty_rank && !options_.terminal_stop_ignored) signals_.add(SIGTSTP);
+    if (!options_.tty_rank && !options_.terminal_stop_ignored) add(SIGTSTP);
     wait();
 }
 

@@ -3,6 +3,8 @@
 // Owned by the agent and used on its thread; the events come from the executor, or from inside take().
 #pragma once
 
+#include <signal.h>
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <functional>
@@ -29,6 +31,12 @@ class AgentSignals {
     // `options` outlive it.
     AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                  AgentSignalEvents events);
+    // The job is over, and its exit code shall not give way to a signal that comes now: the thread keeps those that were
+    // watched blocked, as the process is about to end.
+    ~AgentSignals();
+
+    AgentSignals(const AgentSignals&) = delete;
+    AgentSignals& operator=(const AgentSignals&) = delete;
 
     // From now on signals have these meanings.
     void watch();
@@ -37,12 +45,14 @@ class AgentSignals {
     void take(int signal);
 
   private:
+    void add(int signal);
     void wait();
     void stop_itself() const;
 
     const LaunchOptions& options_;
     AgentSignalEvents events_;
     boost::asio::signal_set signals_;
+    sigset_t watched_;
 };
 
 }  // namespace ddprun

@@ -24,8 +24,11 @@ class JoinNews {
     // something is heard from there.
     void port_taken(std::uint16_t port) { taken_ = port; }
     void heard() { taken_.reset(); }
-    // What an agent that would host ends with when its port turns out to be a stranger's, after some trying.
-    std::optional<Refused> met(const CoordinatorLoss& loss) const {
+    // What an agent ends with that would host when its port turns out to be a stranger's, after some trying, or that hosts
+    // and stood still as the first round began.
+    std::optional<Refused> met(const CoordinatorLoss& loss, bool is_host) const {
+        if (is_host && loss.kind == CoordinatorLoss::Kind::given_up)
+            return Refused{"this node left the job: " + loss.cause, kExitUnavailable};
         const bool is_stranger = taken_ && loss.kind == CoordinatorLoss::Kind::stranger;
         if (!is_stranger || !status_.speaks(TimePoint::clock::now())) return std::nullopt;
         return Refused{with_holder(loss.cause), kExitSystem};

@@ -196,6 +196,7 @@ class Coordinator {
     void note_follower(JobNode& node, const Follow& follow, TimePoint now);
     void end_election(TimePoint now);
     std::optional<int> rank_among_members(const JobNode& node) const;
+    const Member* listed(const Hello& agent) const;
     template <typename Counts>
     Attendance attendance(Counts counts) const;
     void take_over(TimePoint now);

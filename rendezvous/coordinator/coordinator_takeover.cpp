@@ -91,10 +91,15 @@ void Coordinator::learn_from(const Following& following) {
 std::optional<int> Coordinator::rank_among_members(const JobNode& node) const {
     const Following& following = *node.hello.following;
     if (following.last.version() == members_->version()) return following.group_rank;
-    for (const Member& member : members_->members) {
-        if (member.host == node.hello.host && member.pid == node.hello.pid) return member.group_rank;
-    }
+    if (const Member* member = listed(node.hello)) return member->group_rank;
     return std::nullopt;
+}
+
+const Member* Coordinator::listed(const Hello& agent) const {
+    for (const Member& member : members_->members) {
+        if (member.host == agent.host && member.pid == agent.pid) return &member;
+    }
+    return nullptr;
 }
 
 template <typename Counts>
@@ -169,6 +174,8 @@ void Coordinator::seat_followers() {
             heartbeats_.remove(node.connection);
             continue;
         }
+        // It may have had another one in the round before, and have heard of that only.
+        if (const Member* member = listed(node.hello)) node.place = member->place;
         node.hello.node_rank = *rank;
         nodes_by_connection_[node.connection] = *rank;
         present.insert(node.connection);
@@ -288,10 +295,10 @@ void Coordinator::lose_member(const JobNode& node, bool is_dead) {
     quorum_.lose(node.connection, is_dead);
     if (previous_) previous_->lose(node.connection, is_dead);
     if (!members_ || !may_fail_over()) return;
-    // Agents keep no more of them in mind.
-    const bool is_told =
-        is_dead && members_->size - static_cast<int>(quorum_.living()) <= static_cast<int>(kMaxMembersListed);
-    if (is_told) send_all(MemberGone{members_->epoch, members_->round, node.hello.node_rank});
+    // The host's own process lives as long as it says anything; and agents keep no more in mind.
+    const int gone = members_->size - static_cast<int>(quorum_.living());
+    if (is_dead && !is_own(node.hello) && gone <= static_cast<int>(kMaxMembersListed))
+        send_all(MemberGone{members_->epoch, members_->round, node.hello.node_rank});
     if (records() || minority_cause_ || (quorum_.holds() && (!previous_ || previous_->holds()))) return;
     minority_cause_ =
         Failure{.kind = Failure::Kind::node_lost,

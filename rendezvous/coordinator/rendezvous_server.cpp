@@ -122,6 +122,8 @@ class RendezvousServer::Impl {
         if (std::exchange(round_, coordinator_.round()) != coordinator_.round()) store_.clear();
         if (std::exchange(wish_, coordinator_.wish()) != coordinator_.wish() && events_.on_wish)
             events_.on_wish(wish_);
+        const RoundLease lease{coordinator_.round(), coordinator_.lease_end()};
+        if (std::exchange(lease_, lease) != lease && events_.on_lease) events_.on_lease(lease);
         for (const auto& outgoing : outbox) {
             auto session = sessions_.find(outgoing.to);
             if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
@@ -129,9 +131,6 @@ class RendezvousServer::Impl {
         arm_deadline();
         if (coordinator_.is_elected() && !std::exchange(is_elected_, true) && events_.on_elected)
             events_.on_elected();
-        const auto lease_end = coordinator_.lease_end();
-        if (std::exchange(lease_end_, lease_end) != lease_end && events_.on_lease)
-            events_.on_lease(lease_end);
         if (coordinator_.empty() && !is_over_.exchange(true) && events_.on_over) events_.on_over();
     }
 
@@ -159,7 +158,7 @@ class RendezvousServer::Impl {
     RendezvousServerEvents events_;
     std::optional<RecordWish> wish_;
     bool is_elected_ = false;
-    std::optional<Coordinator::TimePoint> lease_end_;
+    RoundLease lease_;
     std::atomic<bool> is_over_ = false;
     std::unordered_map<ConnectionId, std::shared_ptr<ControlSession>> sessions_;
     ConnectionId last_id_ = 0;

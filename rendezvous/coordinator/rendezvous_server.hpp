@@ -28,14 +28,24 @@ struct RendezvousServerOptions {
     CoordinatorOptions coordinator;
 };
 
+// See Coordinator::lease_end(). Without an end it is of no round.
+struct RoundLease {
+    int round = 0;
+    std::optional<std::chrono::steady_clock::time_point> end;
+
+    bool operator==(const RoundLease& other) const {
+        return end == other.end && (!end || round == other.round);
+    }
+};
+
 // Called on the server's thread.
 struct RendezvousServerEvents {
     std::function<void()> on_over;     // once: the job is over and all agents have left
     std::function<void()> on_elected;  // once: see Coordinator::is_elected()
     // See Coordinator::wish(). Told whenever that changes, and before anybody else hears of what changed it.
     std::function<void(const std::optional<RecordWish>& wish)> on_wish;
-    // See Coordinator::lease_end(). Told whenever that changes.
-    std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
+    // Told whenever it changes, and before anybody else hears of what changed it.
+    std::function<void(const RoundLease& lease)> on_lease;
 };
 
 class RendezvousServer {

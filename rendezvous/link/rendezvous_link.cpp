@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/link/beacon.hpp"
+#include "rendezvous/link/host_lease.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/link/leader_search.hpp"
 #include "rendezvous/link/meeting_place.hpp"
@@ -18,7 +19,15 @@ namespace ddprun {
 namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-namespace {}  // namespace
+namespace {
+
+CoordinatorLoss standstill() {
+    return {CoordinatorLoss::Kind::given_up,
+            "it stood still as a round began (stopped, or its machine was frozen), and the others may go on "
+            "without it"};
+}
+
+}  // namespace
 
 class RendezvousLink::Impl {
   public:
@@ -43,7 +52,9 @@ class RendezvousLink::Impl {
         };
         RendezvousServerEvents events;
         events.on_over = here([this] { guests_gone(); });
-        events.on_lease = here([this](auto end) { events_.client.on_lease(end); });
+        events.on_lease = here([this](const RoundLease& lease) {
+            if (host_lease_.learn(lease, TimePoint::clock::now())) events_.client.on_lease(lease.end);
+        });
         // Who comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)
@@ -51,6 +62,7 @@ class RendezvousLink::Impl {
                 waits_for_record_ = wish && !wish->renew_until;
                 election_->record(wish);
             });
+        host_lease_ = {};
         server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
     }
     void guests_gone() {
@@ -193,6 +205,11 @@ class RendezvousLink::Impl {
     void receive(const ControlMessage& message) {
         if (seeks_port() && port_search_->takes(message)) return;
         if (election_ && !leader_search_.is_on() && !hosts()) election_->settle();
+        const auto* ready = std::get_if<RoundReady>(&message);
+        if (ready != nullptr && hosts() && host_lease_.has_ended(ready->round, TimePoint::clock::now())) {
+            client_.reset();
+            return events_.client.on_lost(standstill());
+        }
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
         if (const auto* moved = std::get_if<JobMoved>(&message)) return move(*moved);
@@ -327,6 +344,7 @@ class RendezvousLink::Impl {
     std::size_t roamed_ = 0;  // places where a node without a voice has called
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
+    HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
     std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
     std::optional<Beacon> beacon_;

@@ -5,6 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <csignal>
 
+#include "rendezvous/system/quiet_thread.hpp"
 #include "tests/launcher/agent/worker_group_fixture.hpp"
 #include "tests/support/catch.hpp"
 
@@ -61,6 +62,7 @@ class Play : public AgentWatcher {
         options.workers = {{{"program"}, {}}, {{"program"}, {}}};
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
+        const SignalsBlocked signals_as_before;
         return run_agent(std::move(options), log, this, [this](const auto& executor, const auto&) {
             auto made = std::make_unique<ObedientRunner>(executor);
             runner = made.get();

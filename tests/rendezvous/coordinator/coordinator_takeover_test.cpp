@@ -1,6 +1,7 @@
 // What a coordinator takes over, and what takes part in a quorum.
 #include <algorithm>
 
+#include "rendezvous/link/host_lease.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/quorum.hpp"
 #include "rendezvous/membership/succession.hpp"
@@ -110,6 +111,66 @@ TEST_CASE(
     REQUIRE(coordinator.lease_end());
     CHECK(*coordinator.lease_end() > kStart + 3s);
     CHECK(*coordinator.lease_end() <= now + 3s + Coordinator::kKillTime);
+}
+
+TEST_CASE("who has not heard of the last round has its place of that, and not one that is another's by now") {
+    CoordinatorOptions options = options_for(3);
+    options.predecessor->members[2].place = 7;
+    options.own_agent->following->last = *options.predecessor;
+    Coordinator coordinator(options, kStart);
+    Hello late = follower(2, 3);
+    --late.following->last.round;
+    late.following->place = 1;
+    coordinator.receive(1, *options.own_agent, kStart);
+    coordinator.receive(2, late, kStart);
+    coordinator.receive(1, gone(5, false), kStart);
+    coordinator.receive(2, gone(4, false), kStart);
+    coordinator.receive(1, Follow{4}, kStart);
+    Coordinator::Outbox out = coordinator.receive(2, Follow{4}, kStart);
+    REQUIRE(coordinator.is_elected());
+    for (TimePoint now = kStart; of_type<RoundReady>(out).empty(); out = coordinator.tick(now)) {
+        now = coordinator.next_deadline().value();
+        REQUIRE(now < kStart + 60s);
+        coordinator.receive(2, Heartbeat{}, now);
+    }
+    const auto ready = of_type<RoundReady>(out);
+    REQUIRE(ready.size() == 2);
+    CHECK(ready[0].place == 1);
+    CHECK(ready[1].place == 7);
+}
+
+TEST_CASE("the loss of the host's own agent is no word of the host's death") {
+    CoordinatorOptions options = options_for(3);
+    options.predecessor.reset();
+    const auto member = [](int number) {
+        Hello one = follower(number, 3);
+        one.following.reset();
+        return one;
+    };
+    options.own_agent = member(0);
+    Coordinator coordinator(options, kStart);
+    for (const int number : {0, 1, 2})
+        coordinator.receive(static_cast<std::uint64_t>(number) + 1, member(number), kStart);
+    for (const int number : {0, 1, 2})
+        coordinator.receive(static_cast<std::uint64_t>(number) + 1, Heartbeat{}, kStart);
+    CHECK(of_type<MemberGone>(coordinator.closed(1, kStart, true)).empty());
+    CHECK(of_type<MemberGone>(coordinator.closed(3, kStart, true)).size() == 1);
+}
+
+TEST_CASE("a host's lease that has ended stays so for its round") {
+    HostLease lease;
+    CHECK_FALSE(lease.has_ended(1, kStart));
+    CHECK(lease.learn({1, kStart + 2s}, kStart));
+    CHECK(lease.learn({1, kStart + 3s}, kStart + 1s));
+    CHECK_FALSE(lease.has_ended(1, kStart + 2s));
+    CHECK(lease.has_ended(1, kStart + 3s));
+    CHECK_FALSE(lease.has_ended(2, kStart + 3s));
+    CHECK_FALSE(lease.learn({1, kStart + 9s}, kStart + 4s));
+    CHECK_FALSE(lease.learn({1, std::nullopt}, kStart + 4s));
+    CHECK(lease.end() == kStart + 3s);
+    CHECK(lease.learn({2, kStart + 9s}, kStart + 4s));
+    CHECK(lease.learn({2, std::nullopt}, kStart + 5s));
+    CHECK_FALSE(lease.has_ended(2, kStart + 20s));
 }
 
 TEST_CASE("another epoch where somebody has followed that one already") {

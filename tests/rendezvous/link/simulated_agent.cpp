@@ -172,7 +172,11 @@ void TakeoverWorld::follow(SimulatedAgent& agent, const Lead& lead) {
 
 void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message) {
     agent.is_answered = true;
-    if (std::holds_alternative<RoundReady>(message) && gives_up(agent)) return;
+    if (const auto* ready = std::get_if<RoundReady>(&message)) {
+        if (agent.hosts() && agent.host_lease.has_ended(ready->round, time_of(agent)))
+            return lose(agent, {CoordinatorLoss::Kind::given_up, "it stood still"});
+        if (gives_up(agent)) return;
+    }
     agent.memory->learn(message);
     const bool has_place =
         std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "rendezvous/link/host_lease.hpp"
 #include "rendezvous/link/job_memory.hpp"
 #include "rendezvous/membership/succession.hpp"
 #include "tests/rendezvous/link/simulated_register.hpp"
@@ -34,7 +35,8 @@ struct SimulatedAgent {
     TimePoint answer_by{};
     TimePoint hello_time{};
     std::optional<HeartbeatLease> lease;
-    std::optional<TimePoint> lease_of_host;
+    HostLease host_lease;
+    RoundLease told_lease;           // by its coordinator
     std::optional<TimePoint> guard;  // then the guardian kills the workers
 
     SimulatedElection election;

@@ -181,7 +181,8 @@ void TakeoverWorld::stop_hosting(SimulatedAgent& agent) {
     if (!agent.coordinator) return;
     agent.coordinator.reset();
     agent.is_acting = agent.is_gate = false;
-    agent.lease_of_host.reset();
+    agent.host_lease = {};
+    agent.told_lease = {};
     std::vector<std::uint64_t> guests;
     for (const auto& [id, connection] : network_.all()) {
         if (connection.host == agent.where) guests.push_back(id);
@@ -190,13 +191,15 @@ void TakeoverWorld::stop_hosting(SimulatedAgent& agent) {
 }
 
 void TakeoverWorld::deliver(SimulatedAgent& host, const Coordinator::Outbox& outbox) {
+    const RoundLease lease{host.coordinator->round(), host.coordinator->lease_end()};
+    if (host.hosts() && std::exchange(host.told_lease, lease) != lease &&
+        host.host_lease.learn(lease, time_of(host)))
+        host.guard = lease.end;
     for (const auto& outgoing : outbox) {
         ++messages_;
         network_.say(outgoing.to, false, outgoing.message, now_);
         if (outgoing.close_after) network_.close(outgoing.to, true, now_);
     }
-    const auto end = host.coordinator->lease_end();
-    if (host.hosts() && std::exchange(host.lease_of_host, end) != end) host.guard = end;
 }
 
 void TakeoverWorld::serve(SimulatedAgent& host) {
@@ -286,7 +289,7 @@ void TakeoverWorld::begin_round(SimulatedAgent& agent, const RoundReady& ready) 
     agent.stopping = agent.said_gone = false;
     agent.stubborn = pick(0, 2) == 0;
     agent.killed = false;
-    if (agent.hosts()) agent.guard = agent.coordinator->lease_end();
+    if (agent.hosts()) agent.guard = agent.host_lease.end();
 }
 
 }  // namespace ddprun
