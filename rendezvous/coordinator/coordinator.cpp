@@ -213,6 +213,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::abdicate: return abdicate();
         case CoordinatorAction::redirect: return redirect(from, std::get<Hello>(*message), now);
         case CoordinatorAction::move: return move(std::get<JobMoved>(*message));
+        case CoordinatorAction::tell_other_group: return tell_other_group(std::get<JobMoved>(*message));
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {
             const auto& hello = std::get<Hello>(*message);

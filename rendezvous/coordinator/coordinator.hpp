@@ -206,6 +206,7 @@ class Coordinator {
     void abdicate();
     void redirect(ConnectionId from, const Hello& hello, TimePoint now);
     void move(const JobMoved& moved);
+    void tell_other_group(const JobMoved& moved);
     void lose_member(const JobNode& node, bool is_dead);
     // Of its workers: one that follows may not have heard of the last round.
     int round_of(const JobNode& node) const {
@@ -342,7 +343,7 @@ class Coordinator {
     bool own_suspended_ = false;
     bool makes_sure_ = false;        // asks whether those who are to take part are there
     bool was_decided_ = false;       // that another round follows, by the coordinator before this one
-    std::optional<JobMoved> moved_;  // this coordinator's job is there
+    std::optional<JobMoved> moved_;  // this coordinator's job is there, or another group of its nodes
     NodeComparison comparison_;
     std::vector<std::string> differences_;  // between the nodes, once all have come
 };

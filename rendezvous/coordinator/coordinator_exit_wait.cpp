@@ -28,7 +28,7 @@ void Coordinator::exit_wait_over(TimePoint now) {
     }
     const auto line = exit_wait_.conclude();
     if (!line) return;
-    if (const JobNode* own = host()) send(own->connection, Remark{*line});
+    remark(*line);
     if (exit_wait_.kills()) handle(CoordinatorEvent::overdue, {now, &nodes_.at(exit_wait_.first_node())});
 }
 

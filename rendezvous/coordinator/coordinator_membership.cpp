@@ -6,6 +6,7 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
 
@@ -249,6 +250,15 @@ void Coordinator::move(const JobMoved& moved) {
         if (node.connected) out_.push_back({node.connection, moved, true});
     }
     for (const auto& [connection, node] : queue_) out_.push_back({connection, moved, true});
+}
+
+// It says so again and again. Which of the two is wanted only the user knows.
+void Coordinator::tell_other_group(const JobMoved& moved) {
+    if (std::exchange(moved_, moved)) return;
+    remark(fmt::format(
+        "another group of this job's nodes goes on by itself, led from {}: this one began, or lost it, while "
+        "it could not be reached; end one of the two",
+        to_string(Endpoint{moved.address, static_cast<std::uint16_t>(moved.port)})));
 }
 
 }  // namespace ddprun

@@ -39,6 +39,7 @@ struct CoordinatorTable {
         {electing,  E::election_over,     A::abdicate,       over},
 
         {running,   E::hello,             A::enqueue,        running},
+        {running,   E::job_moved,         A::tell_other_group, running},
         {running,   E::quorum_lost,       A::stop_all,       stopping},
         {running,   E::resize_due,        A::resize,         stopping},
         {running,   E::node_leaves,       A::stop_all,       stopping},

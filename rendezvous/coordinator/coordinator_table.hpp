@@ -91,22 +91,23 @@ enum class CoordinatorAction : std::uint8_t {
     take_over,  // the job as it is
     go_on_pausing,
     abdicate,
-    redirect,      // to where the job is
-    move,          // likewise, all that are here
-    admit,         // unless there is a reason to refuse
-    refuse,        // since it comes too late
-    forget,        // a node that left before the job began
-    start_round,   // ranks for everybody
-    tell_waiting,  // who is there and who is not
-    give_up,       // refuse all that have come
-    refuse_all,    // likewise, since they do not fit
-    enqueue,       // it may take part later
-    resize,        // stop all, though nothing failed
-    note_leaving,  // it takes part in no other round
-    stop_all,      // this is the first failure
-    contend,       // or perhaps this
-    suspect,       // keep in mind who ended first, and tell the others
-    pass_on,       // to all agents
+    redirect,          // to where the job is
+    move,              // likewise, all that are here
+    tell_other_group,  // the host, that another coordinator leads a job like this one
+    admit,             // unless there is a reason to refuse
+    refuse,            // since it comes too late
+    forget,            // a node that left before the job began
+    start_round,       // ranks for everybody
+    tell_waiting,      // who is there and who is not
+    give_up,           // refuse all that have come
+    refuse_all,        // likewise, since they do not fit
+    enqueue,           // it may take part later
+    resize,            // stop all, though nothing failed
+    note_leaving,      // it takes part in no other round
+    stop_all,          // this is the first failure
+    contend,           // or perhaps this
+    suspect,           // keep in mind who ended first, and tell the others
+    pass_on,           // to all agents
     keep_ends,
     confirm,  // an answer that came late
     excuse,   // one that will be silent

@@ -263,6 +263,23 @@ TEST_CASE("a coordinator whose job is elsewhere says so to nobody of another job
     CHECK(of_type<Refused>(out).size() == 1);
 }
 
+TEST_CASE(
+    "a coordinator whose round runs says once that another group of the job's nodes goes on elsewhere") {
+    CoordinatorOptions options;
+    options.own_agent = hello(0, 1);
+    options.version = options.own_agent->version;
+    options.run_id = options.own_agent->run_id;
+    Coordinator coordinator(options, kStart);
+    REQUIRE(of_type<RoundReady>(coordinator.receive(1, *options.own_agent, kStart)).size() == 1);
+    JobMoved moved{options.version, "another", 1, 0, options.own_agent->command.digest, "10.0.0.2", 7};
+    CHECK(coordinator.receive(2, moved, kStart).empty());
+    moved.run_id = options.run_id;
+    const auto told = of_type<Remark>(coordinator.receive(3, moved, kStart));
+    REQUIRE(told.size() == 1);
+    CHECK_THAT(told[0].text, Catch::Contains("led from 10.0.0.2:7"));
+    CHECK(coordinator.receive(4, moved, kStart).empty());
+}
+
 TEST_CASE("a stranger is told of a few missing nodes") {
     Coordinator coordinator = make(100);
     Hello stranger = hello(1, 100);

@@ -133,6 +133,7 @@ TEST_CASE("the lives of a job whose nodes come and go") {
              S::electing);
         walk({{E::election_over, A::abdicate, S::over}}, S::electing);
         walk({{E::all_joined, A::start_round, S::running},
+              {E::job_moved, A::tell_other_group, S::running},
               {E::quorum_lost, A::stop_all, S::stopping},
               {E::restart_refused, A::finish, S::over}});
         walk({{E::job_moved, A::move, S::moved}, {E::hello, A::redirect, S::moved}});
