@@ -50,6 +50,8 @@ inline constexpr std::size_t kMaxDifferenceText = 400;
 
 // The number of a node whose user gave it none: the coordinator will.
 inline constexpr int kUnnumbered = -1;
+// The position of a host that is in no list of the job's hosts.
+inline constexpr int kUnlisted = -1;
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -73,11 +75,13 @@ struct Hello {
     int meeting_port = 0;
     std::optional<Following> following;  // to one that would take over
     bool seeks_port = false;             // it calls several ports, and may well meet another job
+    int list_position = kUnlisted;       // of its host in the list of hosts that it knows …
+    int list_size = 0;                   // … of so many; 0: of none
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
                        wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
-                       meeting_address, meeting_port, following, seeks_port))
+                       meeting_address, meeting_port, following, seeks_port, list_position, list_size))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }

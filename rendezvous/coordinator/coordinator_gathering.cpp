@@ -75,7 +75,11 @@ std::optional<Refused> Coordinator::fault_of_nodes() const {
 
 void Coordinator::seat_first_round() {
     std::vector<NodeClaim> claims;
-    for (const auto& [key, node] : nodes_) claims.push_back({node.claim, node.hello.host, node.hosts});
+    for (const auto& [key, node] : nodes_) {
+        const int listed = node.hello.list_position;
+        claims.push_back({node.claim, node.hello.host, node.hosts,
+                          listed == kUnlisted ? std::nullopt : std::optional(listed)});
+    }
     const std::vector<int> places = seating_.seat_all(claims);
     auto place = places.begin();
     for (auto& [key, node] : nodes_) node.place = *place++;
