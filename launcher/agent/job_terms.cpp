@@ -99,6 +99,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .exit_wait = options.exit_wait,
                           .asks_about_failures = !options.on_failure.empty(),
                           .own_agent = hello_of(options, false),
+                          .hosts = options.host_list.hosts,
                           .strict_env = options.strict_env,
                           .failover = options.failover,
                           .predecessor = {},

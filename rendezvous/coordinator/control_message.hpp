@@ -39,6 +39,7 @@ namespace ddprun {
 // Limits of the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;
 inline constexpr std::size_t kMaxPresentListed = 8;
+inline constexpr std::size_t kMaxHostsNamed = 8;
 inline constexpr std::size_t kMaxEndsInMessage = 256;
 inline constexpr std::size_t kMaxOthersListed = 20;
 inline constexpr std::size_t kMaxUnknownListed = 8;
@@ -252,10 +253,17 @@ struct Waiting {
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
     int at_most = 0;       // nodes that may take part; as many as expected where none may be missing
     int last_call_ms = 0;  // so long the others are waited for, once the least have come
+    // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the first
+    // kMaxHostsNamed of so many; empty where no list is known.
+    std::vector<std::string> missing_hosts;
+    int hosts_missing = 0;
 };
-BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing, present, at_most, last_call_ms))
+BOOST_DESCRIBE_STRUCT(Waiting, (),
+                      (joined, expected, missing, present, at_most, last_call_ms, missing_hosts,
+                       hosts_missing))
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
 constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed; }
+constexpr std::size_t limit_of(Of<&Waiting::missing_hosts>) { return kMaxHostsNamed; }
 
 // The job runs, or is about to, without this node, which waits for a place.
 struct Parked {
