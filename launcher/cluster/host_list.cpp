@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kListBlanks = " \t\r\n";
 // Of a list, in a complaint about it.
 constexpr std::size_t kMaxItemShown = 80;
 
@@ -29,18 +29,16 @@ struct ItemPart {
     std::vector<NumberRange> ranges;
 };
 
-// What is wrong, in words; empty: nothing.
-using Complaint = std::string;
-
 std::uint64_t hosts_of(const NumberRange& range) { return range.high - range.low + 1; }
 
-Complaint too_many() { return fmt::format("more than {} hosts", kMaxListedHosts); }
+std::string too_many() { return fmt::format("more than {} hosts", kMaxListedHosts); }
 
 bool is_digits(std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-Complaint read_range(std::string_view text, NumberRange& range) {
+// What is wrong, in words; the same below.
+std::optional<std::string> read_range(std::string_view text, NumberRange& range) {
     const auto dash = text.find('-');
     const std::string_view low = text.substr(0, dash);
     const std::string_view high = dash == std::string_view::npos ? low : text.substr(dash + 1);
@@ -50,17 +48,18 @@ Complaint read_range(std::string_view text, NumberRange& range) {
         return fmt::format("the numbers of '{}' have more than {} digits", shown, kMaxRangeDigits);
     range = {*whole_number<std::uint64_t>(low), *whole_number<std::uint64_t>(high), low.size()};
     if (range.low > range.high) return fmt::format("the range {} runs backwards", shown);
-    return hosts_of(range) > kMaxListedHosts ? too_many() : Complaint();
+    if (hosts_of(range) > kMaxListedHosts) return too_many();
+    return std::nullopt;
 }
 
-Complaint read_bracket(std::string_view text, ItemPart& part) {
+std::optional<std::string> read_bracket(std::string_view text, ItemPart& part) {
     for (const std::string_view word : split_at(text, ',')) {
-        if (auto wrong = read_range(word, part.ranges.emplace_back()); !wrong.empty()) return wrong;
+        if (auto wrong = read_range(word, part.ranges.emplace_back())) return wrong;
     }
-    return {};
+    return std::nullopt;
 }
 
-Complaint read_parts(std::string_view item, std::vector<ItemPart>& parts) {
+std::optional<std::string> read_parts(std::string_view item, std::vector<ItemPart>& parts) {
     std::size_t brackets = 0;
     while (!item.empty()) {
         const auto end = std::min(item.find_first_of("[]"), item.size());
@@ -71,11 +70,10 @@ Complaint read_parts(std::string_view item, std::vector<ItemPart>& parts) {
         const auto close = item.find(']');
         if (close == std::string_view::npos) return "a '[' without its ']'";
         if (++brackets > kMaxBrackets) return fmt::format("more than {} brackets in one name", kMaxBrackets);
-        if (auto wrong = read_bracket(item.substr(1, close - 1), parts.emplace_back()); !wrong.empty())
-            return wrong;
+        if (auto wrong = read_bracket(item.substr(1, close - 1), parts.emplace_back())) return wrong;
         item.remove_prefix(close + 1);
     }
-    return {};
+    return std::nullopt;
 }
 
 // A part's hosts; many for what is more than kMaxListedHosts.
@@ -104,9 +102,9 @@ std::vector<std::string> extend(const std::vector<std::string>& names, const Ite
     return longer;
 }
 
-Complaint expand_item(std::string_view item, std::vector<std::string>& hosts) {
+std::optional<std::string> expand_item(std::string_view item, std::vector<std::string>& hosts) {
     std::vector<ItemPart> parts;
-    if (auto wrong = read_parts(item, parts); !wrong.empty()) return wrong;
+    if (auto wrong = read_parts(item, parts)) return wrong;
     std::uint64_t count = 1;
     std::size_t longest = 0;
     for (const ItemPart& part : parts) {
@@ -118,7 +116,7 @@ Complaint expand_item(std::string_view item, std::vector<std::string>& hosts) {
     std::vector<std::string> names{""};
     for (const ItemPart& part : parts) names = extend(names, part);
     hosts.insert(hosts.end(), names.begin(), names.end());
-    return {};
+    return std::nullopt;
 }
 
 // Up to the next separator outside brackets.
@@ -126,7 +124,7 @@ std::string_view take_item(std::string_view& text) {
     bool in_bracket = false;
     const auto ends = [&in_bracket](char c) {
         if (c == '[' || c == ']') in_bracket = c == '[';
-        return !in_bracket && (c == ',' || kBlanks.find(c) != std::string_view::npos);
+        return !in_bracket && (c == ',' || kListBlanks.find(c) != std::string_view::npos);
     };
     const auto end = static_cast<std::size_t>(std::find_if(text.begin(), text.end(), ends) - text.begin());
     const std::string_view item = text.substr(0, end);
@@ -135,7 +133,7 @@ std::string_view take_item(std::string_view& text) {
 }
 
 void skip_blanks(std::string_view& text) {
-    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(kListBlanks), text.size()));
 }
 
 std::string lower_case(std::string_view text) {
@@ -161,8 +159,8 @@ std::variant<std::vector<std::string>, std::string> expand_host_list(std::string
         skip_blanks(text);
         const std::string_view item = take_item(text);
         if (item.empty()) return "a name is missing at its beginning, its end or between two commas";
-        if (auto wrong = expand_item(item, hosts); !wrong.empty())
-            return fmt::format("{}: {}", harmless_line(item, kMaxItemShown), wrong);
+        if (const auto wrong = expand_item(item, hosts))
+            return fmt::format("{}: {}", harmless_line(item, kMaxItemShown), *wrong);
         skip_blanks(text);
         if (text.empty()) return hosts;
         if (text.front() == ',') text.remove_prefix(1);

@@ -18,7 +18,7 @@ Hosts expanded(std::string_view text) {
     return std::get<Hosts>(std::move(result));
 }
 
-std::string refusal(std::string_view text) {
+std::string why_no_list(std::string_view text) {
     const auto result = expand_host_list(text);
     const auto* wrong = std::get_if<std::string>(&result);
     return wrong == nullptr ? "" : *wrong;
@@ -99,19 +99,19 @@ TEST_CASE("a host list is expanded in its own order") {
 
 TEST_CASE("a list that is none says where and why") {
     for (const char* text : {"", " ", ",n1", "n1,", "n1,,n2", "n1, ,n2"})
-        CHECK(refusal(text) == "a name is missing at its beginning, its end or between two commas");
-    CHECK(refusal("n[1-") == "n[1-: a '[' without its ']'");
-    CHECK(refusal("a,n[1,b") == "n[1,b: a '[' without its ']'");
-    CHECK(refusal("n]1") == "n]1: a ']' without its '['");
-    CHECK(refusal("n[3-1]") == "n[3-1]: the range 3-1 runs backwards");
-    CHECK(refusal("n[1-99999999999]") == "n[1-99999999999]: more than 65536 hosts");
+        CHECK(why_no_list(text) == "a name is missing at its beginning, its end or between two commas");
+    CHECK(why_no_list("n[1-") == "n[1-: a '[' without its ']'");
+    CHECK(why_no_list("a,n[1,b") == "n[1,b: a '[' without its ']'");
+    CHECK(why_no_list("n]1") == "n]1: a ']' without its '['");
+    CHECK(why_no_list("n[3-1]") == "n[3-1]: the range 3-1 runs backwards");
+    CHECK(why_no_list("n[1-99999999999]") == "n[1-99999999999]: more than 65536 hosts");
     for (const char* text :
          {"n[]", "n[1,]", "n[-1]", "n[1-]", "n[1-2-3]", "n[a]", "n[000x133]", "n[1[2]]", "n[1 ]"})
-        CHECK_THAT(refusal(text), Catch::Contains(" is no range like 1-8"));
-    CHECK_THAT(refusal("n[99999999999999999999999999]"), Catch::EndsWith("have more than 18 digits"));
-    CHECK_THAT(refusal("n[1-0000000000000000002]"), Catch::EndsWith("have more than 18 digits"));
+        CHECK_THAT(why_no_list(text), Catch::Contains(" is no range like 1-8"));
+    CHECK_THAT(why_no_list("n[99999999999999999999999999]"), Catch::EndsWith("have more than 18 digits"));
+    CHECK_THAT(why_no_list("n[1-0000000000000000002]"), Catch::EndsWith("have more than 18 digits"));
     // It goes to a terminal, and may be a megabyte.
-    const std::string wild = refusal("n\x1b[2J" + std::string(10'000, 'x'));
+    const std::string wild = why_no_list("n\x1b[2J" + std::string(10'000, 'x'));
     CHECK(wild.find('\x1b') == std::string::npos);
     CHECK(wild.size() < 200);
 }
@@ -122,18 +122,18 @@ TEST_CASE("a list's limits hold before it is made") {
     for (const char* text :
          {"n[0-65536]", "n[1-65536],m", "n[0-255]m[0-256]", "[0-65535][0-65535][0-65535][0-65535]",
           "n[1-40000,1-40000]", "n[0-999999999999999999]"})
-        CHECK_THAT(refusal(text), Catch::EndsWith(": more than 65536 hosts"));
+        CHECK_THAT(why_no_list(text), Catch::EndsWith(": more than 65536 hosts"));
     const std::string eight = "[1][1][1][1][1][1][1][1]";
     CHECK(expanded(eight) == Hosts{"11111111"});
-    CHECK_THAT(refusal(eight + "[1]"), Catch::EndsWith("more than 8 brackets in one name"));
+    CHECK_THAT(why_no_list(eight + "[1]"), Catch::EndsWith("more than 8 brackets in one name"));
     const std::string name(kMaxHostText - 2, 'n');
     CHECK(expanded(name + "[9-10]").back() == name + "10");
-    CHECK_THAT(refusal(name + "[9-100]"), Catch::EndsWith("a name of more than 255 bytes"));
-    CHECK_THAT(refusal(name + "[001]"), Catch::EndsWith("a name of more than 255 bytes"));
+    CHECK_THAT(why_no_list(name + "[9-100]"), Catch::EndsWith("a name of more than 255 bytes"));
+    CHECK_THAT(why_no_list(name + "[001]"), Catch::EndsWith("a name of more than 255 bytes"));
     std::string longest(kMaxHostListText, ' ');
     longest.front() = 'n';
     CHECK(expanded(longest) == Hosts{"n"});
-    CHECK(refusal(longest + " ") == "longer than 1048576 bytes");
+    CHECK(why_no_list(longest + " ") == "longer than 1048576 bytes");
     // As many ranges as fit: slow only if each name looks at all of them.
     std::string ranges = "n[1";
     for (std::size_t count = 1; count < kMaxListedHosts; ++count) ranges += ",1";
