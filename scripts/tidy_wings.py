@@ -24,6 +24,7 @@ WINGS = {
                         "rendezvous/coordinator", "rendezvous/etcd"),
 
     "launcher": (),
+    "launcher/cluster": ("launcher",),
     "launcher/plan": ("launcher",),
     "launcher/process": ("launcher",),
     "launcher/guardian": ("launcher", "launcher/process"),
@@ -31,7 +32,7 @@ WINGS = {
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),
     "launcher/times": ("launcher",),
-    "launcher/agent": ("launcher", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/judge",
+    "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/judge",
                        "launcher/output", "launcher/report", "launcher/times"),
     "launcher/jobs": ("launcher", "launcher/process", "launcher/agent"),
 

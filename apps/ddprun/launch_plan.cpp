@@ -6,7 +6,9 @@
 #include <filesystem>
 
 #include "apps/ddprun/option_values.hpp"
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
+#include "launcher/cluster/allocation.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/process/exec_search.hpp"
@@ -83,6 +85,12 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     return is_here ? Hosting::if_first : Hosting::no;
 }
 
+// Where nodes are numbered by whoever hosts, and the user has not numbered this one.
+HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
+    const bool is_asked = line.nnodes > 1 && line.node_rank == kUnnumbered;
+    return is_asked ? find_host_list(facts.environment, facts.host_name) : HostList{};
+}
+
 // Another job without an id could be taken for this one.
 int c10d_ports_of(const CommandLine& line) {
     const bool is_asked = line.master_port.has_value() || line.rdzv_backend != RdzvBackend::c10d;
@@ -146,6 +154,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
+    facts.host_name = host_name();
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
     facts.python =
@@ -177,6 +186,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         line.rdzv_backend == RdzvBackend::c10d ? kDefaultC10dPort : kDefaultMasterPort;
     options.master.port = line.master_port.value_or(line.nnodes == 1 || line.etcd ? 0 : default_port);
     options.master_ports = c10d_ports_of(line);
+    options.host_list = host_list_of(line, facts);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
     if (line.module) options.command.emplace_back("-m");

@@ -13,6 +13,7 @@ namespace ddprun {
 struct NodeFacts {
     std::chrono::steady_clock::time_point start;  // when this launcher began to look
     Environment environment;
+    std::string host_name;
     NodeDevices devices;
     int usable_cpus = 1;
     bool hangup_ignored = false;

@@ -65,6 +65,7 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
                 "cannot reach");
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
         LaunchOptions options = resolve_launch(line, find_node_facts(line));
+        if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);

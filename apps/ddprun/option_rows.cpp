@@ -51,7 +51,8 @@ OptionGroup node_rows(CommandLine& line) {
          {"--failover", "on|off",
           "Whether the job goes on when the node is lost that hosts the rendezvous, as far as it may without "
           "a node "
-          "(on)\nA majority of the others meets at the first of them, which hosts it then.",
+          "(on)\nA majority of the others meets at the first of them, which hosts it then; with etcd that "
+          "decides who does, however few are left.",
           into(line.failover, one_of<bool>({{"on", true}, {"off", false}}))},
          {"--last-call", "S",
           "Seconds to wait for more than MIN nodes before the job begins; node 0's counts (30)",
@@ -99,8 +100,9 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           "machine of "
           "--rdzv-endpoint hosts it, and nodes need no numbers; etcd, or etcd-v2: likewise, but etcd at "
           "--rdzv-endpoint "
-          "elects the host (static)\nThose without one are numbered by their host names; the host comes "
-          "first.",
+          "elects the host (static)\nThose without one are numbered: the host first, then in the order of a "
+          "Slurm "
+          "allocation's list, else by their host names.",
           into(line.rdzv_backend, parse_rdzv_backend), "PET_RDZV_BACKEND"},
          {"--rdzv-endpoint", "HOST[:PORT]",
           "Another way to write --master-addr and --master-port; with etcd where that is (port 2379), or "

@@ -78,7 +78,9 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .meeting_address = {},
             .meeting_port = 0,
             .following = {},
-            .seeks_port = false};
+            .seeks_port = false,
+            .list_position = options.host_list.position.value_or(kUnlisted),
+            .list_size = static_cast<int>(options.host_list.hosts.size())};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
@@ -97,6 +99,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .exit_wait = options.exit_wait,
                           .asks_about_failures = !options.on_failure.empty(),
                           .own_agent = hello_of(options, false),
+                          .hosts = options.host_list.hosts,
                           .strict_env = options.strict_env,
                           .failover = options.failover,
                           .predecessor = {},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/agent/option_origin.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
@@ -43,6 +44,7 @@ struct LaunchOptions {
     Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
     bool failover = true;   // another node may host the coordinator when its node is lost
     int node_rank = 0;      // kUnnumbered until the coordinator says it
+    HostList host_list;     // by which nodes are numbered that have none; empty where this one has
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown

@@ -39,6 +39,7 @@ namespace ddprun {
 // Limits of the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;
 inline constexpr std::size_t kMaxPresentListed = 8;
+inline constexpr std::size_t kMaxHostsNamed = 8;
 inline constexpr std::size_t kMaxEndsInMessage = 256;
 inline constexpr std::size_t kMaxOthersListed = 20;
 inline constexpr std::size_t kMaxUnknownListed = 8;
@@ -50,6 +51,8 @@ inline constexpr std::size_t kMaxDifferenceText = 400;
 
 // The number of a node whose user gave it none: the coordinator will.
 inline constexpr int kUnnumbered = -1;
+// The position of a host that is in no list of the job's hosts.
+inline constexpr int kUnlisted = -1;
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -73,11 +76,13 @@ struct Hello {
     int meeting_port = 0;
     std::optional<Following> following;  // to one that would take over
     bool seeks_port = false;             // it calls several ports, and may well meet another job
+    int list_position = kUnlisted;       // of its host in the list of hosts that it knows …
+    int list_size = 0;                   // … of so many; 0: of none
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
                        wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
-                       meeting_address, meeting_port, following, seeks_port))
+                       meeting_address, meeting_port, following, seeks_port, list_position, list_size))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
@@ -248,10 +253,17 @@ struct Waiting {
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
     int at_most = 0;       // nodes that may take part; as many as expected where none may be missing
     int last_call_ms = 0;  // so long the others are waited for, once the least have come
+    // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the first
+    // kMaxHostsNamed of so many; empty where no list is known.
+    std::vector<std::string> missing_hosts;
+    int hosts_missing = 0;
 };
-BOOST_DESCRIBE_STRUCT(Waiting, (), (joined, expected, missing, present, at_most, last_call_ms))
+BOOST_DESCRIBE_STRUCT(Waiting, (),
+                      (joined, expected, missing, present, at_most, last_call_ms, missing_hosts,
+                       hosts_missing))
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
 constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed; }
+constexpr std::size_t limit_of(Of<&Waiting::missing_hosts>) { return kMaxHostsNamed; }
 
 // The job runs, or is about to, without this node, which waits for a place.
 struct Parked {

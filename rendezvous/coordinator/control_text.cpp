@@ -10,8 +10,9 @@ namespace ddprun {
 std::string to_text(const Waiting& waiting) {
     if (waiting.at_most > waiting.expected) {
         if (waiting.joined < waiting.expected)
-            return fmt::format("joined {}, the job needs {} to {} nodes", waiting.joined, waiting.expected,
-                               waiting.at_most);
+            return fmt::format("joined {}, the job needs {} to {} nodes{}", waiting.joined, waiting.expected,
+                               waiting.at_most,
+                               waiting.missing_hosts.empty() ? "" : ", missing " + missing_text(waiting));
         return fmt::format("joined {} of at most {} nodes; others may still come (--last-call {:g})",
                            waiting.joined, waiting.at_most, waiting.last_call_ms / 1000.0);
     }
@@ -21,11 +22,13 @@ std::string to_text(const Waiting& waiting) {
 }
 
 std::string missing_text(const Waiting& waiting, std::size_t limit) {
-    const std::size_t listed = std::min(limit, waiting.missing.size());
+    std::vector<std::string> names = waiting.missing_hosts;
+    for (const int number : waiting.missing) names.push_back(fmt::format("node {}", number));
+    const std::size_t listed = std::min(limit, names.size());
     std::string text;
-    for (std::size_t i = 0; i < listed; ++i)
-        text += fmt::format("{}node {}", i == 0 ? "" : ", ", waiting.missing[i]);
-    const int unlisted = waiting.expected - waiting.joined - static_cast<int>(listed);
+    for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + names[i];
+    const int all = std::max(waiting.expected - waiting.joined, waiting.hosts_missing);
+    const int unlisted = all - static_cast<int>(listed);
     if (listed == 0) return fmt::format("{} node{}", unlisted, unlisted == 1 ? "" : "s");
     return unlisted > 0 ? fmt::format("{} and {} more", text, unlisted) : text;
 }

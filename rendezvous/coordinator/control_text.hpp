@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-// `joined 1/3, missing node 1, node 2`.
+// `joined 1/3, missing node 1, node 2`; by hosts where nodes have no numbers and a list is known.
 std::string to_text(const Waiting& waiting);
 
-// `node 1, node 2`, at most `limit` of them, and how many more.
+// `node 1, node 2` or `gpu01, gpu02`, at most `limit` of them, and how many more.
 std::string missing_text(const Waiting& waiting, std::size_t limit = kMaxMissingListed);
 
 // `; there: node 0 (gpu00)`, to go behind the others; empty where nobody is listed.

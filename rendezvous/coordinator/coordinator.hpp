@@ -66,7 +66,8 @@ struct CoordinatorOptions {
     // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
-    bool strict_env = false;  // no job of nodes that differ, and nobody who does joins later
+    std::vector<std::string> hosts;  // of the job, in the list that its own agent knows; empty: of none
+    bool strict_env = false;         // no job of nodes that differ, and nobody who does joins later
     // Another coordinator may take over from this one, and this one is told so if it is one of those.
     bool failover = false;
     std::optional<MemberList> predecessor;
@@ -183,6 +184,7 @@ class Coordinator {
     void give_up();
     void refuse_all(const Refused& refused);
     Waiting waiting() const;
+    void name_missing(Waiting& status) const;
 
     bool may_leave(const JobNode& node, const AgentSignalled& signalled) const;
     CoordinatorEvent meaning_of(CoordinatorEvent event, const JobNode* node, const ControlMessage& message);

@@ -6,6 +6,7 @@
 
 #include "rendezvous/coordinator/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/membership/absent_hosts.hpp"
 #include "rendezvous/membership/rank_mapping.hpp"
 
 namespace ddprun {
@@ -75,7 +76,11 @@ std::optional<Refused> Coordinator::fault_of_nodes() const {
 
 void Coordinator::seat_first_round() {
     std::vector<NodeClaim> claims;
-    for (const auto& [key, node] : nodes_) claims.push_back({node.claim, node.hello.host, node.hosts});
+    for (const auto& [key, node] : nodes_) {
+        const int listed = node.hello.list_position;
+        claims.push_back({node.claim, node.hello.host, node.hosts,
+                          listed == kUnlisted ? std::nullopt : std::optional(listed)});
+    }
     const std::vector<int> places = seating_.seat_all(claims);
     auto place = places.begin();
     for (auto& [key, node] : nodes_) node.place = *place++;
@@ -209,7 +214,20 @@ Waiting Coordinator::waiting() const {
         const auto node = nodes_.find(rank);
         if (node == nodes_.end() || !node->second.connected) status.missing.push_back(rank);
     }
+    if (status.missing.empty() && status.joined < status.expected) name_missing(status);
     return status;
+}
+
+void Coordinator::name_missing(Waiting& status) const {
+    std::vector<ListPosition> there;
+    const auto note = [&there](const JobNode& node) {
+        if (node.stays()) there.push_back({node.hello.list_position, node.hello.list_size});
+    };
+    for (const auto& [key, node] : nodes_) note(node);
+    for (const auto& [connection, node] : queue_) note(node);
+    status.missing_hosts = absent_hosts(options_.hosts, there, options_.nnodes - status.joined);
+    status.hosts_missing = static_cast<int>(status.missing_hosts.size());
+    if (status.missing_hosts.size() > kMaxHostsNamed) status.missing_hosts.resize(kMaxHostsNamed);
 }
 
 void Coordinator::start_round(TimePoint now) {

@@ -19,6 +19,11 @@ std::string_view take_number(std::string_view& text) {
     return digits;
 }
 
+// Of two that are not at the same position.
+bool is_listed_before(const NodeClaim& node, const NodeClaim& other) {
+    return node.listed && (!other.listed || *node.listed < *other.listed);
+}
+
 }  // namespace
 
 bool comes_before(std::string_view host, std::string_view other) {
@@ -48,6 +53,7 @@ std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes) {
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&nodes](std::size_t one, std::size_t other) {
         if (nodes[one].hosts != nodes[other].hosts) return nodes[one].hosts;
+        if (nodes[one].listed != nodes[other].listed) return is_listed_before(nodes[one], nodes[other]);
         return comes_before(nodes[one].host, nodes[other].host);
     });
     std::vector<int> numbers(nodes.size());

@@ -11,12 +11,13 @@ namespace ddprun {
 struct NodeClaim {
     std::optional<int> number;  // that its user gave it
     std::string host;
-    bool hosts = false;  // the coordinator
+    bool hosts = false;         // the coordinator
+    std::optional<int> listed;  // its position in the job's list of hosts
 };
 
 // The numbers of nodes, which are given in the order of their arrival and whose own numbers are different
 // and within that range. Who has a number keeps it; the others take what is left: first the node that hosts the
-// coordinator, then in the natural order of their host names, then as they came.
+// coordinator, then those of a list of hosts in its order, then in the natural order of their host names, then as they came.
 std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes);
 
 // Digits within a name count as numbers: node2 is before node10.

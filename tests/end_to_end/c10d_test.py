@@ -95,5 +95,67 @@ class Unnumbered(AgentsTest):
             self.assertIn("GROUP_RANK=0\n", out)
 
 
+class Allocation(AgentsTest):
+    """In a Slurm allocation the order of its list counts. The agents share a machine that is in no list, so each is the node
+    that Slurm has named."""
+
+    def node(self, name, hosts, *words, nnodes=3, flags=()):
+        return self.launch("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", "--rdzv-id=job7", "--nnodes", nnodes,
+                           *flags, *words, env={"SLURM_JOB_NODELIST": hosts, "SLURMD_NODENAME": name})
+
+    def host(self, name, hosts, *words, **options):
+        """One that others find, since it is there before them and says so."""
+        host = self.node(name, hosts, *words, **options)
+        host.wait_for_line(r"^ddprun: joined 1/\d, missing ")
+        return host
+
+    def assert_numbers(self, *agents):
+        for number, agent in enumerate(agents):
+            self.assertEqual(agent.wait(), 0, agent.err())
+            self.assertIn(f"GROUP_RANK={number}\n", agent.out())
+
+    def test_numbers_follow_the_list_and_not_the_order_of_arrival(self):
+        hosts = "z[2-3],a1"
+        host = self.host("z3", hosts, *worker("print-env"))
+        last = self.node("a1", hosts, *worker("print-env"))
+        host.wait_for_line("^ddprun: joined 2/3, missing z2; ")
+        self.assert_numbers(host, self.node("z2", hosts, *worker("print-env")), last)
+
+    def test_a_list_that_cannot_be_read_is_one_line(self):
+        agents = [self.node("z2", "z[3-", *worker("print-env"), nnodes=2) for _ in range(2)]
+        numbers = set()
+        for agent in agents:
+            self.assertEqual(agent.wait(), 0, agent.err())
+            numbers |= {line for line in agent.out().splitlines() if line.startswith("GROUP_RANK=")}
+            said = [line for line in agent.err().splitlines() if "NODELIST" in line]
+            self.assertEqual(said, ["ddprun: SLURM_JOB_NODELIST is passed over, and nodes are numbered by their host names: "
+                                    "z[3-: a '[' without its ']'"])
+        self.assertEqual(numbers, {"GROUP_RANK=0", "GROUP_RANK=1"})
+
+    def test_who_numbers_nodes_by_hand_hears_nothing_of_it(self):
+        agents = [self.node("z2", "z[3-", *worker("print-env"), nnodes=2, flags=("--node-rank", number)) for number in (0, 1)]
+        self.assert_numbers(*agents)
+        for agent in agents:
+            self.assertNotIn("NODELIST", agent.err())
+
+    def test_the_missing_are_named_until_they_come(self):
+        hosts = "z[2-3],a1,b[01-10]"
+        words = worker("exit", 0)
+        host = self.node("a1", hosts, *words, nnodes=13, flags=("--join-timeout", 60))
+        host.wait_for_line("^ddprun: joined 1/13, missing z2, z3, b01, b02, b03, b04, b05, b06 and 4 more; there: ")
+        guest = self.node("z3", hosts, *words, nnodes=13)
+        for agent in (host, guest):
+            agent.wait_for_line("^ddprun: joined 2/13, missing z2, b01, b02, b03, b04, b05, b06, b07 and 3 more; there: ")
+        guest.process.kill()
+        host.wait_for_line("^ddprun: joined 1/13, missing z2, z3, b01, ")
+        host.process.kill()
+
+    def test_of_a_list_that_is_longer_than_the_job_nobody_is_named(self):
+        self.host("a1", "a[1-4]", *worker("exit", 0), flags=("--join-timeout", 5))
+        self.launchers[0].wait()
+        self.assertIn("joined 1/3, missing 2 nodes", self.launchers[0].err())
+        self.assertNotIn("a2", self.launchers[0].err())
+
+
 if __name__ == "__main__":
     support.main()

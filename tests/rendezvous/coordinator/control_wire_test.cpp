@@ -58,6 +58,8 @@ std::vector<ControlMessage> samples() {
     hello.reached_at = "10.0.0.1";
     hello.traits = {{"NCCL_DEBUG", "INFO"}, {"the executable", "/bin/train", true}};
     hello.host = "gpu01";
+    hello.list_position = 7;
+    hello.list_size = 9;
     hello.pid = 4711;
     hello.following =
         Following{.last = sample_members(), .group_rank = 2, .claim = 3, .cause = sample_failure()};
@@ -104,7 +106,7 @@ std::vector<ControlMessage> samples() {
             Refused{"no", 77},
             peer_refused,
             NodesDiffer{{"nodes differ in NCCL_DEBUG", "nodes differ in OMP_NUM_THREADS"}},
-            Waiting{1, 3, {1, 2}, {"node 0 (gpu00)"}, 4, 30'000},
+            Waiting{1, 3, {1, 2}, {"node 0 (gpu00)"}, 4, 30'000, {"gpu01", "gpu02"}, 2},
             Parked{"the job has its 2 nodes"},
             ready,
             PeerDying{2, 17},

@@ -44,6 +44,21 @@ TEST_CASE("nodes are numbered: own numbers first, then the host, then by name, t
     CHECK(number_nodes({{2, "a", true}, {{}, "c", false}, {{}, "b", false}}) == Numbers{2, 1, 0});
 }
 
+TEST_CASE("a list of hosts is stronger than their names, and weaker than the host and own numbers") {
+    using Numbers = std::vector<int>;
+    CHECK(number_nodes({{{}, "a", false, 2}, {{}, "b", false, 0}, {{}, "c", false, 1}}) == Numbers{2, 0, 1});
+    CHECK(number_nodes({{{}, "a", false, 0}, {{}, "b", true, 2}, {{}, "c", false, 1}}) == Numbers{1, 0, 2});
+    CHECK(number_nodes({{{}, "a", false, 7}, {{}, "b", false, 3}, {0, "c", false, 9}}) == Numbers{2, 1, 0});
+    // Those who are in no list come behind it, by their names.
+    CHECK(number_nodes({{{}, "b", false}, {{}, "a", false}, {{}, "z", false, 5}}) == Numbers{2, 1, 0});
+    CHECK(number_nodes({{{}, "a", true}, {{}, "c", false, 1}, {{}, "b", false}, {{}, "d", false, 0}}) ==
+          Numbers{0, 2, 3, 1});
+    // Several agents of one host, and lists that disagree.
+    CHECK(
+        number_nodes({{{}, "c", false, 0}, {{}, "b", false, 1}, {{}, "a", false, 0}, {{}, "c", false, 0}}) ==
+        Numbers{1, 3, 0, 2});
+}
+
 TEST_CASE("numbers are a permutation that respects what was given, whatever comes in whichever order") {
     for (unsigned seed = 1; seed <= 500; ++seed) {
         INFO("seed " << seed);
@@ -58,6 +73,7 @@ TEST_CASE("numbers are a permutation that respects what was given, whatever come
         std::vector<NodeClaim> nodes;
         for (int i = 0; i < count; ++i) {
             NodeClaim claim{{}, "node" + std::to_string(pick(0, 12)), i == 0};
+            if (pick(0, 1) == 0) claim.listed = pick(-1, 12);
             if (pick(0, 2) == 0) claim.number = own[static_cast<std::size_t>(i)];
             nodes.push_back(claim);
         }
