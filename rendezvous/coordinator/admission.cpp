@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -89,9 +90,11 @@ Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const
         if (newcomer.node_rank == own->node_rank && own->node_rank != kUnnumbered) company.holder = &*own;
         if (newcomer.role == own->role) company.companion = &*own;
     }
-    for (const auto& [rank, node] : nodes) {
-        if (company.companion == nullptr && node.hello.role == newcomer.role) company.companion = &node.hello;
-    }
+    if (company.companion != nullptr) return company;
+    const auto same_role = std::find_if(nodes.begin(), nodes.end(), [&newcomer](const auto& entry) {
+        return entry.second.hello.role == newcomer.role;
+    });
+    if (same_role != nodes.end()) company.companion = &same_role->second.hello;
     return company;
 }
 

@@ -30,6 +30,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -161,6 +162,8 @@ class Coordinator {
     void admit(ConnectionId from, const Hello& hello, TimePoint now);
     std::optional<Refused> reason_against(const Hello& hello) const;
     void refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now);
+    using Newcomer = std::tuple<std::string, std::int64_t, int>;
+    static Newcomer newcomer_of(const Hello& hello) { return {hello.host, hello.pid, hello.node_rank}; }
     void make_room(const Hello& hello, TimePoint now);
     std::size_t seats_left() const;
     void begin_first_round(TimePoint now);
@@ -302,6 +305,8 @@ class Coordinator {
     TimePoint judgement_deadline_;
     TimePoint pause_end_;
     JobNodes nodes_;  // those without a number under one that no node can have, until all are there
+    // Who has come while nodes gather, by machine, process and number: its key in there.
+    std::map<Newcomer, int> newcomers_;
     int unnumbered_ = 0;
     std::optional<int> host_;  // its key in there
     std::map<ConnectionId, int> nodes_by_connection_;

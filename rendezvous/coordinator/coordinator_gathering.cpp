@@ -26,6 +26,7 @@ void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     JobNode& node = nodes_[place] = {.hello = hello, .connection = from, .hosts = is_host(hello)};
     if (hello.node_rank != kUnnumbered) node.claim = hello.node_rank;
     nodes_by_connection_[from] = place;
+    newcomers_[newcomer_of(hello)] = place;
     if (node.hosts) host_ = place;
     watch(from, hello, now);
     const auto seats = static_cast<std::size_t>(options_.elasticity.seats(options_.nnodes));
@@ -43,12 +44,11 @@ void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
 
 // An agent that comes again has given its other connection up.
 void Coordinator::make_room(const Hello& hello, TimePoint now) {
-    const auto before = std::find_if(nodes_.begin(), nodes_.end(), [&hello](const auto& entry) {
-        return entry.second.hello.node_rank == hello.node_rank && is_same_agent(entry.second.hello, hello);
-    });
-    if (before == nodes_.end()) return;
-    out_.push_back({before->second.connection, GivenUp{"this agent came again"}, true});
-    lose(before->second, now, true);
+    const auto before = newcomers_.find(newcomer_of(hello));
+    if (before == newcomers_.end()) return;
+    JobNode& node = nodes_.at(before->second);
+    out_.push_back({node.connection, GivenUp{"this agent came again"}, true});
+    lose(node, now, true);
 }
 
 // One is kept for the host's own agent.
@@ -60,6 +60,7 @@ std::size_t Coordinator::seats_left() const {
 
 void Coordinator::begin_first_round(TimePoint now) {
     last_call_end_.reset();
+    newcomers_.clear();
     seat_first_round();
     if (fault_of_nodes()) return handle(CoordinatorEvent::nodes_unfit, {now});
     refuse_unwanted(now);
@@ -89,6 +90,7 @@ void Coordinator::seat_first_round() {
 
 // While nodes gather they stand in `nodes_` by their numbers, and there may be very many.
 const JobNode* Coordinator::holder_of(int number) const {
+    if (number == kUnnumbered) return nullptr;
     const auto is_holder = [number](const auto& entry) {
         return entry.second.connected && entry.second.claim == number;
     };
@@ -153,7 +155,7 @@ JobMet Coordinator::job_met(TimePoint now) const {
 
 void Coordinator::forget(const JobNode& node, TimePoint now) {
     if (node.hosts) host_.reset();
-    std::erase_if(nodes_, [&node](const auto& entry) { return &entry.second == &node; });
+    nodes_.erase(newcomers_.extract(newcomer_of(node.hello)).mapped());
     if (nodes_.size() < static_cast<std::size_t>(options_.elasticity.least(options_.nnodes)))
         last_call_end_.reset();
     status_deadline_ = next_status(now);

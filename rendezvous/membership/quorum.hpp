@@ -46,10 +46,9 @@ class Quorum {
 
     void lose(Id member, bool is_dead) {
         if (present_.erase(member) > 0 && is_dead) --living_;
+        heard_.erase(member);
     }
-    bool holds() const {
-        return holds_with([](Id) { return true; });
-    }
+    bool holds() const { return has(present_); }
 
     std::size_t living() const { return living_; }
     std::size_t present() const { return present_.size(); }
@@ -58,11 +57,14 @@ class Quorum {
     void hear(Id member) {
         if (present_.contains(member)) heard_.insert(member);
     }
-    bool has_heard() const {
-        return holds_with([this](Id member) { return heard_.contains(member); });
-    }
+    bool has_heard() const { return has(heard_); }
 
   private:
+    // Of those present: asked at each message of thousands.
+    bool has(const std::set<Id>& members) const {
+        return is_quorum({living_, members.size(), first_ && members.contains(*first_)});
+    }
+
     std::size_t living_ = 0;
     std::set<Id> present_;
     std::optional<Id> first_;
