@@ -25,18 +25,19 @@ class Etcd:
 
     scheme, more_words, trust = "http", (), None  # how it is asked by clients, this test among them
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, address="127.0.0.1", prefix=()):
+        """`prefix`: words before its command line, which make it run elsewhere, where it has that address."""
+        self.folder, self.prefix = folder, prefix
         self.port, self.peer_port = free_port(), free_port()
-        self.endpoint = f"127.0.0.1:{self.port}"
+        self.endpoint = f"{address}:{self.port}"
         self.start()
 
     def start(self):
-        client, peer = f"{self.scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
+        client, peer = f"{self.scheme}://{self.endpoint}", f"http://127.0.0.1:{self.peer_port}"
         with open(os.path.join(self.folder, "log"), "ab") as log:
             # Short pauses between its own elections, so that it keeps leases of a second.
             self.process = subprocess.Popen(
-                ["etcd", "--data-dir", os.path.join(self.folder, "data"), "--listen-client-urls", client,
+                [*self.prefix, "etcd", "--data-dir", os.path.join(self.folder, "data"), "--listen-client-urls", client,
                  "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                  "--initial-cluster", f"default={peer}", "--heartbeat-interval", "50", "--election-timeout", "250",
                  *self.more_words],
