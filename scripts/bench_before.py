@@ -12,10 +12,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import bench_store
 from bench_collectives import KIB, MIB, size_text
-from bench_launch import FailureBench, Table, machine, timed
+from bench_launch import FailureBench, Table, free_port, machine, timed
 
 WORST = 1.05  # times before
 LIMIT_SECONDS = 120
@@ -24,6 +25,14 @@ LOG_BYTES = 40 * MIB
 SIZES = ((2, 8), (2, 32 * KIB), (2, 8 * MIB), (4, 8 * KIB), (4, 8 * MIB))
 ITERATIONS = 200
 STORE_CLIENTS = 64
+
+
+def two_agents(bin_folder):
+    command = [f"{bin_folder}/ddprun", "--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    begin = time.monotonic()
+    agents = [subprocess.Popen([*command, f"--node-rank={rank}", "/bin/true"], stderr=subprocess.DEVNULL) for rank in (0, 1)]
+    codes = [agent.wait(timeout=LIMIT_SECONDS) for agent in agents]
+    return None if any(codes) else (time.monotonic() - begin) * 1e3
 
 
 def launch_figures(folder):
@@ -37,6 +46,7 @@ def launch_figures(folder):
 
     return {
         f"{WORKERS} no-op workers, start to exit, ms": lambda b: timed([f"{b}/ddprun", *workers, "/bin/true"]),
+        "two agents of one worker, static, start to exit of both, ms": two_agents,
         "--help, ms": lambda b: timed([f"{b}/ddprun", "--help"]),
         f"one of {WORKERS} workers fails, to the exit, ms": failure,
         f"4 workers print {LOG_BYTES // MIB} MiB each, ms": lambda b: timed(
