@@ -1,5 +1,7 @@
 // What a coordinator takes over, and what takes part in a quorum.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "rendezvous/link/host_lease.hpp"
 #include "rendezvous/link/job_memory.hpp"
@@ -137,6 +139,44 @@ TEST_CASE("who has not heard of the last round has its place of that, and not on
     REQUIRE(ready.size() == 2);
     CHECK(ready[0].place == 1);
     CHECK(ready[1].place == 7);
+}
+
+TEST_CASE("who takes over gives those who may live their time, though its own clock jumps ahead") {
+    const std::chrono::milliseconds jump = GENERATE(0ms, 20'000ms);
+    const bool jumps_before = GENERATE(true, false);  // it is elected
+    CoordinatorOptions options = options_for(4);
+    options.predecessor->grace_ms = 15'000;
+    Coordinator coordinator(options, kStart);
+    TimePoint now = kStart;
+    bool has_begun = false;
+    // Agent 3 never comes; the other guest answers whatever it is asked.
+    std::function<void(const Coordinator::Outbox&)> take = [&](const Coordinator::Outbox& outbox) {
+        for (const auto& [to, message, closes] : outbox) {
+            has_begun = has_begun || std::holds_alternative<RoundReady>(message);
+            if (const auto* lead = std::get_if<Lead>(&message)) {
+                take(coordinator.receive(to, gone(5, false), now));
+                take(coordinator.receive(to, Follow{lead->epoch}, now));
+            } else if (const auto* question = std::get_if<Heartbeat>(&message)) {
+                take(coordinator.receive(to, Heartbeat{.number = question->number}, now));
+            }
+        }
+    };
+    for (const int rank : {1, 2}) {
+        Hello one = follower(rank, 4);
+        one.following->last = *options.predecessor;
+        take(coordinator.receive(static_cast<std::uint64_t>(rank), one, now));
+    }
+    const HeartbeatTerms terms{options.heartbeat};
+    const TimePoint earliest = kStart + terms.patience() + terms.period() + 15s + Coordinator::kKillTime;
+    bool has_jumped = false;
+    while (!has_begun) {
+        now = coordinator.next_deadline().value();
+        if (coordinator.is_elected() != jumps_before && !std::exchange(has_jumped, true)) now += jump;
+        REQUIRE(now < kStart + 60s);
+        take(coordinator.tick(now));
+    }
+    CHECK(now >= earliest + jump);
+    CHECK(now <= earliest + jump + 2s);
 }
 
 TEST_CASE("the loss of the host's own agent is no word of the host's death") {
