@@ -33,8 +33,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What an agent says about trouble while it joins: not before this time, then on changes.
-constexpr std::chrono::seconds kFirstTroubleDelay{3};
 // How much longer than one grace period the other nodes may take to end.
 constexpr std::chrono::seconds kFinishTimeout{30};
 // The agent kills its workers itself, and the guardian only if it has not; by kKillTime the others go on.
@@ -52,7 +50,7 @@ class Agent {
           signals_(context_.get_executor(), options_, signal_events()),
           timer_(context_),
           judge_(context_.get_executor(), *runner_),
-          join_news_(log_, JoinStatus(Clock::now(), kFirstTroubleDelay, options_.join_timeout,
+          join_news_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
                                       JoinStatus::advice_to(options_.node_rank))) {}
 
     int run() {
@@ -226,16 +224,17 @@ class Agent {
     void lose(const CoordinatorLoss& loss) {
         if (loss.kind == CoordinatorLoss::Kind::unreached)
             return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
-        if (machine_.state() == AgentState::joining) {
+        const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_roam();
+        if (machine_.state() == AgentState::joining || is_guest) {
             if (const auto refused = join_news_.met(loss, link_->hosts()))
                 return handle(job_.learn_refusal(*refused));
             join_news_.trouble(loss.cause);
         } else {
             if (loss.kind == CoordinatorLoss::Kind::leaderless) job_.learn_no_successor(loss.cause);
             const bool is_own = loss.kind == CoordinatorLoss::Kind::given_up;
-            const bool is_news = job_.learn_loss(is_own ? options_.node_rank : job_.round().coordinator_rank,
-                                                 is_own ? host_name() : options_.master.host, loss.cause);
-            if (is_news) tell_loss(*job_.first_failure());
+            if (job_.learn_loss(is_own ? options_.node_rank : job_.round().coordinator_rank,
+                                is_own ? host_name() : options_.master.host, loss.cause))
+                tell_loss(*job_.first_failure());
             if (link_->seek(loss)) {
                 // Also if this process stands still from now on: another round may begin then.
                 runner_->set_lease(Clock::now() + options_.grace_period + kGuardianDelay);
@@ -243,7 +242,7 @@ class Agent {
                 return handle(AgentEvent::leader_lost);
             }
         }
-        handle(AgentEvent::connection_lost);
+        handle(is_guest ? AgentEvent::place_lost : AgentEvent::connection_lost);
     }
 
     // At once: the workers may take their whole grace to end, and the report comes after that.

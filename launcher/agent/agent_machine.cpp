@@ -77,6 +77,8 @@ struct AgentTable {
 
         {rejoining,       E::round_ready,       A::start_workers,  running},
         {rejoining,       E::reminder_due,      A::remind,         rejoining},
+        {rejoining,       E::place_lost,        A::join_again,     rejoining},
+        {rejoining,       E::refused,           A::leave,          draining_output},
         {rejoining,       E::connection_lost,   A::leave,          draining_output},
         {rejoining,       E::leader_lost,       A::none,           seeking},
         {rejoining,       E::finish_ordered,    A::leave,          draining_output},

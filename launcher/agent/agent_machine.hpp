@@ -49,13 +49,14 @@ BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_a
                     done)
 
 enum class AgentEvent {
-    round_ready,        // the coordinator says who takes part: ranks are known
-    reminder_due,       // nobody has said anything new for long
-    place_awaited,      // the coordinator says that another round follows, but not when
-    refused,            // the coordinator says no, or the join timeout has passed
-    connection_lost,    // the connection to the coordinator broke, or no other one was found
-    leader_lost,        // likewise, and another one is being looked for
-    led,                // another one is there
+    round_ready,      // the coordinator says who takes part: ranks are known
+    reminder_due,     // nobody has said anything new for long
+    place_awaited,    // the coordinator says that another round follows, but not when
+    refused,          // the coordinator says no, or the join timeout has passed
+    connection_lost,  // the connection to the coordinator broke, or no other one was found
+    leader_lost,      // likewise, and another one is being looked for
+    place_lost,  // likewise, of a node that waited for a place, which may find the next one as a newcomer
+    led,         // another one is there
     workers_succeeded,  // every worker of this node ended with 0
     worker_failed,      // a worker of this node failed, or could not be started
     workers_gone,       // no worker of this node is left
@@ -70,9 +71,9 @@ enum class AgentEvent {
     guests_gone,   // there is none, or none left, or they take too long
 };
 BOOST_DESCRIBE_ENUM(AgentEvent, round_ready, reminder_due, place_awaited, refused, connection_lost,
-                    leader_lost, led, workers_succeeded, worker_failed, workers_gone, stop_ordered,
-                    finish_ordered, signal_received, interrupted_again, finish_timed_out, output_shown,
-                    reported, goodbye_said, guests_gone)
+                    leader_lost, place_lost, led, workers_succeeded, worker_failed, workers_gone,
+                    stop_ordered, finish_ordered, signal_received, interrupted_again, finish_timed_out,
+                    output_shown, reported, goodbye_said, guests_gone)
 
 enum class AgentAction {
     none,

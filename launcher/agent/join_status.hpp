@@ -24,6 +24,8 @@ class JoinStatus {
 
     static constexpr Duration kReminderPeriod = std::chrono::seconds(30);
     static constexpr Duration kUpdatePeriod = std::chrono::seconds(1);
+    // What is said about trouble while an agent joins: not before this time, then on changes.
+    static constexpr std::chrono::seconds kFirstTroubleDelay{3};
     // Distinct causes that are printed; a resolver that words each failure anew must not fill the screen.
     static constexpr std::size_t kMaxCauses = 32;
 

@@ -15,6 +15,10 @@ class HostLease {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
+    static constexpr const char* kEnded =
+        "it stood still as a round began (stopped, or its machine was frozen), and the others may go on "
+        "without it";
+
     // False if it comes too late to count.
     bool learn(const RoundLease& next, TimePoint now) {
         if (has_ended(next.round, now)) return false;

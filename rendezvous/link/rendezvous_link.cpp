@@ -19,16 +19,6 @@ namespace ddprun {
 namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-namespace {
-
-CoordinatorLoss standstill() {
-    return {CoordinatorLoss::Kind::given_up,
-            "it stood still as a round began (stopped, or its machine was frozen), and the others may go on "
-            "without it"};
-}
-
-}  // namespace
-
 class RendezvousLink::Impl {
   public:
     Impl(const asio::any_io_executor& executor, RendezvousLinkOptions options, RendezvousLinkEvents events)
@@ -36,6 +26,7 @@ class RendezvousLink::Impl {
           options_(std::move(options)),
           events_(std::move(events)),
           place_(options_.place),
+          join_time_(options_.join_deadline - TimePoint::clock::now()),
           memory_(options_.hello.node_rank),
           leader_search_(executor, search_steps()) {
         if (options_.search) port_search_.emplace(executor_, *options_.search, port_search_events());
@@ -79,8 +70,10 @@ class RendezvousLink::Impl {
     bool is_over() const { return !hosts() || server_->is_over(); }
     const Endpoint& place() const { return place_; }
 
+    bool may_roam() const { return memory_.members() && !memory_.following(); }
+
     void join() {
-        if (const auto& members = memory_.members(); members && !memory_.following()) return roam(*members);
+        if (may_roam()) return roam(*memory_.members());
         if (election_ && !hosts()) return election_->campaign(options_.join_deadline);
         join_here();
     }
@@ -182,6 +175,8 @@ class RendezvousLink::Impl {
 
     // A node that waits for a place has no voice, but whoever leads next is one of these.
     void roam(const MemberList& list) {
+        // It may have waited for a place for hours.
+        if (roamed_ == 0) options_.join_deadline = TimePoint::clock::now() + join_time_;
         std::vector<Endpoint> places = meeting_places_of(list);
         places.insert(places.begin(), port_search_ ? port_search_->place() : options_.place);
         asio::post(executor_, [this, place = places[roamed_++ % places.size()], life = std::weak_ptr(life_)] {
@@ -208,7 +203,7 @@ class RendezvousLink::Impl {
         const auto* ready = std::get_if<RoundReady>(&message);
         if (ready != nullptr && hosts() && host_lease_.has_ended(ready->round, TimePoint::clock::now())) {
             client_.reset();
-            return events_.client.on_lost(standstill());
+            return events_.client.on_lost({CoordinatorLoss::Kind::given_up, HostLease::kEnded});
         }
         memory_.learn(message);
         if (const auto* lead = std::get_if<Lead>(&message)) return follow(*lead);
@@ -217,6 +212,7 @@ class RendezvousLink::Impl {
             std::holds_alternative<MemberList>(message) || std::holds_alternative<Waiting>(message) ||
             std::holds_alternative<Restarting>(message) || std::holds_alternative<Parked>(message);
         if (leader_search_.is_on() && has_place) found();
+        if (has_place) roamed_ = 0;
         events_.client.on_message(message);
     }
 
@@ -341,7 +337,8 @@ class RendezvousLink::Impl {
     std::string trouble_;            // with etcd, in that search
     bool waits_for_record_ = false;  // the coordinator that is hosted here, and nobody has said so
     std::optional<EtcdElection> election_;
-    std::size_t roamed_ = 0;  // places where a node without a voice has called
+    TimePoint::duration join_time_;  // from the first call on
+    std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
     HostLease host_lease_;
@@ -362,6 +359,7 @@ void RendezvousLink::host() { impl_->host_first(); }
 bool RendezvousLink::hosts() const { return impl_->hosts(); }
 bool RendezvousLink::is_over() const { return impl_->is_over(); }
 Endpoint RendezvousLink::place() const { return impl_->place(); }
+bool RendezvousLink::may_roam() const { return impl_->may_roam(); }
 void RendezvousLink::join() { impl_->join(); }
 bool RendezvousLink::seek(const CoordinatorLoss& loss) { return impl_->seek(loss); }
 void RendezvousLink::send(const ControlMessage& message) { impl_->send(message); }

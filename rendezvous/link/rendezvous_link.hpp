@@ -71,6 +71,10 @@ class RendezvousLink {
     // After on_lost. True if the link looks for another coordinator: then on_led follows, or on_lost.
     bool seek(const CoordinatorLoss& loss);
 
+    // After on_lost, before seek(). This agent has no voice in who leads the job next, but knows of members who have: join()
+    // calls at one after the other, for as long as it might have taken to join at first.
+    bool may_roam() const;
+
     // As those of CoordinatorClient.
     const std::string& local_address() const;
     std::optional<CoordinatorLoss> overdue_loss() const;

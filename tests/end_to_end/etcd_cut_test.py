@@ -38,22 +38,22 @@ class EtcdCut(EndToEndTest):
         self.etcd = Etcd(self.folder, self.network.address(NODES), self.network.prefix(NODES))
         self.addCleanup(self.etcd.stop)
 
-    def begin(self, lost):
+    def begin(self, lost, *flags):
         """Node 0 hosts. The workers of that node take longer than they may to stop, the others none."""
         self.agents = []
         for node in range(NODES):
-            self.agents.append(self.start(node, "deaf" if node == lost else "0"))
+            self.agents.append(self.start(node, "deaf" if node == lost else "0", *flags))
             name = f"{PREFIX}/run_job/host"
             self.etcd.wait_for_keys(lambda keys: keys.get(name, {}).get("endpoint"))
         self.round_of(*range(NODES))
         self.assertEqual(self.record()["pid"], self.agents[0].pid)
 
-    def start(self, node, manner):
+    def start(self, node, manner, *flags):
         # A host that is cut off waits for the others, and for etcd, until its join timeout.
         return self.launch("-v", "--rdzv-backend=etcd", f"--rdzv-endpoint={self.etcd.endpoint}", "--rdzv-id=job",
                            f"--rdzv-conf=etcd_prefix={PREFIX},last_call_timeout=3600", "--nnodes", f"2:{NODES}", "--heartbeat",
-                           HEARTBEAT, "--grace", 2, "--join-timeout", 30, "--log-dir", self.folder, sys.executable, "-I", "-S",
-                           "-c", WORKER, self.lives, prefix=self.network.prefix(node),
+                           HEARTBEAT, "--grace", 2, "--join-timeout", 30, *flags, "--log-dir", self.folder, sys.executable,
+                           "-I", "-S", "-c", WORKER, self.lives, prefix=self.network.prefix(node),
                            env={"MATRIX_NODE": str(node), "MATRIX_MANNER": manner})
 
     def record(self):
@@ -134,6 +134,17 @@ class EtcdCut(EndToEndTest):
         self.meet_again(0, 1)
         self.round_of(*range(NODES), after=following)
         self.assertEqual(self.agents[0].pid, self.record()["pid"])
+        self.end()
+
+    def test_a_member_that_came_back_and_waits_finds_the_next_host(self):
+        self.begin(1, "--resize", "failure")
+        self.forget_each_other(0, 1)
+        following = self.others_go_on(1)
+        self.meet_again(0, 1)
+        self.agents[1].wait_for_line("^ddprun: the job has its 2 nodes; this one waits for a place$")
+        self.agents[0].send(signal.SIGKILL)
+        self.round_of(1, 2, after=following)
+        self.agents[0].wait()
         self.end()
 
 

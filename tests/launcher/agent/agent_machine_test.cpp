@@ -124,6 +124,21 @@ TEST_CASE("an agent goes on when a node has come, or this one has a place") {
     walk({{E::place_awaited, A::none, S::joining}, {E::finish_ordered, A::leave, S::draining_output}});
 }
 
+TEST_CASE("an agent that waits for a place finds the next coordinator as a newcomer does") {
+    walk({{E::round_ready, A::start_workers, S::running},
+          {E::leader_lost, A::stop_workers, S::stopping_leaderless},
+          {E::workers_gone, A::none, S::seeking},
+          {E::place_awaited, A::await_place, S::rejoining},
+          {E::place_lost, A::join_again, S::rejoining},
+          {E::place_lost, A::join_again, S::rejoining},
+          {E::round_ready, A::start_workers, S::running},
+          {E::leader_lost, A::stop_workers, S::stopping_leaderless},
+          {E::workers_gone, A::none, S::seeking},
+          {E::place_awaited, A::await_place, S::rejoining},
+          {E::place_lost, A::join_again, S::rejoining},
+          {E::refused, A::leave, S::draining_output}});
+}
+
 TEST_CASE("the lives of an agent that loses its coordinator") {
     SECTION("under running workers") {
         walk({{E::round_ready, A::start_workers, S::running},
