@@ -54,7 +54,7 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     epoch_ = members_->epoch;
     const HeartbeatTerms terms{std::chrono::milliseconds(members_->heartbeat_ms)};
     election_end_ = now + terms.patience() + kElectionTime;
-    lost_to_all_ = now + terms.patience() + terms.period();
+    lost_to_all_ = now + terms.all_have_noticed();
 }
 
 // Between two calls no more time has passed for certain than until the second one was due: if the clock of this machine

@@ -42,10 +42,12 @@ struct HeartbeatTerms {
     static constexpr std::chrono::seconds kSilenceWithout{10};
 
     // When the system itself ends a connection. With heartbeats that is left to them, and a connection that comes
-    // back in time shall still be there.
+    // back in time shall still be there. Only who is excused is noticed by the system: not later than another coordinator,
+    // which takes the job over, has given everybody to notice that they have lost this one (all_have_noticed()).
     std::chrono::milliseconds connection_silence() const {
-        return limit.count() > 0 ? 2 * patience() : kSilenceWithout;
+        return limit.count() > 0 ? all_have_noticed() : kSilenceWithout;
     }
+    std::chrono::milliseconds all_have_noticed() const { return patience() + period(); }
 };
 
 // The coordinator's side, for all agents.

@@ -32,6 +32,12 @@ TEST_CASE("an agent that answers is asked each third of the limit, and never los
     CHECK_FALSE(watch.next_deadline());
 }
 
+TEST_CASE("the system notices a loss after the heartbeats do, and before another coordinator goes on") {
+    CHECK(kBeats.connection_silence() > kBeats.patience());
+    CHECK(kBeats.connection_silence() <= kBeats.all_have_noticed());
+    CHECK(HeartbeatTerms{}.connection_silence() == HeartbeatTerms::kSilenceWithout);
+}
+
 TEST_CASE("without a limit nobody is watched") {
     HeartbeatWatch watch({});
     watch.add(7, kStart);
