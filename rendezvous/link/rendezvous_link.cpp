@@ -330,6 +330,7 @@ class RendezvousLink::Impl {
     RendezvousLinkOptions options_;
     RendezvousLinkEvents events_;
     Endpoint place_;
+    TimePoint::duration join_time_;  // from the first call on
     JobMemory memory_;
     MeetingPlace meeting_place_;
     std::optional<PortSearch> port_search_;
@@ -337,7 +338,6 @@ class RendezvousLink::Impl {
     std::string trouble_;            // with etcd, in that search
     bool waits_for_record_ = false;  // the coordinator that is hosted here, and nobody has said so
     std::optional<EtcdElection> election_;
-    TimePoint::duration join_time_;  // from the first call on
     std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
     bool retires_ = false;  // the server's guests are being told that it does not lead
