@@ -44,10 +44,10 @@ class Crowd {
     }
     void settle() {
         while (!under_way_.empty()) {
-            const auto [from, message] = std::move(under_way_.front());
+            const auto next = std::move(under_way_.front());
             under_way_.pop_front();
-            if (!agents_.contains(from)) continue;
-            take(timed([&] { return coordinator_->receive(from, message, now_); }));
+            if (!agents_.contains(next.first)) continue;
+            take(timed([&] { return coordinator_->receive(next.first, next.second, now_); }));
         }
     }
     void wait() {
