@@ -79,6 +79,16 @@ struct CoordinatorOptions {
     std::optional<std::int64_t> start_local_ms;
 };
 
+// Until when the workers of the host's own node may run, of which round. Without an end it is of no round.
+struct RoundLease {
+    int round = 0;
+    std::optional<std::chrono::steady_clock::time_point> end;
+
+    bool operator==(const RoundLease& other) const {
+        return end == other.end && (!end || round == other.round);
+    }
+};
+
 class Coordinator {
   public:
     using ConnectionId = std::uint64_t;

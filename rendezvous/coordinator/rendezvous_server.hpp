@@ -28,16 +28,6 @@ struct RendezvousServerOptions {
     CoordinatorOptions coordinator;
 };
 
-// See Coordinator::lease_end(). Without an end it is of no round.
-struct RoundLease {
-    int round = 0;
-    std::optional<std::chrono::steady_clock::time_point> end;
-
-    bool operator==(const RoundLease& other) const {
-        return end == other.end && (!end || round == other.round);
-    }
-};
-
 // Called on the server's thread.
 struct RendezvousServerEvents {
     std::function<void()> on_over;     // once: the job is over and all agents have left

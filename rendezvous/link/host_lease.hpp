@@ -7,7 +7,7 @@
 #include <chrono>
 #include <optional>
 
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
 
 namespace ddprun {
 
