@@ -14,7 +14,7 @@
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/jobs/job_control_client.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 

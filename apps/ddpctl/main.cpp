@@ -7,7 +7,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/commands.hpp"
 #include "launcher/jobs/job_folder.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace {

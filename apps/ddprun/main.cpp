@@ -16,7 +16,7 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
 

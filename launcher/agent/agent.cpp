@@ -21,7 +21,7 @@
 #include "launcher/judge/failure_judge.hpp"
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/net/local_addresses.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "launcher/report/result_file.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {

@@ -9,7 +9,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/report/failure_report.hpp"
 #include "launcher/report/result_file.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

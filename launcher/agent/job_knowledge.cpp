@@ -3,7 +3,7 @@
 #include <csignal>
 #include <utility>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {

@@ -9,7 +9,7 @@
 
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/job_ending.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {

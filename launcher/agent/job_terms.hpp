@@ -6,9 +6,9 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/judge/failure_judge.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun {
 

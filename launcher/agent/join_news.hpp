@@ -9,7 +9,7 @@
 #include "launcher/agent/join_status.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/output/launcher_log.hpp"
-#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 
 namespace ddprun {
 

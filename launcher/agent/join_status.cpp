@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 
 namespace ddprun {
 namespace {

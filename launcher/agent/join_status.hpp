@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/port_owner.hpp"
 
 namespace ddprun {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/agent/launch_options.hpp"
-#include "rendezvous/coordinator/node_trait.hpp"
+#include "rendezvous/control/node_trait.hpp"
 
 namespace ddprun {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launcher/agent/job_terms.hpp"
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
 namespace ddprun {

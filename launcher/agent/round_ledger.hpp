@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/worker_group.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 
 namespace ddprun {

@@ -21,7 +21,7 @@
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
 #include "launcher/report/kill_cause.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

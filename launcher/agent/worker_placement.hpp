@@ -13,7 +13,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/process/worker_spec.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "launcher/launcher_mark.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/whole_number.hpp"

@@ -18,7 +18,7 @@
 
 #include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

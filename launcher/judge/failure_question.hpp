@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/description.hpp"
 #include "rendezvous/job/failure.hpp"
 

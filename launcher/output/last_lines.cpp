@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/store/number_text.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"

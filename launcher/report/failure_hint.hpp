@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

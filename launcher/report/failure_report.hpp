@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {

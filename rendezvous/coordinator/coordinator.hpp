@@ -34,12 +34,12 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/coordinator/admission.hpp"
-#include "rendezvous/coordinator/control_message.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
-#include "rendezvous/coordinator/heartbeat.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/membership/absent_hosts.hpp"
 #include "rendezvous/membership/rank_mapping.hpp"

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

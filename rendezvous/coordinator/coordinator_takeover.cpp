@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
 namespace ddprun {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
 namespace ddprun {

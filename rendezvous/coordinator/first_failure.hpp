@@ -17,7 +17,7 @@
 #include <optional>
 #include <set>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
 namespace ddprun {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/json_codec.hpp"
 
 namespace ddprun {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {

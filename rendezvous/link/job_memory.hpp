@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {

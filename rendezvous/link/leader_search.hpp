@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/membership/succession.hpp"
 
 namespace ddprun {

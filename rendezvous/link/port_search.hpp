@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/link/host_claim.hpp"
 #include "rendezvous/link/port_walk.hpp"
 

@@ -11,10 +11,10 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/coordinator/coordinator_client.hpp"
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/etcd/etcd_election.hpp"
 #include "rendezvous/link/port_search.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
 
 namespace ddprun {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {

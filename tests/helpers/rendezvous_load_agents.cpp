@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "tests/helpers/rendezvous_load.hpp"
 

@@ -1,6 +1,6 @@
 #include "launcher/output/last_lines.hpp"
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

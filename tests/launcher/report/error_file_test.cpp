@@ -5,7 +5,7 @@
 #include <random>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
 

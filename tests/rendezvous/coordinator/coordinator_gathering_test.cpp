@@ -1,6 +1,6 @@
 // Who takes part in a job, who is refused, and what those who wait hear.
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/admission.hpp"
-#include "rendezvous/coordinator/control_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 

@@ -1,5 +1,5 @@
 // Nodes without numbers whose agents know a list of the job's hosts.
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 

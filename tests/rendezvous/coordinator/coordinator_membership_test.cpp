@@ -1,5 +1,5 @@
 // Nodes that come and go between the rounds of a job, one story each.
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "tests/support/membership_story.hpp"
 
 namespace ddprun {

@@ -1,7 +1,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/admission.hpp"
-#include "rendezvous/coordinator/control_text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 

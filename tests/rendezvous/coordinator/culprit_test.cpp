@@ -3,7 +3,7 @@
 #include <csignal>
 #include <map>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

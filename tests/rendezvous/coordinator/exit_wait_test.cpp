@@ -1,7 +1,7 @@
 // --exit-wait: what is known of those that still run, and what a whole job makes of it in simulated time.
 #include "rendezvous/coordinator/exit_wait.hpp"
 
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 

@@ -3,7 +3,7 @@
 #include <deque>
 #include <set>
 
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 #include "tests/support/hang_guard.hpp"

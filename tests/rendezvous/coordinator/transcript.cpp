@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -2,7 +2,7 @@
 // happens at random, and what must hold is checked.
 #pragma once
 
-#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "tests/rendezvous/link/simulated_agent.hpp"
 #include "tests/support/simulated_clock.hpp"
 

@@ -1,5 +1,5 @@
 // The server and the client over real sockets: what the pure coordinator's tests cannot see.
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
 
 #include <malloc.h>
 #include <poll.h>
@@ -9,8 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <future>
 
-#include "rendezvous/coordinator/control_wire.hpp"
-#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/control/control_wire.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

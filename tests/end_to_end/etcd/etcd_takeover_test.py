@@ -5,6 +5,8 @@ import shutil
 import signal
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 import support
 from etcd_test import HEARTBEAT, PREFIX, PREEMPTED, UNAVAILABLE, EtcdTest
 from support import worker

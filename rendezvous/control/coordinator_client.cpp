@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/coordinator_client.hpp"
+#include "rendezvous/control/coordinator_client.hpp"
 
 #include <fmt/core.h>
 
@@ -13,9 +13,9 @@
 #include <random>
 #include <utility>
 
-#include "rendezvous/coordinator/control_session.hpp"
-#include "rendezvous/coordinator/control_text.hpp"
-#include "rendezvous/coordinator/heartbeat.hpp"
+#include "rendezvous/control/control_session.hpp"
+#include "rendezvous/control/control_text.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/deadline.hpp"
 

@@ -11,6 +11,8 @@ import tempfile
 import time
 import urllib.request
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 import support
 from support import EndToEndTest, free_port, worker
 

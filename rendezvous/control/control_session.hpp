@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {

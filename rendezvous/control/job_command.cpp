@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/job_command.hpp"
+#include "rendezvous/control/job_command.hpp"
 
 #include <algorithm>
 

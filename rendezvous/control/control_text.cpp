@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/control_text.hpp"
+#include "rendezvous/control/control_text.hpp"
 
 #include <fmt/core.h>
 

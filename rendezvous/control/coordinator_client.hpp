@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {

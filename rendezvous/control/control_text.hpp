@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/heartbeat.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/rendezvous_server.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
 
 #include <array>
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "rendezvous/coordinator/control_session.hpp"
+#include "rendezvous/control/control_session.hpp"
 #include "rendezvous/store/store_service.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/control_session.hpp"
+#include "rendezvous/control/control_session.hpp"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

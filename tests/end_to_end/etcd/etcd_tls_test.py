@@ -12,6 +12,8 @@ import sys
 import tempfile
 import threading
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 import support
 from etcd_test import PREEMPTED, PREFIX, UNAVAILABLE, Etcd, EtcdTest
 from support import free_port, worker

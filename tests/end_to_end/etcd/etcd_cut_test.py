@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 import support
 from etcd_test import PREFIX, Etcd, wait_for
 from node_network import NodeNetwork, isolate

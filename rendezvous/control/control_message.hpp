@@ -25,8 +25,8 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/coordinator/job_command.hpp"
-#include "rendezvous/coordinator/node_trait.hpp"
+#include "rendezvous/control/job_command.hpp"
+#include "rendezvous/control/node_trait.hpp"
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/job/rank_end.hpp"

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/coordinator/control_message.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/control_wire.hpp"
+#include "rendezvous/control/control_wire.hpp"
 
 #include <boost/json.hpp>
 #include <random>
