@@ -152,7 +152,7 @@ class RendezvousLink::Impl {
     }
 
     void connect(CoordinatorClientOptions options) {
-        if (hosts()) options.in_process = [this] { return server_->call(executor_); };
+        if (hosts()) options.in_process = [this] { return hosts() ? server_->call(executor_) : nullptr; };
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
             if (!options_.failover || hosts()) return;
