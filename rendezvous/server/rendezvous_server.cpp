@@ -1,6 +1,7 @@
 #include "rendezvous/server/rendezvous_server.hpp"
 
 #include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <thread>
@@ -96,6 +97,9 @@ class RendezvousServer::Impl {
 
     asio::io_context port_context_{1};
     asio::io_context control_context_{1};
+    // An agent may come when nobody else is there, and nothing is awaited.
+    asio::executor_work_guard<asio::io_context::executor_type> control_work_ =
+        asio::make_work_guard(control_context_);
     Endpoint own_endpoint_;
     std::atomic<bool> is_over_ = false;
     PortService port_;

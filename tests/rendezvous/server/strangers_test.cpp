@@ -65,6 +65,25 @@ TEST_CASE("the host's own agent joins in its process, and nobody else in its nam
     clients.clear();
 }
 
+TEST_CASE("a server where nobody is left, and nothing is awaited, answers the next agent") {
+    RendezvousServerOptions options = hosting(hello(0, 1));
+    options.coordinator.own_agent.reset();
+    std::promise<void> over;
+    RendezvousServer server(std::move(options), {.on_over = [&] { over.set_value(); }});
+    const auto call = [&] {
+        OwnedDescriptor caller(connect_tcp({"127.0.0.1", server.port()}, kHangGuard));
+        const timeval guard{std::chrono::seconds(kHangGuard).count(), 0};
+        ::setsockopt(caller.get(), SOL_SOCKET, SO_RCVTIMEO, &guard, sizeof guard);
+        const std::string bytes = "DDPR" + encode_control(hello(0, 1));
+        REQUIRE(::send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0);
+        char byte = 0;
+        CHECK(::recv(caller.get(), &byte, 1, 0) == 1);
+    };
+    call();  // and is gone at once
+    REQUIRE(over.get_future().wait_for(kHangGuard) == std::future_status::ready);
+    call();
+}
+
 TEST_CASE("another user of this machine gets neither the store nor a place, and node 0's user hears of it") {
     if (!can_be_other_user()) {
         WARN("skipped: not root, so nobody else can be had");
