@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/launch_plan.hpp"
@@ -14,6 +13,7 @@
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/detached_job.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -26,8 +26,7 @@ namespace {
 int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::string>& words,
                  ddprun::LauncherLog& log) {
     using namespace ddprun;
-    const auto jobs = jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid());
-    make_private_folder(jobs);
+    const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
     Detached detached;

@@ -24,8 +24,6 @@ std::size_t entries_in(const fs::path& folder) {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-constexpr uid_t kOtherUser = 65534;
-
 int code_of_child(pid_t child) {
     int status = -1;
     ::waitpid(child, &status, 0);
@@ -141,7 +139,7 @@ TEST_CASE("our own stdout is written to as it is, also one that nobody can open"
     const pid_t child = ::fork();
     if (child == 0) {
         // Not even the owner may open it again then.
-        const bool somebody = ::geteuid() != 0 || ::setresuid(kOtherUser, kOtherUser, kOtherUser) == 0;
+        const bool somebody = ::geteuid() != 0 || ::setresuid(kNobody, kNobody, kNobody) == 0;
         const bool written = ::dup2(ends[1], STDOUT_FILENO) == STDOUT_FILENO && !try_replace("/dev/stdout") &&
                              !replace_file("/dev/stdout", "to stdout");
         ::_exit(somebody && written ? 0 : 1);
@@ -199,8 +197,8 @@ TEST_CASE("permissions decide, the folder's for new files and the file's for tho
     ::chmod(open.c_str(), 0666);
     const pid_t child = ::fork();
     if (child == 0) {
-        const bool somebody = ::setresgid(kOtherUser, kOtherUser, kOtherUser) == 0 &&
-                              ::setresuid(kOtherUser, kOtherUser, kOtherUser) == 0;
+        const bool somebody =
+            ::setresgid(kNobody, kNobody, kNobody) == 0 && ::setresuid(kNobody, kNobody, kNobody) == 0;
         const bool as_said =
             try_replace(folder.path() / "new").value() == EACCES && try_replace(closed).value() == EACCES &&
             replace_file(closed, "x").value() == EACCES && !try_replace(open) && !replace_file(open, "new");
@@ -224,12 +222,12 @@ TEST_CASE("somebody else's link leads us nowhere: it is replaced, or nothing is 
     };
     constexpr uid_t kStranger = 65533;
     const Row rows[] = {
-        {0755, 0, kStranger, 0, false, true},                    // root's result, a stranger's link
-        {01777, 0, kStranger, 0, false, true},                   // likewise in /tmp
-        {01777, 0, kStranger, kOtherUser, false, false},         // in /tmp, where it cannot be replaced
-        {0777, kStranger, kOtherUser, kOtherUser, false, true},  // our own, kept in a stranger's folder
-        {01777, 0, kOtherUser, kOtherUser, true, false},         // our own in /tmp
-        {0755, kOtherUser, 0, kOtherUser, true, false},          // root's, at home
+        {0755, 0, kStranger, 0, false, true},              // root's result, a stranger's link
+        {01777, 0, kStranger, 0, false, true},             // likewise in /tmp
+        {01777, 0, kStranger, kNobody, false, false},      // in /tmp, where it cannot be replaced
+        {0777, kStranger, kNobody, kNobody, false, true},  // our own, kept in a stranger's folder
+        {01777, 0, kNobody, kNobody, true, false},         // our own in /tmp
+        {0755, kNobody, 0, kNobody, true, false},          // root's, at home
         {0755, 0, 0, 0, true, false},
     };
     for (const Row& row : rows) {
