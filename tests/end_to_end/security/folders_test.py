@@ -47,5 +47,31 @@ class TakenFolders(Folders):
         self.assertRegex(out, "(?s)first.*\ncode 3\n3\n1$")
 
 
+class VanishingFolders(EndToEndTest):
+    """The folder of logs goes while the job runs, as whoever cleans /tmp has it; the workers fail then."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.logs = os.path.join(self.folder, "logs")
+
+    def fail_without(self, then):
+        script = f'test "$TORCHELASTIC_RESTART_COUNT" = 1 && echo again && exit 0; rm -r "$LOGS"; {then} exit 7'
+        return self.run_job("--max-restarts=1", "-r3", "--log-dir", self.logs, "sh", "-c", script,
+                            env={"LOGS": self.logs})
+
+    def test_it_is_made_again(self):
+        self.assertEqual(self.fail_without(""), (0, "", self.launchers[-1].err()))
+        self.assertIn("exit code 7; restart 1 of 1", self.launchers[-1].err())
+        logs = [os.path.join(path, name) for path, _, names in os.walk(self.logs) for name in names]
+        self.assertEqual([path.endswith("/attempt_1/0/stdout.log") for path in logs if os.path.getsize(path)], [True])
+
+    def test_the_job_goes_on_without_it(self):
+        code, out, err = self.fail_without('> "$LOGS";')
+        self.assertEqual((code, out), (0, "again"), err)
+        self.assertIn("exit code 7; restart 1 of 1", err)
+        self.assertEqual(err.count("--log-dir"), 1, err)
+
+
 if __name__ == "__main__":
     support.main()
