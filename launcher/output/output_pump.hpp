@@ -58,6 +58,7 @@ struct OutputPumpSettings {
     int out_fd = 1;
     int err_fd = 2;
     std::string temporary_folder = "/tmp";  // TMPDIR, if it is set
+    bool is_own_file = false;               // stdout and stderr are one file of the launcher's own
 };
 
 class OutputPump {

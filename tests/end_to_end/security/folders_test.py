@@ -47,6 +47,37 @@ class TakenFolders(Folders):
         self.assertRegex(out, "(?s)first.*\ncode 3\n3\n1$")
 
 
+class FullFolders(Folders):
+    """Detached jobs, whose folder is often in memory."""
+
+    def test_a_job_that_fills_its_folder_is_not_lost(self):
+        code, out, err = self.script("""
+            id=$("$0" --detach sh -c 'echo begin; yes | head -c 20000000; echo last words >&2; exit 3')
+            "$1" attach $id >/dev/null || echo "code $?"
+            "$1" status $id
+            "$1" logs $id > /dev/shm/$$
+            head -n 1 /dev/shm/$$; tail -n 8 /dev/shm/$$; grep -c "left out" /dev/shm/$$; tr -cd '\\0' </dev/shm/$$ | wc -c
+            rm /dev/shm/$$""", size="1m")
+        self.assertEqual((code, err), (0, ""), out)
+        self.assertRegex(out, "(?m)^code 3$")
+        self.assertRegex(out, "(?m)^outcome +failed")
+        self.assertRegex(out, "(?m)^begin$")
+        self.assertIn("last words", out)
+        self.assertIn("exiting with code 3", out)
+        self.assertTrue(out.endswith("\n1\n0"), out)
+
+    def test_a_full_disk_is_said_in_one_line(self):
+        for room in (0, 64 * 1024):
+            code, out, err = self.script(f"""
+                head -c 100m /dev/zero 2>/dev/null > /tmp/full || true
+                truncate -s -{room} /tmp/full
+                "$0" --detach true || echo "code $?"
+                truncate -s 0 /tmp/full
+                ls -A /tmp/ddprun-0""", size="1m")
+            self.assertEqual((code, out), (0, "code 71"), err)
+            self.assertRegex(err, "^ddprun: [^\n]*XDG_RUNTIME_DIR[^\n]*$")
+
+
 class VanishingFolders(EndToEndTest):
     """The folder of logs goes while the job runs, as whoever cleans /tmp has it; the workers fail then."""
 
