@@ -13,6 +13,7 @@
 #include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "launcher/jobs/job_control_client.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"

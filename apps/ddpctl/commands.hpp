@@ -8,7 +8,7 @@
 namespace ddprun {
 
 // Carries the command out and returns ddpctl's exit code. Throws UsageError for an id that names no job, and
-// Error where the system or the launcher refuses. `jobs` need not exist.
+// Error where the system or the launcher refuses. `jobs` need not exist; empty: nowhere.
 int run_control_command(const ControlCommand& command, const std::filesystem::path& jobs);
 
 }  // namespace ddprun

@@ -2,11 +2,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/commands.hpp"
-#include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -23,7 +22,7 @@ int main(int argc, char** argv) {
     using namespace ddprun;
     try {
         const auto command = parse_control_command({argv + 1, argv + argc});
-        return run_control_command(command, jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid()));
+        return run_control_command(command, find_jobs_folder({current_environment(), ::geteuid()}));
     } catch (const UsageError& error) {
         return fail_with(kExitUsage, error);
     } catch (const boost::system::system_error& error) {

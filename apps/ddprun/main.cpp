@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
+#include <optional>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/launch_plan.hpp"
@@ -14,6 +14,7 @@
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/detached_job.hpp"
 #include "launcher/jobs/job_folder.hpp"
+#include "launcher/jobs/jobs_place.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/control/control_message.hpp"
@@ -23,15 +24,16 @@
 namespace {
 
 // In the process that returns to the shell and in the launcher that goes on.
-int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::string>& words,
+int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& words,
                  ddprun::LauncherLog& log) {
     using namespace ddprun;
-    const auto jobs = jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid());
-    make_private_folder(jobs);
+    const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
     const auto folder = make_starting_folder(jobs);
     Detached detached;
+    std::optional<ReservedFile> room;
     try {
+        room = reserve_result(folder);
         detached = detach(folder / "output");
     } catch (const std::exception&) {
         remove_starting_folder(folder);
@@ -42,9 +44,10 @@ int run_detached(const ddprun::LaunchOptions& options, const std::vector<std::st
         if (*detached.exit_code != 0) remove_starting_folder(folder);
         return *detached.exit_code;
     }
+    options.is_detached = true;
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
-    DetachedJob job(folder, options, std::move(command), std::move(detached.starter));
+    DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
     return run_agent(options, log, &job);
 }
 

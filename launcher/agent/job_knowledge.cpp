@@ -3,6 +3,7 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
@@ -12,6 +13,9 @@ std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     if (const auto* refused = std::get_if<Refused>(&message)) return learn_refusal(*refused);
     if (const auto* ready = std::get_if<RoundReady>(&message)) {
         known_.round = *ready;
+        // Workers have them in their environment, and print them. They were cut as they came.
+        for (std::string* text : {&known_.round.job_id, &known_.round.restart_reason})
+            *text = harmless_line(*text, std::string::npos);
         known_.joined = true;
         known_.first_failure.reset();
         own_failure_.reset();

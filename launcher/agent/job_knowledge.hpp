@@ -18,7 +18,8 @@ class JobKnowledge {
   public:
     explicit JobKnowledge(std::int64_t start_unix_ms) { known_.start_unix_ms = start_unix_ms; }
 
-    // Keeps what the coordinator says. Nothing if the machine need not hear of it.
+    // Keeps what the coordinator says; texts of a round, which become the workers', harmless. Nothing if the machine
+    // need not hear of it.
     std::optional<AgentEvent> learn(const ControlMessage& message);
 
     // A worker of this node failed; what is known of it then, and once all are gone.

@@ -75,6 +75,7 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
+    bool is_detached = false;  // the launcher's stdout and stderr are one file of its own
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
     std::string result_file;          // empty: none

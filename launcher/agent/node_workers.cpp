@@ -16,7 +16,8 @@ NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRu
       runner_(runner),
       options_(options),
       log_(log),
-      pump_(executor, options.output, {.temporary_folder = temporary_folder(options.environment)},
+      pump_(executor, options.output,
+            {.temporary_folder = temporary_folder(options.environment), .is_own_file = options.is_detached},
             [&log](const std::string& notice) { log.warn(notice); }) {
     log_.speak_by(&pump_);
 }

@@ -50,13 +50,6 @@ RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, Process
 
 void RoundWorkers::start() {
     oom_before_ = read_oom_counters(oom_sources());
-    pump_.begin_round(
-        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = host_});
-    if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
-    if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
-        relay_.emplace(executor_, STDIN_FILENO);
-    watch_ =
-        LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
     std::optional<WorkerStartFailure> refused;
     if (auto wrong = rank_beyond_job(options_, place_.world_size)) {
         refused = {place_.base_rank, 0, {EINVAL, std::move(*wrong), kExitUsage}};
@@ -74,19 +67,40 @@ void RoundWorkers::start() {
     }));
 }
 
+// What fails here fails the round: the other nodes and the report are to hear of it.
 std::optional<WorkerStartFailure> RoundWorkers::start_group() {
+    // The workers' ends of the streams; closed here once the workers have them.
+    std::vector<WorkerStreams> streams;
+    try {
+        streams = open_streams();
+    } catch (const boost::system::system_error& error) {
+        group_.start_all({});
+        return WorkerStartFailure{place_.base_rank, 0, {error.code().value(), error.what()}};
+    }
+    return group_.start_all(specs_of(streams));
+}
+
+std::vector<WorkerStreams> RoundWorkers::open_streams() {
+    pump_.begin_round(
+        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = host_});
+    if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
+    if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
+        relay_.emplace(executor_, STDIN_FILENO);
+    const int workers = static_cast<int>(options_.workers.size());
+    watch_ = LifeWatch::make(executor_, workers, [this] { look_for_deaths(); });
+    return pump_.open(0, place_.base_rank, workers);
+}
+
+std::vector<WorkerSpec> RoundWorkers::specs_of(const std::vector<WorkerStreams>& streams) {
     LauncherStreams launcher;
     if (relay_) {
         launcher = {.terminal = GivenDescriptor{relay_->worker_end()},
                     .output_is_terminal = ::isatty(STDOUT_FILENO) != 0,
                     .error_is_terminal = ::isatty(STDERR_FILENO) != 0};
     }
-    // The workers' ends of the streams; closed here once the workers have them.
-    const int workers = static_cast<int>(options_.workers.size());
-    const std::vector<WorkerStreams> streams = pump_.open(0, place_.base_rank, workers);
     std::vector<WorkerSpec> specs;
-    for (int local_rank = 0; local_rank < workers; ++local_rank) {
-        const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank)];
+    for (const WorkerStreams& own : streams) {
+        const int local_rank = static_cast<int>(specs.size());
         error_files_.push_back(own.error_file);
         specs.push_back(place_worker(options_, place_, local_rank,
                                      {.host = host_,
@@ -96,7 +110,7 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
                                       .standard_error = own.standard_error()},
                                      launcher));
     }
-    return group_.start_all(specs);
+    return specs;
 }
 
 void RoundWorkers::stop(int signal) {

@@ -82,6 +82,8 @@ class RoundWorkers {
 
   private:
     std::optional<WorkerStartFailure> start_group();
+    std::vector<WorkerStreams> open_streams();
+    std::vector<WorkerSpec> specs_of(const std::vector<WorkerStreams>& streams);
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);

@@ -152,6 +152,13 @@ class Starter {
 
     int failed() {
         show(text_);
+        // A disk that is full does not take what the launcher has to say.
+        if (shown_ + text_.size() == 0 && shell_code(*status_) != 0 &&
+            std::holds_alternative<Exited>(*status_))
+            show(fmt::format(
+                "{}the launcher ended with {} before the workers ran, and nothing of what it said could be "
+                "written to its output; is that disk full? (see XDG_RUNTIME_DIR)\n",
+                kLauncherMark, to_string(*status_)));
         if (std::holds_alternative<Signaled>(*status_))
             show(fmt::format("{}the launcher ended by {} before the workers ran\n", kLauncherMark,
                              to_string(*status_)));

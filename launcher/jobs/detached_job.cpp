@@ -15,10 +15,24 @@
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
+namespace {
+
+constexpr const char* kRoomName = ".result";
+constexpr std::size_t kResultRoom = 64 * 1024;
+// Some more than the result says of one.
+constexpr std::size_t kRoomOfRank = 512;
+
+}  // namespace
+
+ReservedFile reserve_result(const std::filesystem::path& folder) { return {folder / kRoomName, kResultRoom}; }
 
 DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& options,
-                         std::vector<std::string> command, OwnedDescriptor starter)
-    : folder_(std::move(folder)), claim_(folder_), options_(options), starter_(std::move(starter)) {
+                         std::vector<std::string> command, ReservedFile room, OwnedDescriptor starter)
+    : folder_(std::move(folder)),
+      claim_(folder_),
+      options_(options),
+      room_(std::move(room)),
+      starter_(std::move(starter)) {
     record_.entry_name = options.entry_name;
     record_.command = std::move(command);
     std::error_code unknown;
@@ -53,13 +67,14 @@ void DetachedJob::workers_run(const RoundReady& place) {
     write_record();
     folder_ = publish_job_folder(folder_, record_.id);
     published_ = true;
+    room_.grow(kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size));
     prune_jobs(folder_.parent_path());
     tell_started(std::move(starter_), record_.id);
 }
 
 std::optional<std::string> DetachedJob::ended(const JobResult& result) {
     const std::filesystem::path path = folder_ / "result.json";
-    const auto error = replace_file(path, to_json(result));
+    const auto error = room_.become(folder_ / kRoomName, path, to_json(result));
     if (!error) return std::nullopt;
     return fmt::format("'{}' cannot be written: {}", path.string(), error.message());
 }

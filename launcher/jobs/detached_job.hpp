@@ -14,15 +14,19 @@
 #include "launcher/folder_claim.hpp"
 #include "launcher/jobs/job_control_server.hpp"
 #include "launcher/jobs/job_record.hpp"
+#include "launcher/jobs/reserved_file.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 
+// Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
+ReservedFile reserve_result(const std::filesystem::path& folder);
+
 class DetachedJob : public AgentWatcher {
   public:
-    // `folder` as make_starting_folder made it; `starter` is detach()'s. Throws Error.
+    // `folder` as make_starting_folder made it; `room` is reserve_result()'s, `starter` detach()'s. Throws Error.
     DetachedJob(std::filesystem::path folder, const LaunchOptions& options, std::vector<std::string> command,
-                OwnedDescriptor starter);
+                ReservedFile room, OwnedDescriptor starter);
     DetachedJob(const DetachedJob&) = delete;
     DetachedJob& operator=(const DetachedJob&) = delete;
     ~DetachedJob() override;
@@ -39,6 +43,7 @@ class DetachedJob : public AgentWatcher {
     FolderClaim claim_;
     const LaunchOptions& options_;
     JobRecord record_;
+    ReservedFile room_;
     OwnedDescriptor starter_;
     bool published_ = false;
 };

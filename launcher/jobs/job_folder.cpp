@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 
 #include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
@@ -21,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kPrivate = 0700;
 constexpr std::string_view kStartingPrefix = ".starting-";
 // Between the making of a folder and its launcher's claim on it lies a fork.
 constexpr std::chrono::seconds kForkTimeout{60};
@@ -34,13 +32,6 @@ constexpr std::size_t kMaxResultFile = 64 << 20;
 constexpr std::size_t kMaxIdsNamed = 10;
 
 std::string quoted(const fs::path& path) { return "'" + harmless_line(path.string()) + "'"; }
-
-void refuse(const fs::path& folder, const std::string& why) {
-    fail(Errc::refused,
-         fmt::format("{} cannot hold detached jobs: {}; remove it, or set XDG_RUNTIME_DIR to a "
-                     "folder of your own",
-                     quoted(folder), why));
-}
 
 std::optional<JobRecord> read_record(const fs::path& folder) {
     const auto text = read_small_file(folder / "job.json", kMaxRecordFile);
@@ -104,35 +95,6 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
 bool is_starting(const fs::path& folder) { return folder.filename().string().front() == '.'; }
 
 }  // namespace
-
-fs::path jobs_folder(const char* xdg_runtime_dir, uid_t uid) {
-    const fs::path runtime = xdg_runtime_dir != nullptr ? xdg_runtime_dir : "";
-    struct stat info {};
-    if (runtime.is_absolute() && ::stat(runtime.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-        info.st_uid == uid) {
-        return runtime / "ddprun";
-    }
-    return fmt::format("/tmp/ddprun-{}", uid);
-}
-
-bool is_private_folder(const fs::path& folder) {
-    struct stat info {};
-    if (::lstat(folder.c_str(), &info) != 0) {
-        if (errno == ENOENT) return false;
-        fail_errno(errno, "cannot look at " + quoted(folder));
-    }
-    if (S_ISLNK(info.st_mode)) refuse(folder, "it is a symbolic link");
-    if (!S_ISDIR(info.st_mode)) refuse(folder, "it is no folder");
-    if (info.st_uid != ::geteuid()) refuse(folder, fmt::format("it belongs to uid {}", info.st_uid));
-    if ((info.st_mode & 077) != 0) refuse(folder, "others than its owner have permissions for it");
-    return true;
-}
-
-void make_private_folder(const fs::path& folder) {
-    if (::mkdir(folder.c_str(), kPrivate) != 0 && errno != EEXIST)
-        fail_errno(errno, "cannot make " + quoted(folder));
-    is_private_folder(folder);
-}
 
 fs::path make_starting_folder(const fs::path& jobs) {
     std::string name = (jobs / kStartingPrefix).string() + "XXXXXX";

@@ -3,14 +3,12 @@
 //   <jobs folder>/<id>/output       what the workers and the launcher print
 //                      job.json     JobRecord: whose launcher it is
 //                      control      unix stream socket, while the launcher lives (launcher/jobs/job_control.hpp)
-//                      result.json  how it ended
+//                      result.json  how it ended; until then .result keeps its room on the disk
 //
-// The jobs folder belongs to one user and nobody else may look into it. A folder has another name, with a dot
+// The jobs folder belongs to one user and nobody else may look into it (launcher/jobs/jobs_place.hpp). A job's folder has another name, with a dot
 // in front, until the workers run. A launcher claims its job's folder (launcher/folder_claim.hpp), and lives
 // as long as the claim holds. Used by ddprun (writes) and ddpctl (reads); blocking, short.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -27,15 +25,6 @@ namespace ddprun {
 
 // Of jobs that have ended, the newest so many are kept.
 inline constexpr std::size_t kMaxEndedJobs = 20;
-
-// $XDG_RUNTIME_DIR/ddprun if the variable is set and its folder is `uid`'s, else /tmp/ddprun-<uid>.
-std::filesystem::path jobs_folder(const char* xdg_runtime_dir, uid_t uid);
-
-// Makes the folder if it is not there. Throws Error unless it is a real folder that is ours alone: no
-// symbolic link, owned by the effective user, without any permission for others.
-void make_private_folder(const std::filesystem::path& folder);
-// Likewise, but makes nothing: false if there is none.
-bool is_private_folder(const std::filesystem::path& folder);
 
 // A new folder for a job that starts. Throws Error.
 std::filesystem::path make_starting_folder(const std::filesystem::path& jobs);

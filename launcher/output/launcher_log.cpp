@@ -17,6 +17,7 @@
 #include <climits>
 #include <cstring>
 
+#include "launcher/harmless_text.hpp"
 #include "launcher/launcher_mark.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "rendezvous/system/deadline.hpp"
@@ -24,6 +25,9 @@
 
 namespace ddprun {
 namespace {
+
+// Of one line; only the command of a job or a path comes near it.
+constexpr std::size_t kMaxLine = 16 * 1024;
 
 using Sink = spdlog::sinks::base_sink<spdlog::details::null_mutex>;
 
@@ -130,12 +134,9 @@ class LauncherLog::Impl {
     }
 
     void say(spdlog::level::level_enum level, std::string_view text) {
-        while (!text.empty()) {
-            const auto end = text.find('\n');
-            const auto line = text.substr(0, end);
-            logger.log(level, spdlog::string_view_t(line.data(), line.size()));
-            if (end == std::string_view::npos) return;
-            text.remove_prefix(end + 1);
+        for (const std::string_view line : lines_of(text)) {
+            const std::string shown = harmless_line(line, kMaxLine);
+            logger.log(level, spdlog::string_view_t(shown.data(), shown.size()));
         }
     }
 
@@ -177,7 +178,8 @@ bool LauncherLog::can_update() const {
 
 void LauncherLog::update(std::string_view text) {
     if (impl_->screen->pump == nullptr) return;
-    impl_->screen->pump->pass(text.empty() ? std::string() : fmt::format("{}{}", kLauncherMark, text));
+    impl_->screen->pump->pass(text.empty() ? std::string()
+                                           : fmt::format("{}{}", kLauncherMark, harmless_line(text)));
 }
 
 void LauncherLog::error(std::string_view text) { impl_->say(spdlog::level::err, text); }

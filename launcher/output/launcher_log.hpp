@@ -9,6 +9,8 @@
 // Lines that cannot be written are lost; that is said once. While there is a pump its thread writes, so that a
 // file server that hangs does not keep the agent.
 //
+// Much of what they tell comes from other machines, so all of it is made harmless here (launcher/harmless_text.hpp).
+//
 // Created in main and handed down; used on the agent's thread.
 #pragma once
 

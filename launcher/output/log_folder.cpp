@@ -56,6 +56,9 @@ LogFolder::~LogFolder() {
 std::string LogFolder::round(const std::string& run_id, int round) {
     if (!files_) return {};
     round_ = round;
+    // Whoever cleans the temporary files takes what is old, also from a job that runs; the name may be another
+    // user's by now.
+    if (!job_.empty() && ::access(job_.c_str(), F_OK) != 0) job_.clear();
     if (job_.empty()) create_base();
     if (bare_) return job_ = base_;
     if (job_.empty()) {

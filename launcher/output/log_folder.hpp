@@ -31,8 +31,8 @@ class LogFolder {
     LogFolder& operator=(const LogFolder&) = delete;
     ~LogFolder();
 
-    // The folder of a round, and that of one of its local ranks; created if it is not there. Throw a
-    // system_error that names --log-dir when that fails. Empty when there are no files.
+    // The folder of a round, and that of one of its local ranks; created if it is not there, and so is all above it,
+    // under another name, if that has vanished. Throw a system_error that names --log-dir when that fails. Empty when there are no files.
     std::string round(const std::string& run_id, int round);
     std::string worker(const std::string& round_folder, int local_rank);
 

@@ -74,6 +74,7 @@ OutputPump::OutputPump(const asio::any_io_executor& executor, OutputPlan plan, O
                                        [gate = gate_, notice = on_notice_](std::string text) {
                                            gate->post([notice, text = std::move(text)] { notice(text); });
                                        });
+    if (settings_.is_own_file) loop_->console(OutputStream::out).writer.give_middle();
     loop_->start();
 }
 
@@ -87,13 +88,12 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     try {
         round_folder_ = folder_.round(identity.run_id, identity.round);
     } catch (const Error& error) {
-        // Nobody asked for files; only error files of workers would have been there.
-        if (plan_.wants_logs() || !plan_.log_dir.empty()) throw;
+        const bool is_wanted = plan_.wants_logs() || !plan_.log_dir.empty();
+        if (is_wanted && !has_had_files_) throw;
         round_folder_.clear();
-        asio::post(executor_, [tell = on_notice_, notice = std::string(error.what())] {
-            tell(notice + "; workers get no error files");
-        });
+        do_without_files(error.what());
     }
+    has_had_files_ = has_had_files_ || !round_folder_.empty();
     if (round_folder_.empty()) return;
     const auto make = [this](OutputStream stream) -> std::shared_ptr<LogFile> {
         if (plan_.filters(stream).empty()) return nullptr;
@@ -118,8 +118,7 @@ std::vector<WorkerStreams> OutputPump::open(int local_rank, int rank, int worker
 
 WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<PumpWorker>& worker) {
     WorkerStreams ends;
-    const std::string folder =
-        round_folder_.empty() ? std::string() : folder_.worker(round_folder_, local_rank);
+    const std::string folder = worker_folder(local_rank);
     ends.error_file = folder_.error_file(folder, local_rank);
 
     worker = std::make_shared<PumpWorker>(loop_->context(), local_rank);
@@ -142,6 +141,24 @@ WorkerStreams OutputPump::open_one(int local_rank, int rank, std::shared_ptr<Pum
     return ends;
 }
 
+// None where it cannot be made.
+std::string OutputPump::worker_folder(int local_rank) {
+    if (round_folder_.empty()) return {};
+    try {
+        return folder_.worker(round_folder_, local_rank);
+    } catch (const Error& error) {
+        do_without_files(error.what());
+        return {};
+    }
+}
+
+void OutputPump::do_without_files(const std::string& why) {
+    const std::string instead = plan_.wants_logs() ? "; what should be in files is shown here" : "";
+    asio::post(executor_, [tell = on_notice_, notice = why + "; workers get no error files" + instead] {
+        tell(notice);
+    });
+}
+
 OutputRouteParts OutputPump::route_parts(int local_rank, int rank, OutputStream stream,
                                          const std::string& folder) {
     const StreamPlan plan = plan_.stream(local_rank, rank, stream);
@@ -149,7 +166,7 @@ OutputRouteParts OutputPump::route_parts(int local_rank, int rank, OutputStream 
     const LineOrigin origin{round_.host, round_.role, name, rank, local_rank};
     OutputRouteParts parts;
     parts.number = next_stream_++;
-    if (plan.to_console) parts.console = &loop_->console(stream);
+    if (plan.to_console || (plan.to_file && folder.empty())) parts.console = &loop_->console(stream);
     parts.prefix = plan.prefix.with(origin);
     if (plan.to_file && !folder.empty()) {
         parts.file = std::make_unique<LogFile>(folder + "/" + name + ".log", plan_.log_max);

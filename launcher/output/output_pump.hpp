@@ -58,6 +58,7 @@ struct OutputPumpSettings {
     int out_fd = 1;
     int err_fd = 2;
     std::string temporary_folder = "/tmp";  // TMPDIR, if it is set
+    bool is_own_file = false;               // stdout and stderr are one file of the launcher's own
 };
 
 class OutputPump {
@@ -79,7 +80,8 @@ class OutputPump {
     OutputPump& operator=(const OutputPump&) = delete;
     ~OutputPump();
 
-    // Throws system_error if a folder that is needed cannot be made.
+    // Throws system_error if a folder that is needed cannot be made. One that has vanished since the last round is made
+    // anew; if that fails the round has no files, what should be in them goes to the console, and a notice says so.
     void begin_round(const RoundIdentity& identity);
 
     // The round's folder if somebody wants logs; else empty, though there may be error files.
@@ -134,6 +136,8 @@ class OutputPump {
     WorkerStreams open_one(int local_rank, int rank, std::shared_ptr<PumpWorker>& worker);
     std::weak_ptr<Answer> await_answer(std::chrono::milliseconds timeout,
                                        std::function<void(std::vector<std::string>)> done);
+    std::string worker_folder(int local_rank);
+    void do_without_files(const std::string& why);
     OutputRouteParts route_parts(int local_rank, int rank, OutputStream stream, const std::string& folder);
 
     boost::asio::any_io_executor executor_;
@@ -146,6 +150,7 @@ class OutputPump {
 
     RoundIdentity round_;
     std::string round_folder_;  // empty if there are no files
+    bool has_had_files_ = false;
     std::shared_ptr<LogFile> filtered_out_;
     std::shared_ptr<LogFile> filtered_err_;
     int next_stream_ = 0;

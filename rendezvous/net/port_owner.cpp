@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +13,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kListenState = "0A";  // TCP_LISTEN in /proc/net/tcp
+constexpr unsigned char kDelete = 0x7f;          // from here on no byte is printable ASCII
 
 std::string read_text(const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);
@@ -28,10 +28,7 @@ std::vector<std::string> words(const std::string& line) {
 std::string command_line(const std::filesystem::path& process) {
     std::string text = read_text(process / "cmdline");
     while (!text.empty() && text.back() == '\0') text.pop_back();
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
-    if (text.size() > kMaxCommandText) text = text.substr(0, kMaxCommandText) + "…";
-    return text;
+    return shown_command(text);
 }
 
 bool holds_socket(const std::filesystem::path& process, const std::vector<std::uint64_t>& inodes) {
@@ -66,6 +63,16 @@ std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::
         if (local_port == port && inode) inodes.push_back(*inode);
     }
     return inodes;
+}
+
+std::string shown_command(std::string_view arguments) {
+    std::string text(arguments.substr(0, kMaxCommandText));
+    for (char& c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte < ' ') c = ' ';
+        if (byte >= kDelete) c = '?';
+    }
+    return arguments.size() > kMaxCommandText ? text + "…" : text;
 }
 
 std::optional<PortOwner> find_port_owner(std::uint16_t port) {

@@ -16,10 +16,14 @@ namespace ddprun {
 
 struct PortOwner {
     pid_t pid = 0;
-    std::string command;  // the command line, arguments joined by blanks, cut at kMaxCommandText
+    std::string command;  // the command line, as shown_command() has it
 };
 
 inline constexpr std::size_t kMaxCommandText = 200;
+
+// The arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText. Anybody may have
+// written them: what is no printable ASCII becomes '?'. Pure.
+std::string shown_command(std::string_view arguments);
 
 // Socket inodes listening on `port`, from the text of /proc/net/tcp or /proc/net/tcp6. Pure.
 std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port);

@@ -10,7 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -23,7 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using boost::system::error_code;
 
-constexpr mode_t kNewFileMode = 0666;
+constexpr mode_t kNewFileMode = 0600;
+constexpr mode_t kPermissions = 0777;
+constexpr mode_t kGroupPermissions = 0070;
 // Most files of the kernel fit into the first piece; the next ones are as long as all before.
 constexpr std::size_t kFirstPiece = 4 * 1024;
 // A result of some ranks; more cannot be known before.
@@ -35,32 +39,46 @@ constexpr int kMaxLinks = 40;  // the kernel's
 error_code system_error(int number) { return {number, boost::system::system_category()}; }
 error_code last_error() { return system_error(errno); }
 
+// In pieces that a pipe takes whole once it takes anything, so that no write blocks: others may have the same
+// description open, and expect it to be as it is.
 error_code write_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
-        const ssize_t count = ::write(fd, bytes.data(), bytes.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0 && errno == EAGAIN) {
-            pollfd room{fd, POLLOUT, 0};
-            if (::poll(&room, 1, static_cast<int>(kReaderTimeout.count())) > 0) continue;
-            return system_error(ETIMEDOUT);
-        }
+        pollfd room{fd, POLLOUT, 0};
+        const int ready = ::poll(&room, 1, static_cast<int>(kReaderTimeout.count()));
+        if (ready == 0) return system_error(ETIMEDOUT);
+        const ssize_t count =
+            ready < 0 ? -1 : ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+        if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (count < 0) return last_error();
         bytes.remove_prefix(static_cast<std::size_t>(count));
     }
     return {};
 }
 
+// Gives a new file what the one had that it takes the place of, if that was ours.
+error_code take_permissions(int fd, const struct stat& old) {
+    if (old.st_uid != ::geteuid()) return {};
+    const bool same_group = ::fchown(fd, static_cast<uid_t>(-1), old.st_gid) == 0;
+    const mode_t mode = old.st_mode & (same_group ? kPermissions : kPermissions & ~kGroupPermissions);
+    return ::fchmod(fd, mode) == 0 ? error_code{} : last_error();
+}
+
 // `flags`: what becomes of a file that is there.
-error_code write_file(const fs::path& path, int flags, std::string_view bytes, bool synced = true) {
+error_code write_file(const fs::path& path, int flags, std::string_view bytes, bool synced,
+                      const std::optional<struct stat>& old) {
     OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, kNewFileMode));
     if (file.get() < 0) return last_error();
+    if (old) {
+        if (auto error = take_permissions(file.get(), *old)) return error;
+    }
     if (auto error = write_all(file.get(), bytes)) return error;
     if (synced && ::fsync(file.get()) != 0) return last_error();
     return ::close(file.release()) == 0 ? error_code{} : last_error();
 }
 
-error_code write_through(const fs::path& path, std::string_view bytes) {
-    OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+// `flags`: whether a last link is followed.
+error_code write_through(const fs::path& path, int flags, std::string_view bytes) {
+    OwnedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags));
     if (file.get() < 0) return last_error();
     return write_all(file.get(), bytes);
 }
@@ -73,46 +91,91 @@ void sync_folder(const fs::path& folder) {
 
 // Where the bytes of replace_file go.
 struct Target {
-    enum class Kind { replaced, own_stream, written_through };
+    enum class Kind {
+        replaced,
+        own_stream,
+        written_through,
+        behind_name,  // written through, and there is no other name for it than a link of /proc
+    };
 
     fs::path path;
     Kind kind = Kind::replaced;
-    bool exists = false;
-    int stream = -1;  // of own_stream
+    std::optional<struct stat> old = {};  // a regular file that is replaced
+    int stream = -1;                      // of own_stream
 };
 
-// The name that a link which leads to nothing yet leads to.
-fs::path behind_links(fs::path path) {
-    std::error_code trouble;
-    for (int i = 0; i < kMaxLinks && fs::is_symlink(path, trouble); ++i) {
-        const fs::path link = fs::read_symlink(path, trouble);
-        path = link.is_absolute() ? link : path.parent_path() / link;
-    }
-    return path;
+bool same_file(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-boost::system::result<Target> find_target(const fs::path& path) {
+bool is_ours_or_roots(const struct stat& info) { return info.st_uid == ::geteuid() || info.st_uid == 0; }
+
+fs::path folder_of(const fs::path& path) {
+    return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// Where a link leads. Nothing for one that somebody else may have made, and for what is no link; what is looked at
+// and what is read are one link, whoever puts another one there meanwhile.
+std::optional<fs::path> behind_own_link(const fs::path& path) {
+    const OwnedDescriptor link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {
+    }, folder{};
+    if (!link || ::fstat(link.get(), &info) != 0 || !S_ISLNK(info.st_mode) || !is_ours_or_roots(info) ||
+        ::stat(folder_of(path).c_str(), &folder) != 0 || !is_ours_or_roots(folder))
+        return std::nullopt;
+    std::array<char, PATH_MAX> name;
+    const ssize_t size = ::readlinkat(link.get(), "", name.data(), name.size());
+    if (size <= 0) return std::nullopt;
+    const fs::path next(std::string(name.data(), static_cast<std::size_t>(size)));
+    return next.is_absolute() ? next : path.parent_path() / next;
+}
+
+// In a folder for everybody, like /tmp, only the owner of a name may take it.
+bool may_take_name(const fs::path& path, const struct stat& info) {
+    struct stat folder {};
+    return ::geteuid() == 0 || info.st_uid == ::geteuid() || ::stat(folder_of(path).c_str(), &folder) != 0 ||
+           folder.st_uid == ::geteuid() || (folder.st_mode & S_ISVTX) == 0;
+}
+
+boost::system::result<Target> target_at(const fs::path& path) {
     struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) {
+    if (::lstat(path.c_str(), &info) != 0) {
         if (errno != ENOENT) return last_error();
-        return Target{.path = behind_links(path)};
+        return Target{.path = path};
     }
     if (S_ISDIR(info.st_mode)) return system_error(EISDIR);
     if (S_ISSOCK(info.st_mode)) return system_error(ENXIO);
+    if (S_ISLNK(info.st_mode)) {
+        if (!may_take_name(path, info)) return system_error(EPERM);
+        return Target{.path = path};
+    }
     if (::access(path.c_str(), W_OK) != 0) return last_error();
-    Target target{.path = path, .kind = Target::Kind::written_through, .exists = true};
-    if (!S_ISREG(info.st_mode)) return target;
+    if (!S_ISREG(info.st_mode)) return Target{.path = path, .kind = Target::Kind::written_through};
+    return Target{.path = path, .old = info};
+}
+
+boost::system::result<Target> find_target(fs::path path) {
+    struct stat reached {};
+    const bool exists = ::stat(path.c_str(), &reached) == 0;
+    if (!exists && errno == ELOOP) return last_error();
     for (int stream : {STDOUT_FILENO, STDERR_FILENO}) {
         struct stat own {};
-        if (::fstat(stream, &own) == 0 && own.st_dev == info.st_dev && own.st_ino == info.st_ino)
-            return Target{.path = path, .kind = Target::Kind::own_stream, .exists = true, .stream = stream};
+        if (exists && ::fstat(stream, &own) == 0 && same_file(own, reached))
+            return Target{.path = path, .kind = Target::Kind::own_stream, .stream = stream};
     }
-    // A file that has lost its name is still reached by /proc/self/fd/N, but nothing can take its place.
-    std::error_code nameless;
-    const fs::path name = fs::canonical(path, nameless);
-    if (!nameless && fs::equivalent(name, path, nameless))
-        return Target{.path = name, .kind = Target::Kind::replaced, .exists = true};
-    return target;
+    for (int i = 0; i < kMaxLinks; ++i) {
+        const auto next = behind_own_link(path);
+        if (!next) break;
+        struct stat there {};
+        const bool leads_there = ::stat(next->c_str(), &there) == 0 && same_file(there, reached);
+        // What has no name, as a pipe or a file that was removed, is still reached by /proc/self/fd/N.
+        if (exists && !leads_there) {
+            if (::access(path.c_str(), W_OK) != 0) return last_error();
+            return Target{.path = path, .kind = Target::Kind::behind_name};
+        }
+        path = *next;
+    }
+    return target_at(path);
 }
 
 // Not a name that another node's launcher, or one of another PID namespace, could choose as well.
@@ -152,16 +215,21 @@ boost::system::result<std::string> read_small_file(const fs::path& path, std::si
 error_code replace_file(const fs::path& path, std::string_view bytes) {
     const auto target = find_target(path);
     if (!target.has_value()) return target.error();
-    if (target->kind == Target::Kind::own_stream) return write_all(target->stream, bytes);
-    if (target->kind == Target::Kind::written_through) return write_through(target->path, bytes);
+    switch (target->kind) {
+        case Target::Kind::own_stream: return write_all(target->stream, bytes);
+        case Target::Kind::written_through: return write_through(target->path, O_NOFOLLOW, bytes);
+        case Target::Kind::behind_name: return write_through(target->path, 0, bytes);
+        case Target::Kind::replaced: break;
+    }
     const fs::path fresh = fresh_name_beside(target->path);
-    auto error = write_file(fresh, O_CREAT | O_EXCL, bytes);
+    auto error = write_file(fresh, O_CREAT | O_EXCL, bytes, true, target->old);
     if (!error && std::rename(fresh.c_str(), target->path.c_str()) != 0) error = last_error();
     if (error) {
         ::unlink(fresh.c_str());
-        return target->exists && concerns_name_only(error) ? write_file(target->path, O_TRUNC, bytes) : error;
+        const bool may_write_over = target->old && concerns_name_only(error);
+        return may_write_over ? write_file(target->path, O_TRUNC, bytes, true, std::nullopt) : error;
     }
-    sync_folder(target->path.has_parent_path() ? target->path.parent_path() : fs::path("."));
+    sync_folder(folder_of(target->path));
     return {};
 }
 
@@ -170,9 +238,10 @@ error_code try_replace(const fs::path& path) {
     if (!target.has_value()) return target.error();
     if (target->kind != Target::Kind::replaced) return {};
     const fs::path fresh = fresh_name_beside(target->path);
-    const auto error = write_file(fresh, O_CREAT | O_EXCL, std::string(kTrialBytes, '\n'), false);
+    const std::string trial(kTrialBytes, '\n');
+    const auto error = write_file(fresh, O_CREAT | O_EXCL, trial, false, std::nullopt);
     ::unlink(fresh.c_str());
-    return target->exists && concerns_name_only(error) ? error_code{} : error;
+    return target->old && concerns_name_only(error) ? error_code{} : error;
 }
 
 }  // namespace ddprun

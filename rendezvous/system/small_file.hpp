@@ -15,12 +15,15 @@ namespace ddprun {
 // is no regular file (a FIFO must not hold the launcher up), Errc::limit_exceeded for more than `max_bytes`.
 boost::system::result<std::string> read_small_file(const std::filesystem::path& path, std::size_t max_bytes);
 
-// Puts the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name,
-// with the mode 0666 less the umask. A symbolic link is followed, a file without permission to write is
-// refused. Where a writable file cannot be replaced (its folder belongs to somebody else, it is a mount) it
-// is written over. What this process has as its stdout or stderr (/dev/stdout) is written behind what is
-// there, and what is no regular file (a FIFO that has a reader) as it is. Leaves nothing behind when it
-// fails.
+// Puts the bytes at `path`: into a new file beside it, which is synced to the disk and then takes the name. It is for
+// its owner alone, but has the permissions of a file of ours whose place it takes.
+//
+// A symbolic link is followed if it is ours, in a folder that is ours (or root's, both); one that somebody else may
+// have put there is replaced itself. A file without permission to write is refused. Where a writable file cannot be
+// replaced (its folder belongs to somebody else, it is a mount) it is written over, and stays as open as it is. What
+// this process has as its stdout or stderr (/dev/stdout), whatever that is, is written behind what is there, and what
+// is no regular file (a FIFO that has a reader) as it is; a reader who takes nothing is waited for. Leaves nothing
+// behind when it fails.
 boost::system::error_code replace_file(const std::filesystem::path& path, std::string_view bytes);
 
 // Why replace_file would fail, as far as can be told before; tries it with a file that is removed at once.

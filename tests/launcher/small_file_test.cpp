@@ -1,6 +1,7 @@
 #include "rendezvous/system/small_file.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,12 @@ std::string content(const fs::path& path) { return read_small_file(path, 1 << 20
 
 std::size_t entries_in(const fs::path& folder) {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+int code_of_child(pid_t child) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace
@@ -46,14 +53,14 @@ TEST_CASE("what is no readable regular file is refused at once") {
     CHECK(read_small_file("/dev/zero", 10).error().value() == EINVAL);
 }
 
-TEST_CASE("a file is replaced as a whole, by the user's umask") {
+TEST_CASE("a file is replaced as a whole, and a new one is for its owner alone") {
     TemporaryFolder folder;
     const fs::path path = folder.path() / "new";
-    const mode_t umask = ::umask(027);
+    const mode_t umask = ::umask(0);
     CHECK_FALSE(replace_file(path, "first"));
     ::umask(umask);
     CHECK(content(path) == "first");
-    CHECK(fs::status(path).permissions() == fs::perms(0640));
+    CHECK(fs::status(path).permissions() == fs::perms(0600));
 
     const int old = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     CHECK_FALSE(replace_file(path, "second, longer"));
@@ -62,6 +69,16 @@ TEST_CASE("a file is replaced as a whole, by the user's umask") {
     ::close(old);
     CHECK(content(path) == "second, longer");
     CHECK(entries_in(folder.path()) == 1);
+}
+
+TEST_CASE("a file of ours keeps its permissions") {
+    TemporaryFolder folder;
+    const fs::path path = folder.file("old", "old");
+    for (const mode_t mode : {0644, 0640, 0600, 0664}) {
+        REQUIRE(::chmod(path.c_str(), mode) == 0);
+        CHECK_FALSE(replace_file(path, "new"));
+        CHECK(fs::status(path).permissions() == fs::perms(mode));
+    }
 }
 
 TEST_CASE("a link is followed, and what is no file is written to as it is") {
@@ -112,6 +129,29 @@ TEST_CASE("our own stdout keeps what is in it") {
     CHECK(content(path) == "before\none\ntwo\n");
 }
 
+TEST_CASE("our own stdout is written to as it is, also one that nobody can open") {
+    int ends[2];
+    SECTION("a socket") { REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0); }
+    SECTION("a pipe") {
+        REQUIRE(::pipe(ends) == 0);
+        REQUIRE(::fchmod(ends[1], 0) == 0);
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+        // Not even the owner may open it again then.
+        const bool somebody = ::geteuid() != 0 || ::setresuid(kNobody, kNobody, kNobody) == 0;
+        const bool written = ::dup2(ends[1], STDOUT_FILENO) == STDOUT_FILENO && !try_replace("/dev/stdout") &&
+                             !replace_file("/dev/stdout", "to stdout");
+        ::_exit(somebody && written ? 0 : 1);
+    }
+    CHECK(code_of_child(child) == 0);
+    ::close(ends[1]);
+    char got[32] = {};
+    CHECK(::read(ends[0], got, sizeof got) == 9);
+    CHECK(std::string(got) == "to stdout");
+    ::close(ends[0]);
+}
+
 TEST_CASE("a full pipe is waited for while its reader lives") {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
@@ -157,18 +197,63 @@ TEST_CASE("permissions decide, the folder's for new files and the file's for tho
     ::chmod(open.c_str(), 0666);
     const pid_t child = ::fork();
     if (child == 0) {
-        const bool somebody = ::setresgid(65534, 65534, 65534) == 0 && ::setresuid(65534, 65534, 65534) == 0;
+        const bool somebody =
+            ::setresgid(kNobody, kNobody, kNobody) == 0 && ::setresuid(kNobody, kNobody, kNobody) == 0;
         const bool as_said =
             try_replace(folder.path() / "new").value() == EACCES && try_replace(closed).value() == EACCES &&
             replace_file(closed, "x").value() == EACCES && !try_replace(open) && !replace_file(open, "new");
         ::_exit(somebody && as_said ? 0 : 1);
     }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    CHECK(status == 0);
+    CHECK(code_of_child(child) == 0);
     CHECK(content(open) == "new");
     CHECK(content(closed) == "old");
     CHECK(entries_in(folder.path()) == 2);
+}
+
+TEST_CASE("somebody else's link leads us nowhere: it is replaced, or nothing is written") {
+    if (::geteuid() != 0) {
+        WARN("skipped: needs root, to make a link of somebody else");
+        return;
+    }
+    struct Row {
+        mode_t folder_mode;
+        uid_t folder_owner, link_owner, writer;
+        bool follows, replaces;
+    };
+    constexpr uid_t kStranger = 65533;
+    const Row rows[] = {
+        {0755, 0, kStranger, 0, false, true},              // root's result, a stranger's link
+        {01777, 0, kStranger, 0, false, true},             // likewise in /tmp
+        {01777, 0, kStranger, kNobody, false, false},      // in /tmp, where it cannot be replaced
+        {0777, kStranger, kNobody, kNobody, false, true},  // our own, kept in a stranger's folder
+        {01777, 0, kNobody, kNobody, true, false},         // our own in /tmp
+        {0755, kNobody, 0, kNobody, true, false},          // root's, at home
+        {0755, 0, 0, 0, true, false},
+    };
+    for (const Row& row : rows) {
+        INFO("folder " << row.folder_owner << ", link " << row.link_owner << ", writer " << row.writer);
+        TemporaryFolder folder;
+        TemporaryFolder victims;
+        const fs::path victim = victims.file("victim", "kept");
+        const fs::path link = folder.path() / "result.json";
+        fs::create_symlink(victim, link);
+        REQUIRE(::lchown(link.c_str(), row.link_owner, row.link_owner) == 0);
+        REQUIRE(::chown(folder.path().c_str(), row.folder_owner, row.folder_owner) == 0);
+        REQUIRE(::chmod(folder.path().c_str(), row.folder_mode) == 0);
+        REQUIRE(::chown(victims.path().c_str(), row.writer, row.writer) == 0);
+        REQUIRE(::chown(victim.c_str(), row.writer, row.writer) == 0);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            const bool is_writer = ::setresuid(row.writer, row.writer, row.writer) == 0;
+            const bool tried = !try_replace(link);
+            const bool written = !replace_file(link, "new");
+            ::_exit(!is_writer ? 2 : tried != written ? 3 : written ? 0 : 1);
+        }
+        CHECK(code_of_child(child) == (row.follows || row.replaces ? 0 : 1));
+        CHECK(content(victim) == (row.follows ? "new" : "kept"));
+        CHECK(fs::is_symlink(link) != row.replaces);
+        if (row.replaces) CHECK(content(link) == "new");
+    }
 }
 
 TEST_CASE("what cannot be written is reported and leaves nothing behind") {

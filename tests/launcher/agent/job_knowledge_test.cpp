@@ -24,6 +24,18 @@ const Failure kSignal = cause_of(Failure::Kind::signalled, -1, SIGINT);
 
 }  // namespace
 
+TEST_CASE("texts that become the workers' are harmless from the beginning") {
+    JobKnowledge job(0);
+    RoundReady ready{.job_id = std::string("run\0\x1b]0;title\a-1", 16),
+                     .restart_reason = "gpu\xe2\x80\xae\xff\n"};
+    job.learn(ready);
+    CHECK(job.round().job_id == "run?-1");
+    CHECK(job.round().restart_reason == "gpu?\xef\xbf\xbd?");
+    ready.job_id = std::string(2000, 'x') + "-1";
+    job.learn(ready);
+    CHECK(job.round().job_id == ready.job_id);
+}
+
 TEST_CASE("what the coordinator's messages are to the machine") {
     JobKnowledge job(0);
     CHECK(job.learn(RoundReady{}) == E::round_ready);

@@ -52,6 +52,22 @@ class Round {
 
 }  // namespace
 
+TEST_CASE("what is missing for the workers' output fails the round, and not the agent") {
+    Round round([](LaunchOptions& options) {
+        options.output.files = true;
+        options.output.redirects.everywhere = 3;
+        options.output.log_dir = "/dev/null/logs";
+    });
+    round.workers->start();
+    CHECK(round.failed == std::vector<int>{4});
+    round.runner.swept();
+    round.finish();
+    const Failure failure = round.workers->ledger().failure().value();
+    CHECK_THAT(failure.message, Catch::Contains("/dev/null/logs") && Catch::Contains("--log-dir"));
+    CHECK(failure.exit_code == kExitSystem);
+    CHECK(round.runner.started_specs.empty());
+}
+
 TEST_CASE("a round in which all is well") {
     Round round;
     round.workers->start();

@@ -59,60 +59,9 @@ std::vector<std::string> sorted_names(const fs::path& folder) {
     return names;
 }
 
-std::string folder_refusal(const fs::path& folder) {
-    try {
-        make_private_folder(folder);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
-}
-
 Job job_named(const std::string& id) { return {.id = id, .folder = {}, .record = {}, .end = {}}; }
 
 }  // namespace
-
-TEST_CASE("jobs are in the user's runtime folder, if that is the user's") {
-    TemporaryFolder folder;
-    const std::string own = folder.path().string();
-    const std::string shared = "/tmp/ddprun-" + std::to_string(::getuid());
-    CHECK(jobs_folder(own.c_str(), ::getuid()) == folder.path() / "ddprun");
-    CHECK(jobs_folder(nullptr, ::getuid()) == shared);
-    CHECK(jobs_folder("", ::getuid()) == shared);
-    CHECK(jobs_folder("relative", ::getuid()) == shared);
-    CHECK(jobs_folder((own + "/missing").c_str(), ::getuid()) == shared);
-    CHECK(jobs_folder(folder.file("file", "").c_str(), ::getuid()) == shared);
-    CHECK(jobs_folder(own.c_str(), ::getuid() + 1) == "/tmp/ddprun-" + std::to_string(::getuid() + 1));
-}
-
-TEST_CASE("the jobs folder is made for its owner alone, and another kind is refused") {
-    TemporaryFolder folder;
-    const fs::path jobs = folder.path() / "ddprun";
-    CHECK_FALSE(is_private_folder(jobs));
-    const mode_t umask = ::umask(0);
-    make_private_folder(jobs);
-    ::umask(umask);
-    CHECK(fs::status(jobs).permissions() == fs::perms::owner_all);
-    CHECK(is_private_folder(jobs));
-    CHECK(folder_refusal(jobs).empty());
-
-    for (int mode : {0710, 0701, 0770, 0777, 0740}) {
-        ::chmod(jobs.c_str(), static_cast<mode_t>(mode));
-        CHECK_THAT(folder_refusal(jobs), Catch::Contains("permissions") && Catch::Contains(jobs.string()));
-        CHECK_THROWS_AS(is_private_folder(jobs), Error);
-    }
-    ::chmod(jobs.c_str(), 0700);
-    fs::create_directory_symlink(jobs, folder.path() / "link");
-    CHECK_THAT(folder_refusal(folder.path() / "link"), Catch::Contains("symbolic link"));
-    CHECK_THAT(folder_refusal(folder.file("file", "", 0600)), Catch::Contains("no folder"));
-    CHECK_THAT(folder_refusal(folder.path() / "no" / "parent"), Catch::Contains("cannot make"));
-    if (::geteuid() == 0) {
-        REQUIRE(::chown(jobs.c_str(), kNobody, kNobody) == 0);
-        CHECK_THAT(folder_refusal(jobs), Catch::Contains("belongs to uid 65534"));
-    } else {
-        WARN("skipped: needs root, to give a folder to somebody else");
-    }
-}
 
 TEST_CASE("a folder has its name only when the job has begun") {
     TemporaryFolder jobs;

@@ -42,6 +42,62 @@ TEST_CASE(
     CHECK((info.st_mode & 0777) == 0600);
 }
 
+TEST_CASE("launcher log: what comes from elsewhere reaches no terminal and no file as it is") {
+    struct Row {
+        std::string said, shown;
+    };
+    const Row rows[] = {
+        {"\x1b]0;title\atext", "text"},  // OSC
+        {"a\x1b[2Jb", "ab"},             // CSI
+        {"a\x9b"
+         "2Jb",
+         "a\xef\xbf\xbd"
+         "2Jb"},  // C1 as a byte
+        {"a\xc2\x9b"
+         "2Jb",
+         "a?2Jb"},  // C1 as UTF-8
+        {"gpu\xe2\x80\xae"
+         "7",
+         "gpu?7"},  // bidirectional
+        {"a\rddprun: b", "ddprun: b"},
+        {std::string("a\0b", 3), "a?b"},
+    };
+    TemporaryFolder folder;
+    const std::string path = folder.path() / "launcher.log";
+    std::string shown, kept;
+    {
+        LauncherLog log;
+        REQUIRE_FALSE(log.open_file(path, "node7"));
+        PumpRun run;
+        log.speak_by(&run.pump());
+        for (const Row& row : rows) {
+            log.warn(row.said);
+            shown += "ddprun: " + row.shown + "\n";
+            kept += "node7 warning " + row.shown + "\n";
+        }
+        run.drain();
+        run.pump().stop();
+        log.speak_by(nullptr);
+        run.close();
+        CHECK(run.err.all() == shown);
+    }
+    CHECK(without_time(path) == kept);
+}
+
+TEST_CASE("launcher log: a line that another machine made too long is cut") {
+    LauncherLog log;
+    PumpRun run;
+    log.speak_by(&run.pump());
+    log.warn(std::string(1'000'000, 'x'));
+    run.drain();
+    run.pump().stop();
+    log.speak_by(nullptr);
+    run.close();
+    const std::string shown = run.err.all();
+    CHECK(shown.size() == std::string("ddprun: \n").size() + 16 * 1024);
+    CHECK(shown.ends_with("x...\n"));
+}
+
 TEST_CASE("launcher log: by the pump, levels as asked, and directly after it") {
     TemporaryFolder folder;
     const std::string path = folder.path() / "launcher.log";

@@ -255,6 +255,54 @@ TEST_CASE("a log folder that cannot be made: refused where it was asked for, els
     CHECK_THAT(log_dir_complaint(plan_of({.log_dir = "/sys/no"})).value(), Catch::Contains("cannot be made"));
 }
 
+TEST_CASE("a log folder that vanishes while the job runs is made again for the next round") {
+    TemporaryFolder folder;
+    OutputOptions options;
+    options.redirects = "3";
+    if (GENERATE(true, false)) options.log_dir = (folder.path() / "logs").string();
+    PumpRun run(options);
+    run.start(0, {"err", "first\\n"});
+    run.run_until_finished();
+    const std::filesystem::path chosen = options.log_dir;
+    const std::filesystem::path base = chosen.empty() ? run.temporary() : chosen;
+    for (const auto& entry : std::filesystem::directory_iterator(base))
+        std::filesystem::remove_all(entry.path());
+    if (!chosen.empty()) std::filesystem::remove(chosen);
+    run.begin_round(1);
+    run.start(0, {"err", "second\\n"});
+    run.run_until_finished();
+    const std::string log = run.error_files[0].substr(0, run.error_files[0].rfind('/')) + "/stderr.log";
+    CHECK_THAT(log, Catch::StartsWith(base.string()) && Catch::Contains("/attempt_1/0/"));
+    CHECK(text_of(log) == "second\n");
+    CHECK(run.notices.empty());
+    run.end();
+    CHECK(run.err.all().empty());
+}
+
+TEST_CASE("where it cannot be made again, what should be in files is shown, and that is said") {
+    TemporaryFolder folder;
+    OutputOptions options;
+    options.redirects = "3";
+    options.log_dir = (folder.path() / "logs").string();
+    PumpRun run(options);
+    SECTION("before the round") {
+        std::filesystem::remove_all(options.log_dir);
+        std::ofstream(options.log_dir) << "in the way";
+        run.begin_round(1);
+    }
+    SECTION("as it begins") {
+        run.begin_round(1);
+        std::filesystem::remove_all(options.log_dir);
+    }
+    run.start(0, {"out", "to the console\\n", "err", "and this\\n"});
+    run.end();
+    CHECK(run.error_files[0].empty());
+    CHECK(run.out.all() == "to the console\n");
+    CHECK(run.err.all() == "and this\n");
+    REQUIRE(run.notices.size() == 1);
+    CHECK_THAT(run.notices[0], Catch::Contains("--log-dir") && Catch::Contains("shown here"));
+}
+
 TEST_CASE("a file that cannot be written is said once, counted at the end, and stops nobody") {
     OutputOptions options = teed();
     PumpRun run(options);

@@ -115,6 +115,27 @@ TEST_CASE("loopback listeners are on loopback only, others on both families wher
     ::close(connect_tcp({"127.0.0.1", any.local_endpoint().port()}, 20s));
 }
 
+TEST_CASE("a command line shows nothing but printable ASCII, and not all of it") {
+    struct Row {
+        std::string arguments, shown;
+    };
+    const Row rows[] = {
+        {std::string("sleep\0"
+                     "100",
+                     9),
+         "sleep 100"},
+        {std::string("a\0\0b\n\r\t", 7), "a  b   "},
+        {"\x1b]0;title\a", " ]0;title "},
+        {"\x7f\xc2\x9b"
+         "2J",
+         "???2J"},
+        {"\xe2\x80\xaetxt", "???txt"},
+        {std::string(kMaxCommandText, 'x'), std::string(kMaxCommandText, 'x')},
+        {std::string(kMaxCommandText + 1, 'x'), std::string(kMaxCommandText, 'x') + "…"},
+    };
+    for (const Row& row : rows) CHECK(shown_command(row.arguments) == row.shown);
+}
+
 TEST_CASE("a taken port is reported with the pid and the command that hold it") {
     asio::io_context context;
     auto first = listen_tcp(context.get_executor(), ListenScope::any, 0);
