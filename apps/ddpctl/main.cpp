@@ -9,6 +9,7 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/standard_streams.hpp"
 
 namespace {
 
@@ -21,6 +22,7 @@ int fail_with(int code, const std::exception& error, const char* what = "") {
 
 int main(int argc, char** argv) {
     using namespace ddprun;
+    open_missing_streams();
     try {
         const auto command = parse_control_command({argv + 1, argv + argc});
         return run_control_command(command, jobs_folder(std::getenv("XDG_RUNTIME_DIR"), ::geteuid()));

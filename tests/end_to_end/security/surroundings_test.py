@@ -1,0 +1,99 @@
+"""A launcher whose surroundings are broken: streams, threads, descriptors, memory, /proc that are not there."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import support
+from refused_calls import CALLS, refuse, refuse_threads
+from support import EndToEndTest, program, worker
+
+SYSTEM = 71
+UNAVAILABLE = 69
+SANITIZED = bool(os.environ.get("DDPRUN_SANITIZED"))
+
+
+def may_unshare():
+    return subprocess.run(["unshare", "-m", "umount", "-l", "/proc"], capture_output=True, check=False).returncode == 0
+
+
+class Surroundings(EndToEndTest):
+    def in_shell(self, preparation, *arguments):
+        """The launcher after a preparation in the shell that becomes it."""
+        return self.run_job(*arguments, prefix=("bash", "-c", preparation + '; exec "$@"', "bash"))
+
+    def assert_refused(self, done, *words):
+        code, _, err = done
+        self.assertEqual(code, SYSTEM, err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+        for word in words:
+            self.assertIn(word, err)
+
+    def test_missing_streams_are_replaced_before_anything_else_is_opened(self):
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as seen:
+            script = f"for n in 0 1 2; do readlink /proc/$LAUNCHER/fd/$n; done > {seen.name}; exit 7"
+            code, out, err = self.in_shell("exec 0<&- 1>&- 2>&-; export LAUNCHER=$$", "--nproc-per-node=1", "sh", "-c", script)
+            self.assertEqual((code, out, err), (7, "", ""))
+            self.assertEqual(seen.read().split(), ["/dev/null"] * 3)
+
+    @unittest.skipUnless(CALLS, "the numbers of this machine's calls are not known here")
+    def test_calls_that_are_refused_end_the_launcher_with_one_line(self):
+        job = ("--nproc-per-node=2", *worker("exit", "0"))
+        self.assert_refused(self.run_job(*job, preexec_fn=refuse("getrandom")), "random")
+        self.assert_refused(self.run_job(*job, preexec_fn=refuse("epoll_create1")), "epoll")
+        self.assert_refused(self.run_job(*job, preexec_fn=refuse("epoll_create1", 24)), "epoll")
+        # Asio can do without it.
+        self.assertEqual(self.run_job(*job, preexec_fn=refuse("eventfd2"))[0], 0)
+
+    @unittest.skipUnless(CALLS and not SANITIZED, "the sanitizers need a thread of their own")
+    def test_no_thread_to_be_had_is_the_systems_refusal(self):
+        self.assert_refused(self.run_job("true", preexec_fn=refuse_threads()), "cannot start a thread", "ulimit -u")
+
+    def test_too_few_descriptors_for_anything_are_one_line(self):
+        for limit in range(6, 34, 3):
+            with self.subTest(limit=limit):
+                code, _, err = self.in_shell(f"ulimit -n {limit}", "--join-timeout=1", "--nproc-per-node=2", "true")
+                self.assertIn(code, (0, SYSTEM, UNAVAILABLE), err)
+                self.assertEqual("" if code == 0 else "one line", "" if err == "" else "one line", err)
+                self.assertLessEqual(len(err.splitlines()), 2, err)
+
+    @unittest.skipIf(SANITIZED, "the sanitizers take terabytes of addresses")
+    def test_too_little_memory_for_anything_is_one_line(self):
+        for kilobytes in range(16_000, 44_000, 4_000):
+            with self.subTest(kilobytes=kilobytes):
+                code, _, err = self.in_shell(f"ulimit -v {kilobytes}", "--nproc-per-node=2", "true")
+                # Below all this nothing can be loaded: then the loader says so.
+                self.assertIn(code, (0, SYSTEM, 127), err)
+                self.assertLessEqual(len(err.splitlines()), 1, err)
+
+    def test_the_limit_of_a_files_size_ends_neither_launcher_nor_collectives(self):
+        code, out, err = self.in_shell("ulimit -f 1", "--nproc-per-node=2", program("ddpbench"), "all_reduce", "-b", "64K", "-e", "64K")
+        self.assertEqual(code, 0, err)
+        self.assertIn("65536", out)
+
+    def test_workers_get_the_signal_of_that_limit_back(self):
+        with tempfile.NamedTemporaryFile() as file:
+            code, _, err = self.in_shell("ulimit -f 1", "--nproc-per-node=1", "sh", "-c", f"exec head -c 100000 /dev/zero > {file.name}")
+        self.assertEqual(code, 128 + signal.SIGXFSZ, err)
+
+    @unittest.skipUnless(may_unshare(), "needs a mount namespace")
+    def test_without_proc_it_is_said_at_the_start_and_when_something_may_be_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/runs")
+            left = f"setsid sh -c 'echo > {folder}/runs; exec sleep 1000' & read line < {folder}/runs"
+            code, _, err = self.run_job("--nproc-per-node=1", "sh", "-c", left,
+                                        prefix=("unshare", "-m", "sh", "-c", 'umount -l /proc; exec "$@"', "sh"))
+        self.assertEqual(code, 0)
+        self.assertRegex(err.splitlines()[0], "/proc does not show this process")
+        self.assertIn("without /proc nobody can look for them", err)
+        for pid in support.processes_of_job(self.marker):
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    support.main()
