@@ -9,6 +9,7 @@
 #include <climits>
 
 #include "launcher/judge/failure_question.hpp"
+#include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -88,6 +89,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     RendezvousServerOptions server;
     server.listen = options.listen;
     server.port = options.master.port;
+    server.spared_descriptors = launcher_descriptors(options.workers.size());
     server.coordinator = {.version = DDPRUN_VERSION,
                           .run_id = options.run_id,
                           .job_id = make_job_id(options.run_id),

@@ -10,12 +10,13 @@
 #include <cerrno>
 
 #include "launcher/agent/rank_limits.hpp"
-#include "launcher/agent/worker_placement.hpp"
 #include "launcher/process/ending_process.hpp"
 #include "launcher/process/job_cgroup.hpp"
+#include "launcher/process/open_files.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_hint.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {
@@ -67,11 +68,18 @@ void RoundWorkers::start() {
     for (const WorkerStatus& worker : group_.running_workers())
         events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
     if (relay_) relay_->start();
+    tell_traces();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
     // After the workers that have ended already: if all have, there is nobody to watch.
     boost::asio::post(executor_, alive_.guard([this] {
         if (watch_ && group_.running() > 0) watch_->start();
     }));
+}
+
+void RoundWorkers::tell_traces() {
+    LauncherTraces traces{.modes_before = {}, .modes_set = {}, .folder = pump_.temporary_folder()};
+    if (relay_) relay_->add_to(traces);
+    runner_.set_traces(std::move(traces));
 }
 
 std::optional<WorkerStartFailure> RoundWorkers::start_group() {
@@ -81,12 +89,27 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
                     .output_is_terminal = ::isatty(STDOUT_FILENO) != 0,
                     .error_is_terminal = ::isatty(STDERR_FILENO) != 0};
     }
-    // The workers' ends of the streams; closed here once the workers have them.
     const int workers = static_cast<int>(options_.workers.size());
-    const std::vector<WorkerStreams> streams = pump_.open(0, place_.base_rank, workers);
+    std::optional<WorkerStartFailure> refused;
+    for (int first = 0; first < workers && !refused; first += kStartsAtOnce)
+        refused = start_some(first, std::min(first + kStartsAtOnce, workers), launcher);
+    return refused;
+}
+
+std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end,
+                                                           const LauncherStreams& launcher) {
+    // The workers' ends of the streams; closed here once the workers have them.
+    std::vector<WorkerStreams> streams;
+    try {
+        streams = pump_.open(first, place_.base_rank + first, end - first);
+    } catch (const Error& error) {
+        group_.give_up_starting();
+        return WorkerStartFailure{
+            place_.base_rank + first, first, {error.code().value(), error.what(), kExitSystem}};
+    }
     std::vector<WorkerSpec> specs;
-    for (int local_rank = 0; local_rank < workers; ++local_rank) {
-        const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank)];
+    for (int local_rank = first; local_rank < end; ++local_rank) {
+        const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank - first)];
         error_files_.push_back(own.error_file);
         specs.push_back(place_worker(options_, place_, local_rank,
                                      {.host = host_,
@@ -192,6 +215,7 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
     watch_.reset();
     if (relay_) relay_->finish();
+    if (relay_) tell_traces();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), alive_.guard([this] { step_done(); }));

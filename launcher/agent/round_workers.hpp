@@ -17,6 +17,7 @@
 #include "launcher/agent/life_watch.hpp"
 #include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/alive.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
@@ -81,7 +82,11 @@ class RoundWorkers {
     std::string error_file_text(int rank) const;
 
   private:
+    // What this launcher leaves if it is killed now.
+    void tell_traces();
     std::optional<WorkerStartFailure> start_group();
+    // Those from local rank `first` up to `end`.
+    std::optional<WorkerStartFailure> start_some(int first, int end, const LauncherStreams& launcher);
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);

@@ -12,8 +12,9 @@
 #include <unordered_map>
 
 #include "rendezvous/control/control_session.hpp"
+#include "rendezvous/server/connection_limit.hpp"
+#include "rendezvous/server/serving_thread.hpp"
 #include "rendezvous/store/store_service.hpp"
-#include "rendezvous/system/quiet_thread.hpp"
 
 namespace ddprun {
 
@@ -27,7 +28,8 @@ class RendezvousServer::Impl {
                          ? listen_tcp(context_.get_executor(), options.listen, options.port)
                          : adopt_listeners(context_.get_executor(), std::move(options.sockets))),
           own_endpoint_(own_endpoint_of(acceptors_.front())),
-          store_(context_.get_executor()),
+          limit_(options.spared_descriptors),
+          store_(context_.get_executor(), {}, [this](const std::string& sentence) { remark(sentence); }),
           heartbeats_{options.coordinator.heartbeat},
           coordinator_(options.coordinator, Coordinator::TimePoint::clock::now()),
           deadline_(context_),
@@ -39,7 +41,7 @@ class RendezvousServer::Impl {
             });
         }
         arm_deadline();
-        thread_ = start_without_signals([this] { context_.run(); });
+        thread_ = start_serving(context_, events_.on_failed);
     }
 
     ~Impl() {
@@ -66,7 +68,10 @@ class RendezvousServer::Impl {
 
     asio::awaitable<void> accept_all(tcp::acceptor& acceptor) {
         return accept_each(acceptor, [this](tcp::socket socket) {
-            if (connections_ >= kMaxConnections) return;  // The socket closes here.
+            if (!limit_.has_room(connections_)) {
+                if (const auto sentence = limit_.tell_full()) remark(*sentence);
+                return;  // The socket closes here.
+            }
             ++connections_;
             asio::co_spawn(context_, identify(std::move(socket)), [this](const std::exception_ptr& error) {
                 --connections_;
@@ -134,6 +139,10 @@ class RendezvousServer::Impl {
         if (coordinator_.empty() && !is_over_.exchange(true) && events_.on_over) events_.on_over();
     }
 
+    void remark(const std::string& sentence) {
+        if (events_.on_remark) events_.on_remark(sentence);
+    }
+
     void arm_deadline() {
         const auto deadline = coordinator_.next_deadline();
         if (std::exchange(armed_for_, deadline) == deadline) return;
@@ -150,6 +159,7 @@ class RendezvousServer::Impl {
     asio::io_context context_{1};
     std::vector<tcp::acceptor> acceptors_;
     Endpoint own_endpoint_;
+    ConnectionLimit limit_;
     StoreService store_;
     HeartbeatTerms heartbeats_;
     Coordinator coordinator_;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "rendezvous/coordinator/coordinator.hpp"
@@ -26,6 +27,8 @@ struct RendezvousServerOptions {
     // Listening already, then the two above do not count.
     std::vector<OwnedDescriptor> sockets;
     CoordinatorOptions coordinator;
+    // Descriptors of this process that connections leave to others.
+    std::size_t spared_descriptors = 0;
 };
 
 // Called on the server's thread.
@@ -36,6 +39,10 @@ struct RendezvousServerEvents {
     std::function<void(const std::optional<RecordWish>& wish)> on_wish;
     // Told whenever it changes, and before anybody else hears of what changed it.
     std::function<void(const RoundLease& lease)> on_lease;
+    // Something that the user of this node should know about the port; each sentence once.
+    std::function<void(const std::string& sentence)> on_remark;
+    // Once: something that nobody expected, in these words. It serves on, but the job should end.
+    std::function<void(const std::string& what)> on_failed;
 };
 
 class RendezvousServer {
@@ -44,8 +51,6 @@ class RendezvousServer {
     static constexpr std::chrono::seconds kIdentifyTimeout{10};
     // Bytes waiting to be written to one agent; a slower one is dropped.
     static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
-    // Connections of all kinds at one time; more are closed at once.
-    static constexpr std::size_t kMaxConnections = 65'536;
 
     // Binds and listens (throws as listen_tcp does), then serves from its own thread.
     RendezvousServer(RendezvousServerOptions options, RendezvousServerEvents events = {});

@@ -6,8 +6,8 @@ import platform
 import struct
 
 CALLS = {
-    "x86_64": {"clone": 56, "getrandom": 318, "clone3": 435, "eventfd2": 290, "epoll_create1": 291},
-    "aarch64": {"clone": 220, "getrandom": 278, "clone3": 435, "eventfd2": 19, "epoll_create1": 20},
+    "x86_64": {"clone": 56, "getrandom": 318, "clone3": 435, "eventfd2": 290, "epoll_create1": 291, "accept4": 288},
+    "aarch64": {"clone": 220, "getrandom": 278, "clone3": 435, "eventfd2": 19, "epoll_create1": 20, "accept4": 242},
 }.get(platform.machine())
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
