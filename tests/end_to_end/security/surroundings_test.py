@@ -1,9 +1,12 @@
 """A launcher whose surroundings are broken: streams, threads, descriptors, memory, /proc that are not there."""
 
+import contextlib
 import errno
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from refused_calls import CALLS, refuse, refuse_threads
-from support import EndToEndTest, program, worker
+from support import EndToEndTest, free_port, program, worker
 
 SYSTEM = 71
 UNAVAILABLE = 69
@@ -83,6 +86,25 @@ class Surroundings(EndToEndTest):
                 # Below all this nothing can be loaded: then the loader says so.
                 self.assertIn(code, (0, SYSTEM, 127), err)
                 self.assertLessEqual(len(err.splitlines()), 1, err)
+
+    @unittest.skipIf(SANITIZED, "the sanitizers take terabytes of addresses")
+    def test_a_store_that_is_full_is_told_of_once_and_the_job_goes_on(self):
+        port = free_port()
+        job = self.launch("--nproc-per-node=1", f"--master-port={port}", *worker("exit-zero-on-term"),
+                          prefix=("bash", "-c", 'ulimit -v 600000; exec "$@"', "bash"))
+        job.wait_for_line("^ready$")
+        value = bytes(20_000_000)  # The store may hold an eighth of the memory.
+        for number in range(8):
+            key = b"weights-%d" % number
+            with socket.create_connection(("127.0.0.1", port), timeout=support.HANG_GUARD) as client, contextlib.suppress(OSError):
+                client.sendall(b"\0" + struct.pack("<Q", len(key)) + key + struct.pack("<Q", len(value)) + value)
+                client.shutdown(socket.SHUT_WR)
+                client.recv(1)
+        job.wait_for_line('the store is full, .* keys, .* the largest "weights-')
+        job.send(signal.SIGTERM)
+        job.wait()
+        self.assertEqual(len([line for line in job.err().splitlines() if "the store is full" in line]), 1, job.err())
+        self.assertIn("got SIGTERM", job.out())
 
     def test_the_limit_of_a_files_size_ends_neither_launcher_nor_collectives(self):
         code, out, err = self.in_shell("ulimit -f 1", "--nproc-per-node=2", program("ddpbench"), "all_reduce", "-b", "64K", "-e", "64K")

@@ -42,7 +42,7 @@ TEST_CASE("store service: that it is full is said once, with what fills it") {
     serving.join();
     REQUIRE(remarks.size() == 1);
     for (const char* part :
-         {"the store is full", "2 keys", "3 MiB of at most 4 MiB", "\"weights\\u{1b}[2J\" with 3 MiB"})
+         {"the store is full", "2 keys", "3 MiB of at most 4 MiB", "\"weights\\x1b[2J\" with 3 MiB"})
         CHECK_THAT(remarks.front(), Catch::Contains(part));
 }
 
