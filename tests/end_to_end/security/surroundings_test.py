@@ -70,6 +70,7 @@ class Surroundings(EndToEndTest):
     def test_no_thread_to_be_had_is_the_systems_refusal(self):
         self.assert_refused(self.run_job("true", preexec_fn=refuse_threads()), "cannot start a thread", "ulimit -u")
 
+    @unittest.skipIf(SANITIZED, "the sanitizers open files of their own at the end")
     def test_too_few_descriptors_for_anything_are_one_line(self):
         for limit in range(6, 34, 3):
             with self.subTest(limit=limit):
@@ -116,7 +117,7 @@ class Surroundings(EndToEndTest):
             code, _, err = self.in_shell("ulimit -f 1", "--nproc-per-node=1", "sh", "-c", f"exec head -c 100000 /dev/zero > {file.name}")
         self.assertEqual(code, 128 + signal.SIGXFSZ, err)
 
-    @unittest.skipUnless(may_unshare(), "needs a mount namespace")
+    @unittest.skipUnless(may_unshare() and not SANITIZED, "needs a mount namespace, and the sanitizers need /proc")
     def test_without_proc_it_is_said_at_the_start_and_when_something_may_be_left(self):
         with tempfile.TemporaryDirectory() as folder:
             os.mkfifo(f"{folder}/runs")
