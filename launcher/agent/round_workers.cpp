@@ -56,6 +56,7 @@ void RoundWorkers::start() {
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
+    tell_traces();
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
     std::optional<WorkerStartFailure> refused;
@@ -68,7 +69,6 @@ void RoundWorkers::start() {
     for (const WorkerStatus& worker : group_.running_workers())
         events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
     if (relay_) relay_->start();
-    tell_traces();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
     // After the workers that have ended already: if all have, there is nobody to watch.
     boost::asio::post(executor_, alive_.guard([this] {

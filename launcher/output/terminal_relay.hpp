@@ -37,7 +37,7 @@ class TerminalRelay {
     // The worker has its end: from now on keys and bytes pass.
     void start();
 
-    // Adds how the real terminal was and is, while it is not as it was.
+    // Adds how the real terminal was, and will be from start() on; nothing once it is as it was.
     void add_to(LauncherTraces& traces) const;
 
     // The real terminal has another size (SIGWINCH).
@@ -66,6 +66,7 @@ class TerminalRelay {
     Direction display_{pseudo_, real_, {}};
     termios before_{};
     termios set_{};
+    bool has_modes_ = false;
     bool raw_ = false;
     std::shared_ptr<void> alive_ = std::make_shared<int>();  // until finish(), for handlers that come later
 };

@@ -15,9 +15,9 @@ std::optional<termios> modes_of(const std::string& bytes) {
     return modes;
 }
 
+// As far as any terminal takes them.
 bool are_same(const termios& one, const termios& other) {
-    return one.c_iflag == other.c_iflag && one.c_oflag == other.c_oflag && one.c_cflag == other.c_cflag &&
-           one.c_lflag == other.c_lflag;
+    return one.c_iflag == other.c_iflag && one.c_oflag == other.c_oflag && one.c_lflag == other.c_lflag;
 }
 
 }  // namespace

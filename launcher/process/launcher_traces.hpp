@@ -10,7 +10,7 @@
 namespace ddprun {
 
 struct LauncherTraces {
-    // The modes of the terminal that one worker has, as they were and as the launcher has set them (bytes_of_modes);
+    // The modes of the terminal that one worker has or gets, as they were and as the launcher sets them (bytes_of_modes);
     // empty while no worker has it.
     std::string modes_before;
     std::string modes_set;
