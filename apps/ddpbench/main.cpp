@@ -11,6 +11,7 @@
 #include "apps/ddpbench/benchmark.hpp"
 #include "apps/ddpbench/overlap.hpp"
 #include "apps/ddpbench/probe.hpp"
+#include "rendezvous/system/standard_streams.hpp"
 
 namespace {
 
@@ -105,6 +106,7 @@ int run(const BenchOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    open_missing_streams();
     auto parsed = parse_bench_options({argv + 1, argv + argc});
     if (const auto* end = std::get_if<BenchCommandEnd>(&parsed)) {
         if (end->exit_code == 0) return std::fputs(end->text.c_str(), stdout) < 0 ? kFailed : 0;

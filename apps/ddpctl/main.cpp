@@ -8,6 +8,7 @@
 #include "launcher/jobs/jobs_place.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/standard_streams.hpp"
 
 namespace {
 
@@ -20,6 +21,7 @@ int fail_with(int code, const std::exception& error, const char* what = "") {
 
 int main(int argc, char** argv) {
     using namespace ddprun;
+    open_missing_streams();
     try {
         const auto command = parse_control_command({argv + 1, argv + argc});
         return run_control_command(command, find_jobs_folder({current_environment(), ::geteuid()}));

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <new>
 #include <optional>
+#include <system_error>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/launch_plan.hpp"
@@ -17,9 +19,11 @@
 #include "launcher/jobs/jobs_place.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
+#include "launcher/process/process_table.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/standard_streams.hpp"
 
 namespace {
 
@@ -75,6 +79,11 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         if (options.etcd && options.etcd->tls) {
             if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
         }
+        if (!sees_own_processes())
+            log.warn(
+                "/proc does not show this process (not mounted?): what workers start in sessions of their "
+                "own can be "
+                "neither found nor ended");
         if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
         if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, log);
@@ -85,6 +94,13 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
     } catch (const boost::system::system_error& error) {
         log.error(error.what());
         return kExitSystem;
+    } catch (const std::system_error& error) {
+        log.error(error.what());
+        return kExitSystem;
+    } catch (const std::bad_alloc&) {
+        log.error(
+            "the system has no memory left for the launcher (see ulimit -v and the control group's limit)");
+        return kExitSystem;
     } catch (const std::exception& error) {
         log.error(std::string("internal error: ") + error.what());
         return kExitInternal;
@@ -94,6 +110,7 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    ddprun::open_missing_streams();
     // Its threads hardly ever allocate at once; a heap for each costs a start more than they ever save.
     ::mallopt(M_ARENA_MAX, 1);
     // A reader that goes away (a closed terminal, `| head`) must not take the job with it.

@@ -4,7 +4,7 @@ namespace ddprun {
 
 void LinkAcceptor::add_descriptors(std::vector<pollfd>& descriptors) const {
     // With no room left, newcomers wait in the kernel's queue.
-    if (unidentified_.size() < kMaxUnidentified) descriptors.push_back({listener_.descriptor(), POLLIN, 0});
+    if (had_room_) descriptors.push_back({listener_.descriptor(), POLLIN, 0});
     for (const Unidentified& connection : unidentified_) {
         descriptors.push_back({connection.link.descriptor(), POLLIN, 0});
     }
@@ -12,16 +12,29 @@ void LinkAcceptor::add_descriptors(std::vector<pollfd>& descriptors) const {
 
 std::optional<Deadline> LinkAcceptor::next_deadline() const {
     if (unidentified_.empty()) return std::nullopt;
-    return unidentified_.front().deadline;
+    return had_room_ ? unidentified_.front().deadline : unidentified_.front().may_go;
 }
 
 std::vector<LinkAcceptor::Accepted> LinkAcceptor::turn(Deadline now) {
-    while (unidentified_.size() < kMaxUnidentified) {
+    std::vector<Accepted> accepted;
+    // First, so that nobody makes room who has said who it is.
+    hear(now, accepted);
+    while (has_room(now)) {
         ProcessDescriptor fd = listener_.accept();
         if (!fd) break;
-        unidentified_.push_back({TcpLink(-1, std::move(fd)), {}, 0, now + kHelloTimeout});
+        if (unidentified_.size() == kMaxUnidentified) unidentified_.erase(unidentified_.begin());
+        unidentified_.push_back(
+            {TcpLink(-1, std::move(fd)), {}, 0, now + kLeastSilence, now + kHelloTimeout});
     }
-    std::vector<Accepted> accepted;
+    had_room_ = has_room(now);
+    return accepted;
+}
+
+bool LinkAcceptor::has_room(Deadline now) const {
+    return unidentified_.size() < kMaxUnidentified || now >= unidentified_.front().may_go;
+}
+
+void LinkAcceptor::hear(Deadline now, std::vector<Accepted>& accepted) {
     std::erase_if(unidentified_, [&](Unidentified& connection) {
         try {
             iovec rest{connection.bytes.data() + connection.held, kHelloSize - connection.held};
@@ -33,7 +46,6 @@ std::vector<LinkAcceptor::Accepted> LinkAcceptor::turn(Deadline now) {
         }
         return true;
     });
-    return accepted;
 }
 
 void LinkAcceptor::judge(Unidentified& connection, std::vector<Accepted>& accepted) {

@@ -2,7 +2,8 @@
 //
 // Driven by Lifeline's thread: it polls the descriptors and calls turn(). Never blocks. A connection that does
 // not say what it is in time, or says something else than a Hello, is closed; the number of such connections
-// is bounded, so strangers cost a fixed amount of memory and no rank its place.
+// is bounded, and where there are too many the oldest make room, so strangers cost a fixed amount of memory and no rank
+// its place: all that a listener's queue holds (4,096) are through in half a second.
 #pragma once
 
 #include <poll.h>
@@ -17,8 +18,10 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMaxUnidentified = 64;
+inline constexpr std::size_t kMaxUnidentified = 256;
 inline constexpr std::chrono::milliseconds kHelloTimeout{5000};
+// So long a connection may stay silent in any case: the first bytes of a rank are on their way.
+inline constexpr std::chrono::milliseconds kLeastSilence{25};
 
 class LinkAcceptor {
   public:
@@ -45,15 +48,21 @@ class LinkAcceptor {
         TcpLink link;
         std::array<std::byte, kHelloSize> bytes{};
         std::size_t held = 0;
+        Deadline may_go;  // from then on it makes room for others
         Deadline deadline;
     };
 
+    // Hears those that are not identified, and closes whose time is over.
+    void hear(Deadline now, std::vector<Accepted>& accepted);
+    // Another connection may come; perhaps the oldest makes room for it.
+    bool has_room(Deadline now) const;
     // Answers a Hello that is complete; what was welcomed goes to `accepted`. Throws LinkLost.
     void judge(Unidentified& connection, std::vector<Accepted>& accepted);
 
     TcpListener listener_;
     Judge judge_;
     std::vector<Unidentified> unidentified_;  // in order of arrival
+    bool had_room_ = true;                    // at the end of the last turn
 };
 
 }  // namespace ddprun

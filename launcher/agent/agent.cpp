@@ -115,6 +115,7 @@ class Agent {
             .on_unelected =
                 [this](const std::string& why) { handle(job_.learn_refusal(JoinStatus::not_elected(why))); },
             .on_guests_gone = [this] { handle(AgentEvent::guests_gone); },
+            .on_host_failed = [this](auto& why) { handle(job_.learn_refusal(JoinStatus::host_failed(why))); },
             .on_news = [this](const std::string& text) { log_.info(text); },
             .on_step = [this](const std::string& text) { log_.debug(text); }};
     }

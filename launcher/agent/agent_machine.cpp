@@ -24,6 +24,7 @@ struct AgentTable {
 
         {running,         E::connection_lost,   A::stop_workers,   stopping_alone},
         {running,         E::leader_lost,       A::stop_workers,   stopping_leaderless},
+        {running,         E::refused,           A::stop_workers,   stopping_alone},
         {running,         E::workers_succeeded, A::report_success, draining},
         {running,         E::worker_failed,     A::report_failure, stopping},
         {running,         E::stop_ordered,      A::stop_workers,   stopping},
@@ -32,6 +33,7 @@ struct AgentTable {
 
         {draining,        E::connection_lost,   A::leave,          draining_output},
         {draining,        E::leader_lost,       A::none,           seeking},
+        {draining,        E::refused,           A::leave,          draining_output},
         {draining,        E::stop_ordered,      A::report_gone,    leaving},
         {draining,        E::finish_ordered,    A::leave,          draining_output},
         {draining,        E::signal_received,   A::tell_signal,    draining},
@@ -40,6 +42,7 @@ struct AgentTable {
 
         {stopping,        E::connection_lost,   A::none,           stopping_alone},
         {stopping,        E::leader_lost,       A::none,           stopping_leaderless},
+        {stopping,        E::refused,           A::none,           stopping_alone},
         {stopping,        E::workers_succeeded, A::report_gone,    leaving},
         {stopping,        E::workers_gone,      A::report_gone,    leaving},
         {stopping,        E::signal_received,   A::tell_signal,    stopping},
@@ -68,6 +71,7 @@ struct AgentTable {
         {leaving,         E::leader_lost,       A::none,           seeking},
         {leaving,         E::round_ready,       A::start_workers,  running},
         {leaving,         E::connection_lost,   A::leave,          draining_output},
+        {leaving,         E::refused,           A::leave,          draining_output},
         {leaving,         E::finish_ordered,    A::leave,          draining_output},
         {leaving,         E::signal_received,   A::tell_signal,    leaving},
         {leaving,         E::interrupted_again, A::leave,          draining_output},

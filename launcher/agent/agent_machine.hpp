@@ -49,10 +49,10 @@ BOOST_DESCRIBE_ENUM(AgentState, joining, running, draining, stopping, stopping_a
                     done)
 
 enum class AgentEvent {
-    round_ready,      // the coordinator says who takes part: ranks are known
-    reminder_due,     // nobody has said anything new for long
-    place_awaited,    // the coordinator says that another round follows, but not when
-    refused,          // the coordinator says no, or the join timeout has passed
+    round_ready,    // the coordinator says who takes part: ranks are known
+    reminder_due,   // nobody has said anything new for long
+    place_awaited,  // the coordinator says that another round follows, but not when
+    refused,  // the coordinator says no, or the join timeout has passed, or this node's coordinator failed
     connection_lost,  // the connection to the coordinator broke, or no other one was found
     leader_lost,      // likewise, and another one is being looked for
     place_lost,  // likewise, of a node that waited for a place, which may find the next one as a newcomer

@@ -26,6 +26,11 @@ Complaint write_own_error_file(const Failure& cause, const LaunchOptions& option
     return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text(own->rank) : "");
 }
 
+// Where the runner's sweep has proved that nothing is left, a look at every process would find nothing.
+bool may_have_survivors(const JobEnding& ending, const RoundWorkers* workers) {
+    return ending.joined && (workers == nullptr || !workers->nothing_left());
+}
+
 // Adds what this node can find out: survivors, logs, times, and which nodes nobody could ask.
 void complete(JobEnding& ending, const RoundWorkers* workers) {
     ending.host = host_name();
@@ -40,8 +45,7 @@ void complete(JobEnding& ending, const RoundWorkers* workers) {
     } else if (ending.joined) {
         ending.unknown_node_count = ending.round.group_world_size - 1;
     }
-    // Where the runner's sweep has proved that nothing is left, a look at every process would find nothing.
-    if (!ending.joined || (workers != nullptr && workers->nothing_left())) return;
+    if (!may_have_survivors(ending, workers)) return;
     const auto launcher = read_process_stat(::getpid());
     for (const Survivor& survivor :
          find_survivors(ending.round.job_id, launcher ? launcher->start_time : 0)) {
@@ -54,6 +58,9 @@ void complete(JobEnding& ending, const RoundWorkers* workers) {
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
             AgentWatcher* watcher) {
     complete(ending, workers);
+    if (may_have_survivors(ending, workers) && !sees_own_processes())
+        log.warn(
+            "processes that the workers left behind may still run: without /proc nobody can look for them");
     const Verdict verdict = verdict_of(ending);
     if (verdict.is_said) log.error(verdict.message);
     if (ending.first_failure && !ending.refusal) {

@@ -5,20 +5,22 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <climits>
 
 #include "launcher/judge/failure_question.hpp"
+#include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/net/local_addresses.hpp"
-#include "rendezvous/system/check.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {
 
 std::string make_job_id(const std::string& run_id) {
     std::array<unsigned char, 16> random{};
-    check(::getrandom(random.data(), random.size(), 0) == static_cast<ssize_t>(random.size()),
-          "getrandom failed");
+    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+        fail_errno(errno, "cannot get random bytes for the job's id (getrandom)");
     std::string id = run_id + "-";
     for (unsigned char byte : random) id += fmt::format("{:02x}", byte);
     return id;
@@ -99,6 +101,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     RendezvousServerOptions server;
     server.listen = options.listen;
     server.port = options.master.port;
+    server.spared_descriptors = launcher_descriptors(options.workers.size());
     server.coordinator = {.version = DDPRUN_VERSION,
                           .run_id = options.run_id,
                           .job_id = make_job_id(options.run_id),

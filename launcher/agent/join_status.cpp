@@ -101,6 +101,12 @@ Refused JoinStatus::not_elected(const std::string& why) {
     return {harmless_line(why, kMaxRefusalShown), kExitUnavailable};
 }
 
+Refused JoinStatus::host_failed(const std::string& what) {
+    return {"the rendezvous that this node hosts has failed, and the job ends: " +
+                harmless_line(what, kMaxRefusalShown),
+            kExitSystem};
+}
+
 Refused JoinStatus::given_up(const std::string& cause) const {
     return {
         fmt::format("node 0 was not reached within {} s: {}; --join-timeout SECONDS sets how long to wait",

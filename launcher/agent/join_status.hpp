@@ -67,6 +67,9 @@ class JoinStatus {
     // There is no host for this agent, as the election says.
     static Refused not_elected(const std::string& why);
 
+    // The coordinator that this agent hosts cannot go on.
+    static Refused host_failed(const std::string& what);
+
     // When the next reminder is due, and its line; without any news yet there is none.
     TimePoint reminder_due() const { return reminder_due_; }
     std::string remind(TimePoint now);

@@ -10,12 +10,13 @@
 #include <cerrno>
 
 #include "launcher/agent/rank_limits.hpp"
-#include "launcher/agent/worker_placement.hpp"
 #include "launcher/process/ending_process.hpp"
 #include "launcher/process/job_cgroup.hpp"
+#include "launcher/process/open_files.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_hint.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {
@@ -53,7 +54,7 @@ void RoundWorkers::start() {
     std::optional<WorkerStartFailure> refused;
     if (auto wrong = rank_beyond_job(options_, place_.world_size)) {
         refused = {place_.base_rank, 0, {EINVAL, std::move(*wrong), kExitUsage}};
-        group_.start_all({});
+        group_.give_up_starting();
     } else {
         refused = start_group();
     }
@@ -67,40 +68,52 @@ void RoundWorkers::start() {
     }));
 }
 
-// What fails here fails the round: the other nodes and the report are to hear of it.
-std::optional<WorkerStartFailure> RoundWorkers::start_group() {
-    // The workers' ends of the streams; closed here once the workers have them.
-    std::vector<WorkerStreams> streams;
-    try {
-        streams = open_streams();
-    } catch (const boost::system::system_error& error) {
-        group_.start_all({});
-        return WorkerStartFailure{place_.base_rank, 0, {error.code().value(), error.what()}};
-    }
-    return group_.start_all(specs_of(streams));
+void RoundWorkers::tell_traces() {
+    LauncherTraces traces{.modes_before = {}, .modes_set = {}, .folder = pump_.temporary_folder()};
+    if (relay_) relay_->add_to(traces);
+    runner_.set_traces(std::move(traces));
 }
 
-std::vector<WorkerStreams> RoundWorkers::open_streams() {
+void RoundWorkers::prepare() {
     pump_.begin_round(
         {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = host_});
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
-    const int workers = static_cast<int>(options_.workers.size());
-    watch_ = LifeWatch::make(executor_, workers, [this] { look_for_deaths(); });
-    return pump_.open(0, place_.base_rank, workers);
+    tell_traces();
+    watch_ =
+        LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
 }
 
-std::vector<WorkerSpec> RoundWorkers::specs_of(const std::vector<WorkerStreams>& streams) {
+// What fails here fails the round: the other nodes and the report are to hear of it.
+std::optional<WorkerStartFailure> RoundWorkers::start_group() {
+    int first = 0;
+    try {
+        prepare();
+        const int workers = static_cast<int>(options_.workers.size());
+        std::optional<WorkerStartFailure> refused;
+        for (; first < workers && !refused; first += kStartsAtOnce)
+            refused = start_some(first, std::min(first + kStartsAtOnce, workers));
+        return refused;
+    } catch (const boost::system::system_error& error) {
+        group_.give_up_starting();
+        return WorkerStartFailure{
+            place_.base_rank + first, first, {error.code().value(), error.what(), kExitSystem}};
+    }
+}
+
+std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
     LauncherStreams launcher;
     if (relay_) {
         launcher = {.terminal = GivenDescriptor{relay_->worker_end()},
                     .output_is_terminal = ::isatty(STDOUT_FILENO) != 0,
                     .error_is_terminal = ::isatty(STDERR_FILENO) != 0};
     }
+    // The workers' ends of the streams; closed here once the workers have them.
+    const std::vector<WorkerStreams> streams = pump_.open(first, place_.base_rank + first, end - first);
     std::vector<WorkerSpec> specs;
-    for (const WorkerStreams& own : streams) {
-        const int local_rank = static_cast<int>(specs.size());
+    for (int local_rank = first; local_rank < end; ++local_rank) {
+        const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank - first)];
         error_files_.push_back(own.error_file);
         specs.push_back(place_worker(options_, place_, local_rank,
                                      {.host = host_,
@@ -110,7 +123,7 @@ std::vector<WorkerSpec> RoundWorkers::specs_of(const std::vector<WorkerStreams>&
                                       .standard_error = own.standard_error()},
                                      launcher));
     }
-    return specs;
+    return group_.start_all(specs);
 }
 
 void RoundWorkers::stop(int signal) {
@@ -206,6 +219,7 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
     watch_.reset();
     if (relay_) relay_->finish();
+    if (relay_) tell_traces();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), alive_.guard([this] { step_done(); }));

@@ -17,6 +17,7 @@
 #include "launcher/agent/life_watch.hpp"
 #include "launcher/agent/round_ledger.hpp"
 #include "launcher/agent/worker_group.hpp"
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/alive.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
@@ -81,9 +82,12 @@ class RoundWorkers {
     std::string error_file_text(int rank) const;
 
   private:
+    // What this launcher leaves if it is killed now.
+    void tell_traces();
     std::optional<WorkerStartFailure> start_group();
-    std::vector<WorkerStreams> open_streams();
-    std::vector<WorkerSpec> specs_of(const std::vector<WorkerStreams>& streams);
+    void prepare();
+    // Those from local rank `first` up to `end`. Throws what the system refuses.
+    std::optional<WorkerStartFailure> start_some(int first, int end);
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);

@@ -25,12 +25,13 @@ WorkerGroup::~WorkerGroup() {
 }
 
 std::optional<WorkerStartFailure> WorkerGroup::start_all(const std::vector<WorkerSpec>& specs) {
-    check(!started_, "a worker group is started once");
-    started_ = true;
-    workers_.reserve(specs.size());
+    check(!killing_ && !sweeping_, "a worker group that ends starts nobody");
+    const std::size_t before = workers_.size();
+    workers_.reserve(before + specs.size());
     std::optional<WorkerStartFailure> failure;
     const auto now = std::chrono::steady_clock::now();
-    auto results = runner_.start_all(specs, [this](std::size_t index) { return events_of(index); });
+    auto results =
+        runner_.start_all(specs, [this, before](std::size_t index) { return events_of(before + index); });
     for (std::size_t i = 0; i < results.size(); ++i) {
         const WorkerSpec& spec = specs[i];
         if (auto* refused = std::get_if<StartFailure>(&results[i])) {
@@ -39,13 +40,11 @@ std::optional<WorkerStartFailure> WorkerGroup::start_all(const std::vector<Worke
             workers_.push_back({spec.rank, spec.local_rank, std::get<Started>(results[i]).pid, now});
         }
     }
-    if (workers_.empty()) {
-        begin_sweep();
-    } else if (failure) {
-        kill_now();
-    }
+    if (failure || workers_.empty()) give_up_starting();
     return failure;
 }
+
+void WorkerGroup::give_up_starting() { workers_.empty() ? begin_sweep() : kill_now(); }
 
 void WorkerGroup::signal_all(int signal, SignalScope scope) {
     sent_.insert(signal);

@@ -87,8 +87,9 @@ class WorkerGroup {
     WorkerGroup& operator=(const WorkerGroup&) = delete;
     ~WorkerGroup();
 
-    // Starts all workers, or says which one could not be started; the ones before it are then killed at once.
-    // In both cases on_all_gone comes later, also if nothing was started at all.
+    // Starts all of these workers, or says which one could not be started; the ones before it are then killed at once.
+    // In both cases on_all_gone comes later, also if nothing was started at all. Further workers may be started in the same
+    // turn of the executor, as long as none was refused.
     std::optional<WorkerStartFailure> start_all(const std::vector<WorkerSpec>& specs);
 
     // Passes a signal on to every worker, as the scope says. No stop begins.
@@ -104,6 +105,9 @@ class WorkerGroup {
 
     // Kills everything now.
     void kill_now();
+
+    // Instead of further starts: kills what was started. on_all_gone comes later in any case.
+    void give_up_starting();
 
     // All gone, and the kernel says that nothing is left that a worker had started.
     bool nothing_left() const { return nothing_left_; }
@@ -146,7 +150,6 @@ class WorkerGroup {
     std::set<int> sent_;  // signals, to whichever of them
     Duration grace_period_{0};
     int stop_signal_ = 0;
-    bool started_ = false;
     bool stopping_ = false;
     bool killing_ = false;
     bool grace_over_ = false;

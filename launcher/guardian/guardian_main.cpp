@@ -31,6 +31,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr int kChannelNumber = STDERR_FILENO + 1;
+constexpr int kTerminalNumber = kChannelNumber + 1;
 
 void block_signals() {
     sigset_t blocked;
@@ -74,6 +75,8 @@ class Guardian {
 
     // Until the agent is gone.
     void run() { context_.run(); }
+
+    const LauncherTraces& traces() const { return traces_; }
 
   private:
     void listen() {
@@ -119,6 +122,8 @@ class Guardian {
             if (!ends_lease_) carry_out_sweep();
         } else if (std::holds_alternative<WatchLease>(*order)) {
             watch_lease();
+        } else if (auto* traces = std::get_if<LauncherTraces>(&*order)) {
+            traces_ = std::move(*traces);
         }
     }
 
@@ -196,16 +201,18 @@ class Guardian {
     ChildEvents children_;
     std::deque<std::string> waiting_;
     bool refused_ = false;  // the last start
+    LauncherTraces traces_;
 };
 
 // The end of either process. No destructor and no atexit handler of the agent's may run here.
-[[noreturn]] void end_all(const std::optional<JobCgroup>& cgroup) {
+[[noreturn]] void end_all(const std::optional<JobCgroup>& cgroup, const LauncherTraces& traces) {
     const auto kill_cgroup = [&cgroup] {
         if (cgroup) cgroup->kill();
     };
     sweep_now({.has_owner = {}, .sweeps_itself = {}, .spared = {}, .kill_at_once = kill_cgroup},
               kGuardianTimeout);
     if (cgroup) cgroup->remove();
+    remove_traces({{}, {}, traces.folder}, -1);
     ::_exit(0);
 }
 
@@ -214,10 +221,15 @@ class Guardian {
     ::prctl(PR_SET_NAME, kGuardianName);
     ::setpgid(0, 0);
     become_subreaper();
+    const bool has_terminal = ::isatty(STDIN_FILENO) != 0;
+    // The channel may lie there.
+    const OwnedDescriptor terminal(has_terminal ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kTerminalNumber + 1)
+                                                : -1);
     for (int stream : {STDIN_FILENO, STDOUT_FILENO}) lead_to_nowhere(stream);
     if (!is_inherited(STDERR_FILENO)) lead_to_nowhere(STDERR_FILENO);
     check(::dup3(inherited.fd(), kChannelNumber, O_CLOEXEC) >= 0 || errno == EINVAL, "dup3 failed");
-    close_from(kChannelNumber + 1);
+    const int kept = terminal ? ::dup3(terminal.get(), kTerminalNumber, O_CLOEXEC) : -1;
+    close_from(kept < 0 ? kTerminalNumber : kTerminalNumber + 1);
     std::optional<JobCgroup> workers = cgroup;
     if (workers) workers->make_ahead();
     Guardian* guardian =
@@ -225,7 +237,9 @@ class Guardian {
     guardian->run();
     // A reader of the agent's stderr must not wait for us to close ours.
     lead_to_nowhere(STDERR_FILENO);
-    end_all(cgroup);
+    // At once, since whoever started the agent may look at the terminal by now; the folder is in use as long as workers live.
+    remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}}, kept);
+    end_all(cgroup, guardian->traces());
 }
 
 }  // namespace
@@ -250,7 +264,7 @@ void become_keeper(GuardianChannel channel, const WorkerLease& lease,
         ended = ::waitpid(-1, nullptr, __WALL);
         if (ended < 0 && errno != EINTR) break;
     }
-    end_all(cgroup);
+    end_all(cgroup, {});
 }
 
 }  // namespace ddprun

@@ -50,7 +50,9 @@ BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
 // The lease, which had no end, has one now (WorkerLease).
 struct WatchLease {};
 BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
-using GuardianOrder = std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease>;
+// LauncherTraces: what is to be put right at the end from now on.
+using GuardianOrder =
+    std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease, LauncherTraces>;
 
 // --- from the guardian
 

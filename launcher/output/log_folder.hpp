@@ -39,6 +39,9 @@ class LogFolder {
     // What the worker is told to write why it failed to, in the folder worker() gave; empty for none.
     std::string error_file(const std::string& worker_folder, int local_rank) const;
 
+    // The folder among the temporary files that this has made, and removes if nothing is in it; empty for none.
+    std::string temporary() const { return chosen_by_user_ ? std::string() : base_; }
+
   private:
     void create_base();
     void create(const std::string& path);

@@ -87,6 +87,9 @@ class OutputPump {
     // The round's folder if somebody wants logs; else empty, though there may be error files.
     std::string log_folder() const { return plan_.wants_logs() ? round_folder_ : std::string(); }
 
+    // As LogFolder has it.
+    std::string temporary_folder() const { return folder_.temporary(); }
+
     // For so many workers from these ranks on, by local rank. Throws system_error if there are no descriptors left.
     std::vector<WorkerStreams> open(int local_rank, int rank, int workers = 1);
 

@@ -65,16 +65,15 @@ TerminalRelay::TerminalRelay(const boost::asio::any_io_executor& executor, int t
     WorkerChannel channel = make_interactive_channel(terminal);
     worker_end_ = std::move(channel.writer);
     pseudo_.assign(channel.reader.release());
+    has_modes_ = ::tcgetattr(real_.native_handle(), &before_) == 0;
+    set_ = raw_modes(before_);
 }
 
 TerminalRelay::~TerminalRelay() { finish(); }
 
 void TerminalRelay::start() {
     worker_end_.reset();
-    if (::tcgetattr(real_.native_handle(), &before_) == 0) {
-        const termios raw = raw_modes(before_);
-        raw_ = ::tcsetattr(real_.native_handle(), TCSANOW, &raw) == 0;
-    }
+    raw_ = has_modes_ && ::tcsetattr(real_.native_handle(), TCSANOW, &set_) == 0;
     pass(keys_);
     pass(display_);
 }
@@ -93,6 +92,12 @@ void TerminalRelay::pass(Direction& direction) {
     } else {
         direction.to.async_wait(TerminalStream::wait_write, std::move(next));
     }
+}
+
+void TerminalRelay::add_to(LauncherTraces& traces) const {
+    if (!has_modes_ || !pseudo_.is_open()) return;
+    traces.modes_before = bytes_of_modes(before_);
+    traces.modes_set = bytes_of_modes(set_);
 }
 
 void TerminalRelay::window_changed() { copy_window_size(real_.native_handle(), pseudo_.native_handle()); }

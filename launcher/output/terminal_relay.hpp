@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "launcher/process/launcher_traces.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -35,6 +36,9 @@ class TerminalRelay {
 
     // The worker has its end: from now on keys and bytes pass.
     void start();
+
+    // Adds how the real terminal was, and will be from start() on; nothing once it is as it was.
+    void add_to(LauncherTraces& traces) const;
 
     // The real terminal has another size (SIGWINCH).
     void window_changed();
@@ -61,6 +65,8 @@ class TerminalRelay {
     Direction keys_{real_, pseudo_, {}};
     Direction display_{pseudo_, real_, {}};
     termios before_{};
+    termios set_{};
+    bool has_modes_ = false;
     bool raw_ = false;
     std::shared_ptr<void> alive_ = std::make_shared<int>();  // until finish(), for handlers that come later
 };

@@ -1,8 +1,29 @@
 #include "launcher/process/open_files.hpp"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <cerrno>
+
 namespace ddprun {
+namespace {
+
+// The launcher's own: loops, sockets, terminals, files of its own, a restart's passing ones.
+constexpr std::size_t kOwnDescriptors = 64;
+// Two streams, and a file for each.
+constexpr std::size_t kDescriptorsPerWorker = 4;
+
+}  // namespace
+
+std::size_t launcher_descriptors(std::size_t workers) noexcept {
+    return kOwnDescriptors + kDescriptorsPerWorker * workers + 2 * static_cast<std::size_t>(kStartsAtOnce);
+}
+
+std::string open_files_remedy(int error_number) {
+    rlimit limit{};
+    if (error_number != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+    return fmt::format(" (this process may have {}, ulimit -n)", limit.rlim_cur);
+}
 
 std::uint64_t raise_open_files() noexcept {
     rlimit limit{};

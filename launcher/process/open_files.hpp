@@ -3,9 +3,20 @@
 // what it was given.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace ddprun {
+
+// How many workers are started at once: so many have two ends of each stream in the launcher.
+inline constexpr int kStartsAtOnce = 64;
+
+// How many descriptors a launcher needs for itself and so many workers.
+std::size_t launcher_descriptors(std::size_t workers) noexcept;
+
+// " (this process may have 1024, ulimit -n)" behind the sentence that there are none left; else empty.
+std::string open_files_remedy(int error_number);
 
 // Raises the soft limit of this process to the hard one. Returns what it was; 0 if nothing was changed.
 std::uint64_t raise_open_files() noexcept;

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/process/launcher_traces.hpp"
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
@@ -98,6 +99,9 @@ class ProcessRunner {
     virtual void set_lease(std::optional<std::chrono::steady_clock::time_point> end) {
         static_cast<void>(end);
     }
+
+    // What the runner puts right if the caller is killed. Nothing for a runner that cannot.
+    virtual void set_traces(LauncherTraces traces) { static_cast<void>(traces); }
 
     // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
     virtual void forget(pid_t worker) = 0;

@@ -135,8 +135,13 @@ std::optional<std::vector<ProcessStat>> read_process_table(const std::filesystem
     return table;
 }
 
+bool sees_own_processes(const std::filesystem::path& proc) {
+    return read_process_stat(::getpid(), proc).has_value();
+}
+
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc) {
     const std::string self = std::to_string(::getpid());
+    if (!sees_own_processes(proc)) return std::nullopt;
     if (::access((proc / self / "task" / self / "children").c_str(), R_OK) != 0)
         return read_process_table(proc);
     std::vector<ProcessStat> table;

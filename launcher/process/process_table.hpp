@@ -41,6 +41,9 @@ std::optional<ProcessStat> parse_process_stat(std::string_view line);
 // The process's line; nothing if there is no such process.
 std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
 
+// Whether /proc shows this process, and so those that it has started.
+bool sees_own_processes(const std::filesystem::path& proc = "/proc");
+
 // All processes that can be seen, or those that are wanted. Nothing at all if `proc` cannot be listed.
 std::optional<std::vector<ProcessStat>> read_process_table(
     const std::filesystem::path& proc = "/proc",
@@ -48,7 +51,8 @@ std::optional<std::vector<ProcessStat>> read_process_table(
 
 // This process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
 // in every usual one), nothing is opened that belongs to others, however many there are; elsewhere all
-// processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on.
+// processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on. Nothing at all
+// if `proc` does not show this process.
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc = "/proc");
 
 // True if a process of the group runs; of a group whose members are this process or below it. Linux reports the

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/process/open_files.hpp"
 #include "launcher/process/spawn.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -80,7 +81,8 @@ void reap(pid_t pid) {
 
 StartFailure system_failure(const WorkerSpec& spec, const char* call, int error_number) {
     return {error_number,
-            "cannot start '" + spec.argv.front() + "': " + call + ": " + std::strerror(error_number),
+            "cannot start '" + spec.argv.front() + "': " + call + ": " + std::strerror(error_number) +
+                open_files_remedy(error_number),
             kExitSystem};
 }
 

@@ -24,6 +24,9 @@ using Clock = std::chrono::steady_clock;
 constexpr Sweeper::Duration kFirstPause{1};
 constexpr Sweeper::Duration kLongestPause{50};
 
+// Where nobody can see who is left (no /proc) only what was killed before is waited for.
+constexpr Sweeper::Duration kBlindTimeout{1000};
+
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
     for (;;) {
         siginfo_t info = {};
@@ -59,13 +62,16 @@ bool has_no_child() {
 // One sweep, look by look.
 class Sweeper::Attempt {
   public:
-    Attempt(const SweepRules& rules, Duration timeout) : rules_(rules), deadline_(Clock::now() + timeout) {}
+    Attempt(const SweepRules& rules, Duration timeout)
+        : rules_(rules),
+          deadline_(Clock::now() + timeout),
+          blind_deadline_(Clock::now() + std::min(timeout, kBlindTimeout)) {}
 
     // Sends SIGKILL to all that is alive. True if that was the last look: nothing is left, or the time is
     // over.
     bool look() {
         kill_all();
-        return all_gone() || Clock::now() >= deadline_;
+        return all_gone() || Clock::now() >= (sees_ ? deadline_ : blind_deadline_);
     }
 
     // How long to wait before the next look.
@@ -90,7 +96,9 @@ class Sweeper::Attempt {
         living_.clear();
         reap_ended(rules_.has_owner);
         if (has_no_child()) return;
-        if (auto table = read_own_processes()) living_ = descendants(*table, ::getpid(), rules_.spared);
+        const auto table = read_own_processes();
+        sees_ = table.has_value();
+        if (sees_) living_ = descendants(*table, ::getpid(), rules_.spared);
         const auto ended = [](const ProcessStat& process) { return process.ended(); };
         living_.erase(std::remove_if(living_.begin(), living_.end(), ended), living_.end());
         const auto sweeps_itself = [this](const ProcessStat& process) {
@@ -119,6 +127,8 @@ class Sweeper::Attempt {
 
     const SweepRules& rules_;
     const Clock::time_point deadline_;
+    const Clock::time_point blind_deadline_;
+    bool sees_ = true;  // at the last look
     Duration next_pause_{0};
     int empty_looks_ = 0;
     int looks_at_it_alone_ = 0;  // one after the other

@@ -47,6 +47,7 @@ class RendezvousLink::Impl {
             if (host_lease_.learn(lease, TimePoint::clock::now())) events_.client.on_lease(lease.end);
         });
         events.on_remark = here([this](const std::string& sentence) { events_.on_news(sentence); });
+        events.on_failed = here([this](const std::string& what) { events_.on_host_failed(what); });
         // Who comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)

@@ -45,6 +45,8 @@ struct RendezvousLinkEvents {
     std::function<void(const std::string& why)> on_unelected;
     // The coordinator that this agent hosts has no guests any more.
     std::function<void()> on_guests_gone;
+    // … or cannot be relied upon any more, for this reason: the job is to end.
+    std::function<void(const std::string& what)> on_host_failed;
     std::function<void(const std::string&)> on_news;  // for the user
     std::function<void(const std::string&)> on_step;  // for --verbose
 };

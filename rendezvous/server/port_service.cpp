@@ -26,25 +26,35 @@ void rethrow(const std::exception_ptr& error) {
 
 }  // namespace
 
-PortService::PortService(std::vector<tcp::acceptor> acceptors, PortServiceEvents events)
+PortService::PortService(std::vector<tcp::acceptor> acceptors, std::size_t spared_descriptors,
+                         PortServiceEvents events)
     : acceptors_(std::move(acceptors)),
       events_(std::move(events)),
       gate_(::geteuid()),
-      store_(acceptors_.front().get_executor()) {}
+      limit_(spared_descriptors),
+      store_(acceptors_.front().get_executor(), {},
+             [this](const std::string& sentence) { remark(sentence); }) {}
 
 void PortService::start() {
     for (tcp::acceptor& acceptor : acceptors_) {
-        const auto take = [this](tcp::socket socket) {
-            if (connections_ >= kMaxConnections) return;  // The socket closes here.
-            ++connections_;
-            const auto executor = socket.get_executor();
-            asio::co_spawn(executor, identify(std::move(socket)), [this](const std::exception_ptr& error) {
-                --connections_;
-                rethrow(error);
-            });
-        };
-        asio::co_spawn(acceptor.get_executor(), accept_each(acceptor, take), rethrow);
+        asio::co_spawn(acceptor.get_executor(),
+                       accept_each(acceptor, [this](tcp::socket socket) { take(std::move(socket)); }),
+                       rethrow);
     }
+}
+
+void PortService::take(tcp::socket socket) {
+    if (!limit_.has_room(connections_)) return remark(limit_.tell_full());  // The socket closes here.
+    ++connections_;
+    const auto executor = socket.get_executor();
+    asio::co_spawn(executor, identify(std::move(socket)), [this](const std::exception_ptr& error) {
+        --connections_;
+        rethrow(error);
+    });
+}
+
+void PortService::remark(const std::optional<std::string>& sentence) const {
+    if (sentence && events_.on_remark) events_.on_remark(*sentence);
 }
 
 void PortService::begin_round(const std::vector<asio::ip::address>& machines) {
@@ -79,8 +89,8 @@ asio::awaitable<void> PortService::identify(tcp::socket socket) {
     // It may have been admitted meanwhile.
     if (gate_.judge(caller) == CallerGate::Pass::everything) {
         co_await store_.serve(std::move(socket), std::move(first));
-    } else if (const auto sentence = gate_.tell_turned_away(caller); sentence && events_.on_remark) {
-        events_.on_remark(*sentence);
+    } else {
+        remark(gate_.tell_turned_away(caller));
     }
 }
 

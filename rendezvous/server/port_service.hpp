@@ -8,10 +8,12 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/server/caller_gate.hpp"
+#include "rendezvous/server/connection_limit.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun {
@@ -28,11 +30,10 @@ class PortService {
   public:
     // What begins to say what it is must have said it by then; and a stranger, from when it has called.
     static constexpr std::chrono::seconds kIdentifyTimeout{10};
-    // Connections of all kinds at one time; more are closed at once.
-    static constexpr std::size_t kMaxConnections = 65'536;
 
-    // The listening sockets are of that executor.
-    PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, PortServiceEvents events);
+    // The listening sockets are of that executor. `spared_descriptors` of this process are not for connections.
+    PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, std::size_t spared_descriptors,
+                PortServiceEvents events);
 
     // Calls are taken from then on. Throws, by way of the executor, when a listener itself is broken.
     void start();
@@ -42,12 +43,15 @@ class PortService {
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
   private:
+    void take(boost::asio::ip::tcp::socket socket);
+    void remark(const std::optional<std::string>& sentence) const;
     boost::asio::awaitable<void> identify(boost::asio::ip::tcp::socket socket);
 
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
     PortServiceEvents events_;
     ConnectionOwners owners_;
     CallerGate gate_;
+    ConnectionLimit limit_;
     StoreService store_;
     std::size_t connections_ = 0;
 };

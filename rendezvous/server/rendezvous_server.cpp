@@ -11,7 +11,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/server/coordinator_service.hpp"
 #include "rendezvous/server/port_service.hpp"
-#include "rendezvous/system/quiet_thread.hpp"
+#include "rendezvous/server/serving_thread.hpp"
 
 namespace ddprun {
 
@@ -21,11 +21,17 @@ using asio::ip::tcp;
 class RendezvousServer::Impl {
   public:
     Impl(RendezvousServerOptions options, RendezvousServerEvents events)
-        : port_(listeners(options), port_events(events)),
-          coordinator_(control_context_, options.coordinator, coordinator_events(std::move(events))) {
+        : port_(listeners(options), options.spared_descriptors, port_events(events)),
+          coordinator_(control_context_, options.coordinator, coordinator_events(events)) {
         port_.start();
-        port_thread_ = start_without_signals([this] { port_context_.run(); });
-        control_thread_ = start_without_signals([this] { control_context_.run(); });
+        port_thread_ = start_serving(port_context_, events.on_failed);
+        try {
+            control_thread_ = start_serving(control_context_, events.on_failed);
+        } catch (...) {
+            port_context_.stop();
+            port_thread_.join();
+            throw;
+        }
     }
 
     ~Impl() {
@@ -76,15 +82,15 @@ class RendezvousServer::Impl {
         });
     }
 
-    CoordinatorServiceEvents coordinator_events(RendezvousServerEvents events) {
+    CoordinatorServiceEvents coordinator_events(const RendezvousServerEvents& events) {
         return {.on_over =
-                    [this, told = std::move(events.on_over)] {
+                    [this, told = events.on_over] {
                         is_over_ = true;
                         if (told) told();
                     },
-                .on_elected = std::move(events.on_elected),
-                .on_wish = std::move(events.on_wish),
-                .on_lease = std::move(events.on_lease),
+                .on_elected = events.on_elected,
+                .on_wish = events.on_wish,
+                .on_lease = events.on_lease,
                 .on_round =
                     [this](bool is_new, std::vector<asio::ip::address> machines, std::function<void()> done) {
                         asio::post(port_context_,

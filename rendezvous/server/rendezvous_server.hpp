@@ -29,6 +29,8 @@ struct RendezvousServerOptions {
     // Listening already, then the two above do not count.
     std::vector<OwnedDescriptor> sockets;
     CoordinatorOptions coordinator;
+    // Descriptors of this process that connections leave to others.
+    std::size_t spared_descriptors = 0;
 };
 
 // Called on the server's threads; the first four as CoordinatorServiceEvents says.
@@ -39,6 +41,8 @@ struct RendezvousServerEvents {
     std::function<void(const RoundLease& lease)> on_lease;
     // Something that the user of this node should know about the port; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
+    // Once: something that nobody expected, in these words. It serves on, but the job should end.
+    std::function<void(const std::string& what)> on_failed;
 };
 
 class RendezvousServer {

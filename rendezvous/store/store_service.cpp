@@ -43,16 +43,16 @@ constexpr int kKeepAliveIdleSeconds = 60;
 constexpr int kKeepAliveIntervalSeconds = 10;
 constexpr int kKeepAliveProbes = 6;
 
-bool would_block(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
-
 }  // namespace
 
 // Everything the connections share. Kept alive by each serve() under way. A batch is: read what is ready,
 // serve it, then send all replies; a connection is removed only between batches.
 class StoreService::Hub final : public Outboxes, public std::enable_shared_from_this<Hub> {
   public:
-    Hub(asio::any_io_executor executor, const StoreLimits& limits)
-        : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {}
+    Hub(asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark)
+        : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {
+        on_remark_.swap(on_remark);
+    }
 
     std::shared_ptr<StoreConnection> open(asio::ip::tcp::socket socket, std::string_view first_bytes) {
         if (counters_.accepted++ == 0) stay_within(memory_limit() / kMemoryShare);
@@ -179,7 +179,7 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
             connection.received += static_cast<std::size_t>(count);
             connection.decoder.commit(static_cast<std::size_t>(count));
             serve_turn(connection);
-        } else if (count == 0 || (errno != EINTR && !would_block(errno))) {
+        } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
             close(connection);
         }
     }
@@ -337,6 +337,8 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
         if (!connection.is_open()) return;
         ++counters_.refused;
         counters_.last_refusal = why;
+        if (const auto tell = why == kStoreFull ? std::exchange(on_remark_, {}) : Remark())
+            tell("the store is full, whoever stores more is closed: " + state_.description());
         close(connection);
     }
 
@@ -366,10 +368,11 @@ class StoreService::Hub final : public Outboxes, public std::enable_shared_from_
     std::size_t peak_ = 0;  // of all memory, since it was given back last
     Counters counters_;
     bool stopped_ = false;
+    Remark on_remark_;  // for the first time that the store is full
 };
 
-StoreService::StoreService(asio::any_io_executor executor, const StoreLimits& limits)
-    : hub_(std::make_shared<Hub>(std::move(executor), limits)) {}
+StoreService::StoreService(asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark)
+    : hub_(std::make_shared<Hub>(std::move(executor), limits, std::move(on_remark))) {}
 
 StoreService::~StoreService() { hub_->stop(); }
 

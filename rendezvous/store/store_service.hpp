@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,7 +38,11 @@ struct StoreLimits {
 
 class StoreService {
   public:
-    explicit StoreService(boost::asio::any_io_executor executor, const StoreLimits& limits = {});
+    // Told, on the executor, what the owner's user should know: once, that the store is full, and of what.
+    using Remark = std::function<void(const std::string& sentence)>;
+
+    explicit StoreService(boost::asio::any_io_executor executor, const StoreLimits& limits = {},
+                          Remark on_remark = {});
     // Closes every connection; their serve() ends by itself when the executor runs on.
     ~StoreService();
     StoreService(const StoreService&) = delete;

@@ -1,5 +1,7 @@
 #include "rendezvous/store/store_state.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -9,12 +11,13 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kStoreFull = "the store is full";
 constexpr std::string_view kReplyTooLong = "the reply would be too long";
 constexpr std::string_view kNotANumber = "add to a value that is no number";
 
 // A map node with two string objects, or a queue's item, in round numbers.
 constexpr std::size_t kEntryOverhead = 128;
+// Of a key that is shown to a person.
+constexpr std::size_t kShownKey = 64;
 // A string that lost this much of its value gives the memory back.
 constexpr std::size_t kKeptSlack = 4096;
 
@@ -23,6 +26,20 @@ std::size_t entry_bytes(std::string_view key, std::string_view value) {
 }
 
 }  // namespace
+
+std::string StoreState::description() const {
+    const auto size = [](const auto& entry) { return entry_bytes(entry.first, entry.second->text); };
+    const auto mib = [](std::size_t bytes) { return bytes >> 20; };
+    std::string text =
+        fmt::format("{} keys, {} MiB of at most {} MiB", keys_.size(), mib(bytes()), mib(max_bytes_));
+    const auto largest =
+        std::max_element(keys_.begin(), keys_.end(),
+                         [&](const auto& one, const auto& other) { return size(one) < size(other); });
+    if (largest == keys_.end()) return text;
+    // Any bytes: escaped.
+    return fmt::format("{}, the largest {:?} with {} MiB", text, largest->first.substr(0, kShownKey),
+                       mib(size(*largest)));
+}
 
 Refusal StoreState::apply(ConnectionId connection, const Request& request, Outboxes& out) {
     const auto box = [&]() -> Outbox& { return out.outbox(connection); };

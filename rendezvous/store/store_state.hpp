@@ -31,6 +31,9 @@ inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
 // One reply; only multi_get and list_keys can be larger than what one command stored.
 inline constexpr std::size_t kMaxReplyLength = std::size_t{256} << 20;
 
+// Why a request is refused that would need more.
+inline constexpr std::string_view kStoreFull = "the store is full";
+
 // Where replies go. The store fills them; the owner sends what is in them.
 class Outboxes {
   public:
@@ -66,6 +69,8 @@ class StoreState {
     std::size_t key_count() const { return keys_.size(); }
     // What the store holds now, as counted against its limit.
     std::size_t bytes() const { return bytes_ + waits_.bytes() + barriers_.bytes(); }
+    // "3 keys, 900 MiB of at most 1024 MiB, the largest "weights" with 700 MiB", for people. Looks at every key.
+    std::string description() const;
     // Values that it does not hold any more, but replies under way do.
     std::size_t orphaned_bytes() const { return *orphans_; }
 

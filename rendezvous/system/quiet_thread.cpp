@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <system_error>
 #include <utility>
 
 namespace ddprun {
@@ -16,7 +17,11 @@ SignalsBlocked::~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nul
 
 std::thread start_without_signals(std::function<void()> body) {
     const SignalsBlocked blocked;
-    return std::thread(std::move(body));
+    try {
+        return std::thread(std::move(body));
+    } catch (const std::system_error& error) {
+        throw std::system_error(error.code(), "cannot start a thread (see ulimit -u and ulimit -v)");
+    }
 }
 
 }  // namespace ddprun

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <limits>
 #include <string>
 #include <utility>
@@ -24,6 +26,23 @@ bool is_memfd(const std::string& path) {
     return length > 0 && std::string_view(target.data()).starts_with(kLinkPrefix);
 }
 
+// Beyond the limit of a file's size (ulimit -f) the kernel not only refuses, but sends a signal that ends the program.
+bool resize(int fd, std::size_t size) {
+    sigset_t signal;
+    sigset_t before;
+    sigset_t pending;
+    sigemptyset(&signal);
+    sigaddset(&signal, SIGXFSZ);
+    sigpending(&pending);
+    ::pthread_sigmask(SIG_BLOCK, &signal, &before);
+    const bool done = ::ftruncate(fd, static_cast<off_t>(size)) == 0;
+    const timespec at_once{};
+    // It is this thread's, so nobody else takes it.
+    if (!done && sigismember(&pending, SIGXFSZ) == 0) ::sigtimedwait(&signal, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return done;
+}
+
 }  // namespace
 
 ShmMapping::ShmMapping(OwnedDescriptor descriptor, std::size_t size)
@@ -37,7 +56,7 @@ std::optional<ShmMapping> ShmMapping::create(const char* name, std::size_t size)
     if (!descriptor) return std::nullopt;
     const int fd = descriptor.get();
     ShmMapping mapping(std::move(descriptor), size);
-    if (::ftruncate(fd, static_cast<off_t>(size)) != 0) return std::nullopt;
+    if (!resize(fd, size)) return std::nullopt;
     if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0 || !mapping.map()) return std::nullopt;
     return mapping;
 }

@@ -138,3 +138,48 @@ TEST_CASE("a crowd of silent strangers is bounded and keeps no rank out for ever
     REQUIRE(welcomed == 1);
     REQUIRE(rank.hear() == HelloAnswer::welcome);
 }
+
+TEST_CASE("thousands of silent strangers do not keep a rank waiting until their time is over", "[gate]") {
+    OpenGate open;
+    constexpr std::size_t kStrangers = 2 * kMaxUnidentified;
+    std::vector<std::unique_ptr<Caller>> strangers;
+    for (std::size_t i = 0; i < kStrangers; ++i) strangers.push_back(std::make_unique<Caller>(open.endpoint));
+    Caller rank(open.endpoint);
+    rank.say(encode(LinkHello{Channel::data, 0, 0, 1, 0, {}}));
+    // The clock is the test's: no stranger's time is over by then.
+    const auto start = Clock::now();
+    auto now = start;
+    std::size_t welcomed = 0;
+    while (welcomed == 0 && now < start + kHelloTimeout / 2) {
+        welcomed = open.gate.turn(now).size();
+        std::vector<pollfd> polled;
+        open.gate.add_descriptors(polled);
+        REQUIRE(polled.size() <= kMaxUnidentified + 1);
+        now += kLeastSilence / 5;
+    }
+    REQUIRE(welcomed == 1);
+    REQUIRE(rank.hear() == HelloAnswer::welcome);
+    REQUIRE(strangers.front()->is_closed());
+}
+
+TEST_CASE(
+    "a full gate does not ask to be turned for nothing, and closes nobody before its first words may come",
+    "[gate]") {
+    OpenGate open;
+    std::vector<std::unique_ptr<Caller>> strangers;
+    for (std::size_t i = 0; i < kMaxUnidentified; ++i)
+        strangers.push_back(std::make_unique<Caller>(open.endpoint));
+    const auto start = Clock::now();
+    REQUIRE(open.gate.turn(start).empty());
+    Caller waiting(open.endpoint);
+    REQUIRE(open.gate.next_deadline() == start + kLeastSilence);
+    REQUIRE(open.gate.turn(start + kLeastSilence / 2).empty());
+    REQUIRE(open.gate.next_deadline() == start + kLeastSilence);
+    // Then the oldest may go, but nobody goes for nobody: the one that came is in, and nobody else waits.
+    REQUIRE(open.gate.turn(start + kLeastSilence).empty());
+    REQUIRE(strangers.front()->is_closed());
+    REQUIRE(*open.gate.next_deadline() > start + kLeastSilence);
+    std::vector<pollfd> polled;
+    open.gate.add_descriptors(polled);
+    REQUIRE(polled.size() == kMaxUnidentified + 1);
+}

@@ -108,6 +108,23 @@ TEST_CASE("the lives of an agent") {
     }
 }
 
+TEST_CASE("an agent whose own coordinator fails under a round ends its workers and goes, wherever it is") {
+    walk({{E::round_ready, A::start_workers, S::running},
+          {E::refused, A::stop_workers, S::stopping_alone},
+          {E::workers_gone, A::leave, S::draining_output}});
+    walk({{E::round_ready, A::start_workers, S::running},
+          {E::worker_failed, A::report_failure, S::stopping},
+          {E::refused, A::none, S::stopping_alone},
+          {E::workers_gone, A::leave, S::draining_output}});
+    walk({{E::round_ready, A::start_workers, S::running},
+          {E::workers_succeeded, A::report_success, S::draining},
+          {E::refused, A::leave, S::draining_output}});
+    walk({{E::round_ready, A::start_workers, S::running},
+          {E::stop_ordered, A::stop_workers, S::stopping},
+          {E::workers_gone, A::report_gone, S::leaving},
+          {E::refused, A::leave, S::draining_output}});
+}
+
 TEST_CASE("an agent goes on when a node has come, or this one has a place") {
     walk({{E::round_ready, A::start_workers, S::running},
           {E::stop_ordered, A::stop_workers, S::stopping},

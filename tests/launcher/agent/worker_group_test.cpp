@@ -91,6 +91,37 @@ TEST_CASE("a start failure ends the start, kills the workers before it and is re
     CHECK(run.all_gone == 1);
 }
 
+TEST_CASE("workers may be started in several goes; a refusal, or giving up, ends those before") {
+    for (const bool gives_up : {false, true}) {
+        FakeRun run;
+        auto more = specs(4);
+        const std::vector<WorkerSpec> first{more.begin(), more.begin() + 2};
+        more.erase(more.begin(), more.begin() + 2);
+        CHECK_FALSE(run.group->start_all(first).has_value());
+        CHECK(run.runner.take_log().empty());
+        if (gives_up) {
+            run.group->give_up_starting();
+        } else {
+            more[0].argv = {"refused"};
+            CHECK(run.group->start_all(more)->rank == 12);
+        }
+        CHECK(run.runner.take_log() == Lines{"0 SIGKILL", "1 SIGKILL", kSweep});
+    }
+    FakeRun run;
+    run.group->give_up_starting();
+    CHECK(run.runner.take_log() == Lines{kSweep});
+}
+
+TEST_CASE("who ended is known by its rank, whichever go started it") {
+    FakeRun run;
+    const auto all = specs(3);
+    run.group->start_all({all[0], all[1]});
+    run.group->start_all({all[2]});
+    run.runner.exit(2, Exited{5});
+    REQUIRE(run.ends.size() == 1);
+    CHECK(run.ends[0].rank == 12);
+}
+
 TEST_CASE("if nothing was started, all gone still comes, and not from inside the start") {
     FakeRun run;
     auto blueprints = specs(2);

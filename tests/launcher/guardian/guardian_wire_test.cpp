@@ -30,9 +30,12 @@ WorkerSpec full_spec() {
 }
 
 std::vector<std::string> all_orders() {
-    return {encode_order(StartWorker{full_spec()}), encode_order(SignalWorker{12, 15, SignalScope::group}),
-            encode_order(ForgetWorker{13}), encode_order(SweepAll{std::chrono::milliseconds(15'000)}),
-            encode_order(WatchLease{})};
+    return {encode_order(StartWorker{full_spec()}),
+            encode_order(SignalWorker{12, 15, SignalScope::group}),
+            encode_order(ForgetWorker{13}),
+            encode_order(SweepAll{std::chrono::milliseconds(15'000)}),
+            encode_order(WatchLease{}),
+            encode_order(LauncherTraces{std::string("\0b", 2), std::string("s\0", 2), "/tmp/ddprun_a"})};
 }
 
 std::vector<std::string> one_of_each_event() {
@@ -80,6 +83,10 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(std::get<SignalWorker>(*decode_order(all_orders()[1])).scope == SignalScope::group);
     CHECK(std::get<ForgetWorker>(*decode_order(all_orders()[2])).worker == 13);
     CHECK(std::get<SweepAll>(*decode_order(all_orders()[3])).timeout == std::chrono::seconds(15));
+    const auto traces = std::get<LauncherTraces>(*decode_order(all_orders()[5]));
+    CHECK(traces.modes_before == std::string("\0b", 2));
+    CHECK(traces.modes_set == std::string("s\0", 2));
+    CHECK(traces.folder == "/tmp/ddprun_a");
 
     const auto events = one_of_each_event();
     CHECK(std::get<Started>(*decode_event(events[0])).pid == 14);

@@ -12,6 +12,9 @@ TEST_CASE("a group is alive while one member is more than a zombie") {
     const pid_t own = ::getpgrp();
     const std::string number = std::to_string(own);
     TemporaryFolder proc;
+    const std::string self = std::to_string(::getpid());
+    std::filesystem::create_directories(proc.path() / self);
+    proc.file(self + "/stat", self + " (a) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0\n");
     std::filesystem::create_directories(proc.path() / "7");
     std::filesystem::create_directories(proc.path() / "8");
     std::filesystem::create_directories(proc.path() / "9");
@@ -24,6 +27,8 @@ TEST_CASE("a group is alive while one member is more than a zombie") {
     CHECK(process_group_alive(own, proc.path()));
     CHECK(process_group_alive(own, proc.path() / "missing"));
     CHECK(process_group_alive(own));
+    // An empty folder, since /proc is not mounted there: zombies cannot be told from the living.
+    CHECK(process_group_alive(own, TemporaryFolder().path()));
 }
 
 }  // namespace ddprun

@@ -94,6 +94,9 @@ TEST_CASE("own processes: this one and all below it, and no file of another one 
     std::filesystem::remove_all(proc.path() / std::to_string(::getpid()) / "task");
     CHECK(read_own_processes(proc.path())->size() == 5);
     CHECK_FALSE(read_own_processes(proc.path() / "missing").has_value());
+    std::filesystem::remove_all(proc.path() / std::to_string(::getpid()));
+    CHECK_FALSE(sees_own_processes(proc.path()));
+    CHECK_FALSE(read_own_processes(proc.path()).has_value());
 }
 
 TEST_CASE("own processes: who changes its parent is found") {

@@ -1,0 +1,38 @@
+#include "launcher/process/launcher_traces.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+std::optional<termios> modes_of(const std::string& bytes) {
+    termios modes{};
+    if (bytes.size() != sizeof modes) return std::nullopt;
+    std::memcpy(&modes, bytes.data(), sizeof modes);
+    return modes;
+}
+
+// As far as any terminal takes them.
+bool are_same(const termios& one, const termios& other) {
+    return one.c_iflag == other.c_iflag && one.c_oflag == other.c_oflag && one.c_lflag == other.c_lflag;
+}
+
+}  // namespace
+
+std::string bytes_of_modes(const termios& modes) {
+    return {reinterpret_cast<const char*>(&modes), sizeof modes};
+}
+
+void remove_traces(const LauncherTraces& traces, int terminal) noexcept {
+    if (!traces.folder.empty()) ::rmdir(traces.folder.c_str());
+    const auto before = modes_of(traces.modes_before);
+    const auto set = modes_of(traces.modes_set);
+    termios now{};
+    if (!before || !set || ::tcgetattr(terminal, &now) != 0 || !are_same(now, *set)) return;
+    ::tcsetattr(terminal, TCSANOW, &*before);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,27 @@
+// LauncherTraces: what a launcher puts right at its end, and somebody else must where it was killed.
+#pragma once
+
+#include <termios.h>
+
+#include <string>
+
+#include "rendezvous/job/description.hpp"
+
+namespace ddprun {
+
+struct LauncherTraces {
+    // The modes of the terminal that one worker has or gets, as they were and as the launcher sets them (bytes_of_modes);
+    // empty while no worker has it.
+    std::string modes_before;
+    std::string modes_set;
+    std::string folder;  // of its own, in the folder for temporary files
+};
+BOOST_DESCRIBE_STRUCT(LauncherTraces, (), (modes_before, modes_set, folder))
+
+std::string bytes_of_modes(const termios& modes);
+
+// Restores the terminal's modes unless somebody (a shell) has set others meanwhile, and removes the folder if nothing is
+// in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no terminal.
+void remove_traces(const LauncherTraces& traces, int terminal) noexcept;
+
+}  // namespace ddprun
