@@ -15,6 +15,7 @@ WINGS = {
     "rendezvous/job": ("rendezvous/system",),
     "rendezvous/net": ("rendezvous/system",),
     "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
+    "rendezvous/secure": ("rendezvous/system",),
     "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
     "rendezvous/membership": ("rendezvous/job",),
     "rendezvous/etcd": ("rendezvous/system", "rendezvous/job", "rendezvous/net", "rendezvous/membership"),
