@@ -9,6 +9,7 @@
 
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -51,6 +52,16 @@ bool may_fail_over(const LaunchOptions& options) {
            (options.elasticity.is_elastic() || options.restarts.max_restarts > 0);
 }
 
+// By which workers may leave this machine for the store; those of one node do not.
+std::vector<std::string> own_addresses(const LaunchOptions& options) {
+    std::vector<std::string> addresses;
+    if (options.nnodes == 1) return addresses;
+    for (const LocalAddress& local : local_addresses()) {
+        if (!local.is_loopback && addresses.size() < kMaxAddresses) addresses.push_back(local.address);
+    }
+    return addresses;
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -80,7 +91,8 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .following = {},
             .seeks_port = false,
             .list_position = options.host_list.position.value_or(kUnlisted),
-            .list_size = static_cast<int>(options.host_list.hosts.size())};
+            .list_size = static_cast<int>(options.host_list.hosts.size()),
+            .addresses = own_addresses(options)};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {

@@ -53,6 +53,8 @@ inline constexpr std::size_t kMaxDifferenceText = 400;
 inline constexpr int kUnnumbered = -1;
 // The position of a host that is in no list of the job's hosts.
 inline constexpr int kUnlisted = -1;
+// Addresses that one machine tells; it may well have more, of networks that no other machine sees.
+inline constexpr std::size_t kMaxAddresses = 64;
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -78,14 +80,17 @@ struct Hello {
     bool seeks_port = false;             // it calls several ports, and may well meet another job
     int list_position = kUnlisted;       // of its host in the list of hosts that it knows …
     int list_size = 0;                   // … of so many; 0: of none
+    std::vector<std::string> addresses;  // of its machine, by which its workers may use the store
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
                        wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
-                       meeting_address, meeting_port, following, seeks_port, list_position, list_size))
+                       meeting_address, meeting_port, following, seeks_port, list_position, list_size,
+                       addresses))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Hello::addresses>) { return kMaxAddresses; }
 constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
 
 // All workers of the node ended with 0.

@@ -22,19 +22,19 @@ constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::chrono::seconds kLingerTimeout{5};
 }  // namespace
 
-ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending)
+ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes)
     : socket_(std::move(socket)),
       queue_event_(socket_.get_executor(), asio::steady_timer::time_point::max()),
-      max_pending_(max_pending) {}
+      max_pending_(max_pending),
+      first_bytes_(std::move(first_bytes)) {}
 
-asio::awaitable<bool> ControlSession::run(std::string first_bytes,
-                                          std::function<void(const ControlMessage&)> on_message) {
+asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessage&)> on_message) {
     auto self = shared_from_this();
     asio::co_spawn(
         socket_.get_executor(), [self]() { return self->write_queue(); }, asio::detached);
 
     ControlFrames frames;
-    frames.append(first_bytes);
+    frames.append(std::exchange(first_bytes_, {}));
     while (socket_.is_open()) {
         for (;;) {
             auto message = frames.next();

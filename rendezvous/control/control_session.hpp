@@ -1,43 +1,35 @@
-// ControlSession: one end of the connection between an agent and the coordinator.
+// ControlSession: one end of a connection between an agent and the coordinator.
 //
 // One reader coroutine (run) and one writer coroutine that sleeps on a timer while its queue is empty.
-// Created and driven by RendezvousServer or CoordinatorClient on their thread; shared with the coroutines
+// Created and driven by CoordinatorService or CoordinatorClient on their thread; shared with the coroutines
 // that still run. Decides nothing.
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
 
-class ControlSession : public std::enable_shared_from_this<ControlSession> {
+class ControlSession final : public ControlChannel, public std::enable_shared_from_this<ControlSession> {
   public:
-    // `max_pending`: bytes that may wait to be written before the peer counts as stuck and is dropped.
-    ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending);
+    // `max_pending`: bytes that may wait to be written before the peer counts as stuck and is dropped. `first_bytes`
+    // were read before.
+    ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending,
+                   std::string first_bytes = {});
 
-    // Reads until the connection ends, whichever way; hands over each message. `first_bytes` were read
-    // before. True if the other end has closed it, and did not break off in the middle of a message.
-    boost::asio::awaitable<bool> run(std::string first_bytes,
-                                     std::function<void(const ControlMessage&)> on_message);
-
-    // Queues a message; with `close_after`, the connection ends once it is written.
-    void send(const ControlMessage& message, bool close_after);
-
-    // Whether the other machine has received everything that was sent.
-    bool all_arrived();
-
-    // As the function of that name does.
-    void limit_silence(std::chrono::milliseconds timeout) { ddprun::limit_silence(socket_, timeout); }
-
-    void close();
+    boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) override;
+    void send(const ControlMessage& message, bool close_after) override;
+    bool all_arrived() override;
+    void limit_silence(std::chrono::milliseconds timeout) override {
+        ddprun::limit_silence(socket_, timeout);
+    }
+    void close() override;
 
   private:
     bool read_into(ControlFrames& frames);
@@ -46,6 +38,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
     boost::asio::ip::tcp::socket socket_;
     boost::asio::steady_timer queue_event_;
     std::size_t max_pending_;
+    std::string first_bytes_;
     std::string pending_;
     bool close_after_pending_ = false;
     bool closed_there_ = false;

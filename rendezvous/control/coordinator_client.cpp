@@ -120,17 +120,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
   private:
     asio::awaitable<void> converse() {
         auto self = shared_from_this();
-        auto socket = co_await connect();
-        if (!socket) co_return;
-        limit_silence(*socket, HeartbeatTerms{}.connection_silence());
-        note_addresses(*socket);
-        co_await write_magic(*socket);
-        session_ = std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
+        session_ = co_await call();
+        if (!session_) co_return;
         hello_time_ = TimePoint::clock::now();
         gave_up_ = false;
         session_->send(options_.hello, false);
         await_answer();
-        const bool closed_there = co_await session_->run({}, [this](const ControlMessage& message) {
+        const bool closed_there = co_await session_->run([this](const ControlMessage& message) {
             note_answer();
             receive(message);
         });
@@ -262,6 +258,17 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count())};
     }
 
+    // The conversation, in which nothing is said yet; nothing as connect() says.
+    asio::awaitable<std::shared_ptr<ControlChannel>> call() {
+        if (options_.in_process && !silent_) co_return options_.in_process();
+        auto socket = co_await connect();
+        if (!socket) co_return nullptr;
+        ddprun::limit_silence(*socket, HeartbeatTerms{}.connection_silence());
+        note_addresses(*socket);
+        co_await write_magic(*socket);
+        co_return std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
+    }
+
     // A connected socket; nothing if the client was closed meanwhile or the deadline passed (which is
     // reported).
     asio::awaitable<std::optional<tcp::socket>> connect() {
@@ -330,7 +337,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     TimePoint hello_time_;
     CoordinatorLoss loss_;  // what it will have been when the connection ends
     std::mt19937 random_;
-    std::shared_ptr<ControlSession> session_;
+    std::shared_ptr<ControlChannel> session_;
     std::function<void()> on_closed_;
     bool silent_ = false;
     bool gave_up_ = false;  // the coordinator of this connection

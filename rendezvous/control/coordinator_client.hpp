@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
@@ -48,6 +49,8 @@ struct CoordinatorClientEvents {
 
 struct CoordinatorClientOptions {
     Endpoint coordinator;
+    // A conversation with the coordinator that is in this process; then nothing is connected. May be empty.
+    std::function<std::shared_ptr<ControlChannel>()> in_process = {};
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
     // From Hello to the first word of the coordinator; by default kAnswerTimeout, and not much beyond join_deadline.
@@ -76,7 +79,7 @@ class CoordinatorClient {
 
     void join();
 
-    // The address of this machine that the last connection was made from; empty before the first.
+    // The address of this machine that the last connection was made from; empty before the first, and where none is needed.
     const std::string& local_address() const;
 
     // The coordinator has counted this node as lost by now, though on_lost has not been called yet: this process stood

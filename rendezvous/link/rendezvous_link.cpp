@@ -46,6 +46,7 @@ class RendezvousLink::Impl {
         events.on_lease = here([this](const RoundLease& lease) {
             if (host_lease_.learn(lease, TimePoint::clock::now())) events_.client.on_lease(lease.end);
         });
+        events.on_remark = here([this](const std::string& sentence) { events_.on_news(sentence); });
         // Who comes back by now shall not begin the job anew.
         if (leader_search_.is_on()) events.on_elected = here([this] { tell_old_place(); });
         if (election_)
@@ -63,7 +64,10 @@ class RendezvousLink::Impl {
     void host_first() {
         const auto host_here = [this](const Endpoint& here) { host(options_.server_options(here)); };
         port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
-        if (server_) place_.port = server_->port();
+        if (!server_) return;
+        // A machine may have no 127.0.0.1.
+        const Endpoint own = server_->own_endpoint();
+        place_ = {place_.host == "127.0.0.1" ? own.host : place_.host, own.port};
     }
 
     bool hosts() const { return server_ != nullptr; }
@@ -80,15 +84,13 @@ class RendezvousLink::Impl {
     void join_here() {
         if (seeks_port()) return port_search_->call_next();
         if (client_) return client_->join();
-        connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
-                 .hello = options_.hello,
-                 .join_deadline = options_.join_deadline});
+        connect({.coordinator = place_, .hello = options_.hello, .join_deadline = options_.join_deadline});
     }
 
     bool seek(const CoordinatorLoss& loss) {
-        const bool is_final = loss.kind == CoordinatorLoss::Kind::given_up ||
-                              loss.kind == CoordinatorLoss::Kind::leaderless ||
-                              loss.kind == CoordinatorLoss::Kind::unreached;
+        using Kind = CoordinatorLoss::Kind;
+        const bool is_final =
+            loss.kind == Kind::given_up || loss.kind == Kind::leaderless || loss.kind == Kind::unreached;
         if (!options_.failover || is_final || is_closing_) return false;
         if (!leader_search_.is_on()) {
             auto following = memory_.following();
@@ -150,6 +152,7 @@ class RendezvousLink::Impl {
     }
 
     void connect(CoordinatorClientOptions options) {
+        if (hosts()) options.in_process = [this] { return server_->call(executor_); };
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
             if (!options_.failover || hosts()) return;
@@ -182,7 +185,9 @@ class RendezvousLink::Impl {
         asio::post(executor_, [this, place = places[roamed_++ % places.size()], life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
             const TimePoint latest = TimePoint::clock::now() + LeaderSearch::kCallTimeout;
-            call({place, options_.hello, std::min(options_.join_deadline, latest)});
+            call({.coordinator = place,
+                  .hello = options_.hello,
+                  .join_deadline = std::min(options_.join_deadline, latest)});
         });
     }
 
@@ -300,7 +305,7 @@ class RendezvousLink::Impl {
         // Its own coordinator says nothing before the election is over.
         const std::chrono::milliseconds election =
             hosts() ? Coordinator::kElectionTime : std::chrono::seconds(0);
-        connect({.coordinator = hosts() ? server_->own_endpoint() : place_,
+        connect({.coordinator = place_,
                  .hello = std::move(hello),
                  .join_deadline = TimePoint::clock::now() + LeaderSearch::kCallTimeout,
                  .answer_timeout = terms.patience() + election + kAnswerTime});

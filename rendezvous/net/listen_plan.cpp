@@ -60,7 +60,11 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
         if (is_own(address, request.own)) plan.addresses.push_back(address);
     }
     if (plan.addresses.empty()) return refusal(request, *resolved);
-    if (request.nnodes > 1) return ListenPlan{true, {}};
+    const bool is_name = !is_loopback_address(request.master_addr) && request.master_addr != "localhost";
+    const bool leads_out =
+        std::any_of(plan.addresses.begin(), plan.addresses.end(),
+                    [](const std::string& address) { return !is_loopback_address(address); });
+    if (request.nnodes > 1 && is_name && !leads_out) return ListenPlan{true, {}};
     std::erase(plan.addresses, "127.0.0.1");
     return plan;
 }

@@ -1,8 +1,8 @@
 // Where node 0 listens for its job: decided before anything is started. Pure.
 //
-//   one node           on loopback, and on those addresses of this machine that --master-addr stands for,
-//                      since its workers are told that address
-//   several nodes      on all addresses: a name may stand for different ones on different nodes
+//   auto               on loopback, and on those addresses of this machine that --master-addr stands for
+//   several nodes,     on all addresses, since others know it as another one: where it is not known here, or as an
+//   a name             address of loopback only (127.0.1.1 in many an /etc/hosts)
 //   --listen any       on all addresses, whatever --master-addr is (where that is translated on the way here)
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ddprun {
 
 struct ListenPlan {
     bool any = false;
-    std::vector<std::string> addresses;  // numeric, besides 127.0.0.1; empty with `any`
+    std::vector<std::string> addresses;  // numeric, besides loopback's; empty with `any`
 };
 
 struct ListenRequest {

@@ -70,6 +70,13 @@ int open_listener(const tcp::endpoint& where) {
     return fd.release();
 }
 
+bool has_address(const std::string& address) {
+    const tcp::endpoint where(asio::ip::make_address(address), 0);
+    const OwnedDescriptor fd(
+        ::socket(where.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    return fd && ::bind(fd.get(), where.data(), static_cast<socklen_t>(where.size())) == 0;
+}
+
 // 0 and the connected descriptor, or the errno.
 int connect_one(const addrinfo& address, Deadline deadline, const OwnedDescriptor& fd) {
     if (!fd) return errno;
@@ -153,19 +160,22 @@ tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scop
 std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, const ListenPlan& plan,
                                       std::uint16_t port) {
     std::vector<tcp::acceptor> acceptors;
-    if (plan.any) {
+    // A machine that only knows IPv6; and one without any network, on all addresses of which nobody calls.
+    const std::string loopback = has_address("127.0.0.1") ? "127.0.0.1" : "::1";
+    if (plan.any || (plan.addresses.empty() && !has_address(loopback))) {
         acceptors.push_back(listen_tcp(executor, ListenScope::any, port));
         return acceptors;
     }
-    std::vector<std::string> addresses{"127.0.0.1"};
-    addresses.insert(addresses.end(), plan.addresses.begin(), plan.addresses.end());
+    std::vector<std::string> addresses{loopback};
+    std::copy_if(plan.addresses.begin(), plan.addresses.end(), std::back_inserter(addresses),
+                 [&](const std::string& address) { return address != loopback; });
     for (int attempt = 1;; ++attempt) {
         std::uint16_t chosen = port;
         int error_number = 0;
         for (const std::string& text : addresses) {
             const tcp::endpoint where(asio::ip::make_address(text), chosen);
             const int fd = open_listener(where);
-            // A machine whose loopback interface is down has no 127.0.0.1.
+            // A machine whose loopback interface is down has none of it.
             if (fd == -EADDRNOTAVAIL && addresses.size() > 1 && &text == &addresses.front()) continue;
             const bool other_port = fd == -EADDRINUSE && port == 0 && attempt < kFreePortAttempts;
             if (fd < 0 && !other_port) fail_listen(-fd, text, chosen);

@@ -1,21 +1,24 @@
-// RendezvousServer: the job's one port, on the node that hosts it.
+// RendezvousServer: the job's one port and its coordinator, on the node that hosts them.
 //
-// Tells callers apart by their first bytes: agents (kControlMagic) talk to the Coordinator, everybody else to
-// the StoreService in PyTorch's protocol. Created by node 0's agent; has its own thread, so that neither a
-// busy store nor a busy launcher delays the other. The socket is bound in the constructor and kept until the
-// end.
+// Two threads of its own: PortService's, which takes calls and serves the store, and CoordinatorService's; so neither a
+// busy store nor a busy launcher delays what the coordinator has to say. Created by the host's agent, which joins without
+// the port (call()). The socket is bound in the constructor and kept until the end.
 //
 // Thread rules: constructor, destructor and the public functions on the owner's thread.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/net/socket.hpp"
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/listen_plan.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -28,32 +31,28 @@ struct RendezvousServerOptions {
     CoordinatorOptions coordinator;
 };
 
-// Called on the server's thread.
+// Called on the server's threads; the first four as CoordinatorServiceEvents says.
 struct RendezvousServerEvents {
-    std::function<void()> on_over;     // once: the job is over and all agents have left
-    std::function<void()> on_elected;  // once: see Coordinator::is_elected()
-    // See Coordinator::wish(). Told whenever that changes, and before anybody else hears of what changed it.
+    std::function<void()> on_over;
+    std::function<void()> on_elected;
     std::function<void(const std::optional<RecordWish>& wish)> on_wish;
-    // Told whenever it changes, and before anybody else hears of what changed it.
     std::function<void(const RoundLease& lease)> on_lease;
+    // Something that the user of this node should know about the port; each sentence once.
+    std::function<void(const std::string& sentence)> on_remark;
 };
 
 class RendezvousServer {
   public:
-    // A connection that has begun to say what it is must have said it by then.
-    static constexpr std::chrono::seconds kIdentifyTimeout{10};
-    // Bytes waiting to be written to one agent; a slower one is dropped.
-    static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
-    // Connections of all kinds at one time; more are closed at once.
-    static constexpr std::size_t kMaxConnections = 65'536;
-
-    // Binds and listens (throws as listen_tcp does), then serves from its own thread.
+    // Binds and listens (throws as listen_tcp does), then serves from its own threads.
     RendezvousServer(RendezvousServerOptions options, RendezvousServerEvents events = {});
 
-    // Stops at once: connections are closed, the thread is joined.
+    // Stops at once: connections are closed, the threads are joined.
     ~RendezvousServer();
 
     std::uint16_t port() const;
+
+    // Where this machine's own processes reach it: on loopback where that is possible.
+    Endpoint own_endpoint() const;
 
     // Whether `on_over` was called, or is about to be.
     bool is_over() const;
@@ -61,8 +60,9 @@ class RendezvousServer {
     // What has come of the wish.
     void learn(const RecordNews& news);
 
-    // By which the host's own agent reaches it: on loopback where that is possible.
-    Endpoint own_endpoint() const;
+    // A conversation of the host's own agent with the coordinator; used on `agent`. The executor must live until the
+    // conversation is closed.
+    std::shared_ptr<ControlChannel> call(const boost::asio::any_io_executor& agent);
 
   private:
     class Impl;

@@ -61,8 +61,30 @@ TEST_CASE("one node listens on the addresses that its workers are told, and on l
     }
 }
 
-TEST_CASE("several nodes, or who asks for it, listen on all addresses") {
-    CHECK(plan(request("10.78.0.1", Addresses{"10.78.0.1"}, 2)).any);
+TEST_CASE("node 0 of several listens where the others are told to call, too") {
+    struct Case {
+        const char* master_addr;
+        Addresses resolved;
+        Addresses expected;
+    };
+    const std::vector<Case> cases = {
+        {"10.78.0.1", {"10.78.0.1"}, {"10.78.0.1"}},
+        {"gpu01", {"127.0.1.1", "10.78.0.1"}, {"127.0.1.1", "10.78.0.1"}},
+        {"gpu01", {"10.99.0.1", "fd00:78::1"}, {"fd00:78::1"}},
+        // All nodes on this machine.
+        {"localhost", {"::1", "127.0.0.1"}, {"::1"}},
+        {"127.0.0.1", {"127.0.0.1"}, {}},
+        {"::1", {"::1"}, {"::1"}},
+    };
+    for (const Case& one : cases) {
+        INFO(one.master_addr);
+        const ListenPlan planned = plan(request(one.master_addr, one.resolved, 2));
+        CHECK_FALSE(planned.any);
+        CHECK(planned.addresses == one.expected);
+    }
+}
+
+TEST_CASE("on all addresses listens who asks for it, or has a name that others know as another address") {
     CHECK(plan(request("gpu01", Addresses{"127.0.1.1"}, 2)).any);
     // The other nodes may know the name, as where it belongs to a service that does not yet run.
     CHECK(plan(request("trainer-0.trainer", "Name or service not known", 2)).any);

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <future>
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
+#include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"

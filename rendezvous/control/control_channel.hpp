@@ -1,0 +1,38 @@
+// ControlChannel: one end of the conversation between an agent and the coordinator: a connection (ControlSession), or a
+// queue inside the process that hosts both (local_channel.hpp).
+//
+// Shared by its owner and by the coroutine that still runs; used on the thread of its executor only.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <functional>
+
+#include "rendezvous/control/control_message.hpp"
+
+namespace ddprun {
+
+class ControlChannel {
+  public:
+    ControlChannel() = default;
+    ControlChannel(const ControlChannel&) = delete;
+    ControlChannel& operator=(const ControlChannel&) = delete;
+    virtual ~ControlChannel() = default;
+
+    // Hands over each message until the conversation ends, whichever way. True if the other end has ended it, and did
+    // not break off in the middle of a message.
+    virtual boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) = 0;
+
+    // Queues a message; with `close_after`, the conversation ends once it is written.
+    virtual void send(const ControlMessage& message, bool close_after) = 0;
+
+    // Whether the other machine has received everything that was sent.
+    virtual bool all_arrived() = 0;
+
+    // Ends it when the other machine was not heard of for so long.
+    virtual void limit_silence(std::chrono::milliseconds timeout) = 0;
+
+    virtual void close() = 0;
+};
+
+}  // namespace ddprun

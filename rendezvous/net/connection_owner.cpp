@@ -1,0 +1,105 @@
+#include "rendezvous/net/connection_owner.hpp"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ddprun {
+namespace {
+
+using boost::asio::ip::address;
+using boost::asio::ip::tcp;
+
+constexpr std::size_t kAnswerBytes = 4096;
+
+struct Question {
+    nlmsghdr header;
+    inet_diag_req_v2 request;
+};
+
+// Both families share one table: an IPv4 connection that came to an IPv6 socket is asked for as what it is.
+address plain(const address& from) {
+    const bool is_mapped = from.is_v6() && from.to_v6().is_v4_mapped();
+    return is_mapped ? address(boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, from.to_v6()))
+                     : from;
+}
+
+template <typename Words>
+void put_address(const address& from, Words& words) {
+    if (from.is_v4()) {
+        const auto bytes = from.to_v4().to_bytes();
+        std::memcpy(words, bytes.data(), bytes.size());
+    } else {
+        const auto bytes = from.to_v6().to_bytes();
+        std::memcpy(words, bytes.data(), bytes.size());
+    }
+}
+
+// For the socket at the other end: what is remote here is local there.
+Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local) {
+    const address there = plain(remote.address());
+    Question question{};
+    question.header.nlmsg_len = sizeof question;
+    question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    question.header.nlmsg_flags = NLM_F_REQUEST;
+    inet_diag_req_v2& request = question.request;
+    request.sdiag_family = there.is_v4() ? AF_INET : AF_INET6;
+    request.sdiag_protocol = IPPROTO_TCP;
+    request.idiag_states = ~0U;
+    request.id.idiag_sport = htons(remote.port());
+    request.id.idiag_dport = htons(local.port());
+    put_address(there, request.id.idiag_src);
+    put_address(plain(local.address()), request.id.idiag_dst);
+    if (there.is_v6()) request.id.idiag_if = static_cast<std::uint32_t>(there.to_v6().scope_id());
+    std::fill(std::begin(request.id.idiag_cookie), std::end(request.id.idiag_cookie), INET_DIAG_NOCOOKIE);
+    return question;
+}
+
+ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
+    using Kind = ConnectionOwner::Kind;
+    if (header.nlmsg_type == NLMSG_ERROR) {
+        nlmsgerr error{};
+        std::memcpy(&error, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof error);
+        if (error.error != -ENOENT) return {Kind::untold};
+        return {is_here ? Kind::closed : Kind::elsewhere};
+    }
+    inet_diag_msg message{};
+    std::memcpy(&message, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof message);
+    // One that its process has closed has no file any more, and its user is not known then: root is what is said.
+    if (message.idiag_inode == 0) return {Kind::closed};
+    return {Kind::user, message.idiag_uid};
+}
+
+}  // namespace
+
+ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
+    boost::system::error_code gone;
+    const tcp::endpoint remote = socket.remote_endpoint(gone);
+    if (gone) return {ConnectionOwner::Kind::closed};
+    const tcp::endpoint local = socket.local_endpoint(gone);
+    const bool is_here = plain(remote.address()).is_loopback() || remote.address() == local.address();
+    if (!netlink_)
+        netlink_.reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+    Question question = question_about(remote, local);
+    question.header.nlmsg_seq = ++asked_;
+    alignas(nlmsghdr) std::array<char, kAnswerBytes> answer{};
+    if (!netlink_ || ::send(netlink_.get(), &question, sizeof question, 0) < 0)
+        return {ConnectionOwner::Kind::untold};
+    // The kernel has answered when send() is back.
+    const ssize_t size = ::recv(netlink_.get(), answer.data(), answer.size(), 0);
+    const auto& header = *reinterpret_cast<const nlmsghdr*>(answer.data());
+    constexpr std::size_t kLeast = NLMSG_HDRLEN + std::min(sizeof(nlmsgerr), sizeof(inet_diag_msg));
+    if (size < static_cast<ssize_t>(kLeast) || header.nlmsg_seq != asked_)
+        return {ConnectionOwner::Kind::untold};
+    return owner_said_by(header, is_here);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+#include "rendezvous/server/caller_gate.hpp"
+
+#include <fmt/core.h>
+
+namespace ddprun {
+
+namespace ip = boost::asio::ip;
+
+CallerGate::Pass CallerGate::judge(const Caller& caller) const {
+    switch (caller.owner.kind) {
+        case ConnectionOwner::Kind::user: {
+            const bool is_ours = caller.owner.uid == own_ || caller.owner.uid == 0;
+            return is_ours ? Pass::everything : Pass::nothing;
+        }
+        case ConnectionOwner::Kind::closed: return Pass::nothing;
+        case ConnectionOwner::Kind::untold:
+            // Without it a job on such a system could not use its own store.
+            if (comparable(caller.address).is_loopback()) return Pass::everything;
+            break;
+        case ConnectionOwner::Kind::elsewhere: break;
+    }
+    return machines_.contains(comparable(caller.address)) ? Pass::everything : Pass::agents_only;
+}
+
+void CallerGate::begin_round(const std::vector<ip::address>& machines) {
+    machines_.clear();
+    admit(machines);
+}
+
+void CallerGate::admit(const std::vector<ip::address>& machines) {
+    for (const ip::address& address : machines) machines_.insert(comparable(address));
+}
+
+std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
+    if (caller.owner.kind == ConnectionOwner::Kind::closed || told_.size() >= kMaxTold) return std::nullopt;
+    std::string text;
+    if (caller.owner.kind == ConnectionOwner::Kind::user)
+        text = fmt::format(
+            "user {} of this machine was turned away from the job's port: only user {} and root may use it",
+            caller.owner.uid, own_);
+    else
+        text =
+            fmt::format("a store client at {} was turned away: no node of this job's round calls from there",
+                        comparable(caller.address).to_string());
+    return told_.insert(text).second ? std::optional(text) : std::nullopt;
+}
+
+ip::address comparable(const ip::address& address) {
+    if (address.is_v4()) return address;
+    const ip::address_v6 six = address.to_v6();
+    if (six.is_v4_mapped()) return ip::make_address_v4(ip::v4_mapped, six);
+    return ip::address_v6(six.to_bytes());
+}
+
+}  // namespace ddprun

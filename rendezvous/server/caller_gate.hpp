@@ -1,0 +1,55 @@
+// CallerGate: who may say what at the job's port, by where the call comes from. Pure.
+//
+//   a process of this machine     of our own user, or root: everything; of another user: nothing
+//   the machine of a node that    everything: its workers use the store
+//   is in the job's round
+//   any other machine             what an agent says, to be admitted
+//
+// Owned by PortService.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/net/connection_owner.hpp"
+
+namespace ddprun {
+
+class CallerGate {
+  public:
+    enum class Pass { everything, agents_only, nothing };
+
+    struct Caller {
+        ConnectionOwner owner;
+        boost::asio::ip::address address;
+    };
+
+    // Different callers whose turning away is told.
+    static constexpr std::size_t kMaxTold = 8;
+
+    explicit CallerGate(uid_t own) : own_(own) {}
+
+    Pass judge(const Caller& caller) const;
+
+    // The machines of a round's nodes, instead of those of the one before; or these as well.
+    void begin_round(const std::vector<boost::asio::ip::address>& machines);
+    void admit(const std::vector<boost::asio::ip::address>& machines);
+
+    // For the user, once for each of them: what was not let pass, and why.
+    std::optional<std::string> tell_turned_away(const Caller& caller);
+
+  private:
+    uid_t own_;
+    std::set<boost::asio::ip::address> machines_;
+    std::set<std::string> told_;
+};
+
+// As it stands in the sets above: an IPv4 address that came to an IPv6 socket is that address, and a scope is left out.
+boost::asio::ip::address comparable(const boost::asio::ip::address& address);
+
+}  // namespace ddprun

@@ -1,0 +1,146 @@
+#include "rendezvous/server/coordinator_service.hpp"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <utility>
+
+#include "rendezvous/control/control_session.hpp"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+void rethrow(const std::exception_ptr& error) {
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+CoordinatorService::CoordinatorService(asio::io_context& context, const CoordinatorOptions& options,
+                                       CoordinatorServiceEvents events)
+    : context_(context),
+      own_agent_(options.own_agent),
+      heartbeats_{options.heartbeat},
+      coordinator_(options, Coordinator::TimePoint::clock::now()),
+      deadline_(context),
+      events_(std::move(events)) {
+    arm_deadline();
+}
+
+CoordinatorService::~CoordinatorService() {
+    for (auto& [id, conversation] : conversations_) conversation.channel->close();
+}
+
+void CoordinatorService::serve(tcp::socket socket, std::string first_bytes) {
+    boost::system::error_code gone;
+    const auto remote = socket.remote_endpoint(gone);
+    if (gone || conversations_.size() >= kMaxConversations) return;  // The socket closes here.
+    auto session =
+        std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, std::move(first_bytes));
+    session->limit_silence(heartbeats_.connection_silence());
+    asio::co_spawn(context_, converse(std::move(session), remote.address()), rethrow);
+}
+
+void CoordinatorService::serve_own(std::shared_ptr<ControlChannel> channel) {
+    asio::co_spawn(context_, converse(std::move(channel), std::nullopt), rethrow);
+}
+
+void CoordinatorService::learn(const RecordNews& news) {
+    deliver(coordinator_.learn(news, Coordinator::TimePoint::clock::now()));
+}
+
+asio::awaitable<void> CoordinatorService::converse(std::shared_ptr<ControlChannel> channel,
+                                                   std::optional<asio::ip::address> remote) {
+    const ConnectionId id = ++last_id_;
+    Conversation& conversation = conversations_[id];
+    conversation.channel = channel;
+    if (remote) conversation.machines.push_back(*remote);
+    asio::steady_timer deadline(context_, kHelloTimeout);
+    deadline.async_wait([channel](boost::system::error_code cancelled) {
+        if (!cancelled) channel->close();
+    });
+    const bool closed_there = co_await channel->run([&, id](const ControlMessage& message) {
+        deadline.cancel();
+        // Only the own agent is what it says, whoever knows its name.
+        if (remote && is_false_own(message)) return channel->close();
+        if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && remote)
+            note_machine(id, *hello);
+        deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
+    });
+    conversations_.erase(id);
+    deliver(coordinator_.closed(id, Coordinator::TimePoint::clock::now(), closed_there));
+}
+
+bool CoordinatorService::is_false_own(const ControlMessage& message) const {
+    const auto* hello = std::get_if<Hello>(&message);
+    return hello != nullptr && own_agent_ && is_same_agent(*own_agent_, *hello);
+}
+
+// What is no address is left out; it came from outside.
+void CoordinatorService::note_machine(ConnectionId id, const Hello& hello) {
+    auto& machines = conversations_.at(id).machines;
+    machines.resize(1);
+    for (const std::string& text : hello.addresses) {
+        boost::system::error_code no_address;
+        const auto address = asio::ip::make_address(text, no_address);
+        if (!no_address && !address.is_loopback()) machines.push_back(address);
+    }
+}
+
+void CoordinatorService::deliver(const Coordinator::Outbox& outbox) {
+    if (std::exchange(wish_, coordinator_.wish()) != coordinator_.wish() && events_.on_wish)
+        events_.on_wish(wish_);
+    const RoundLease lease{coordinator_.round(), coordinator_.lease_end()};
+    if (std::exchange(lease_, lease) != lease && events_.on_lease) events_.on_lease(lease);
+    announce_round(outbox);
+    for (const auto& outgoing : outbox) unready_ > 0 ? held_back_.push_back(outgoing) : send(outgoing);
+    arm_deadline();
+    if (coordinator_.is_elected() && !std::exchange(is_elected_, true) && events_.on_elected)
+        events_.on_elected();
+    if (coordinator_.empty() && !std::exchange(is_over_, true) && events_.on_over) events_.on_over();
+}
+
+// Nobody may use the store before it is ready for the round, and workers do so as soon as their agents know of it.
+void CoordinatorService::announce_round(const Coordinator::Outbox& outbox) {
+    std::vector<asio::ip::address> machines;
+    bool begins = false;
+    for (const auto& outgoing : outbox) {
+        if (!std::holds_alternative<RoundReady>(outgoing.message)) continue;
+        begins = true;
+        const auto conversation = conversations_.find(outgoing.to);
+        if (conversation == conversations_.end()) continue;
+        const auto& its = conversation->second.machines;
+        machines.insert(machines.end(), its.begin(), its.end());
+    }
+    if (!begins) return;
+    const bool is_new = std::exchange(announced_, coordinator_.round()) != coordinator_.round();
+    ++unready_;
+    events_.on_round(is_new, std::move(machines), [this] {
+        if (--unready_ > 0) return;
+        for (const auto& outgoing : std::exchange(held_back_, {})) send(outgoing);
+    });
+}
+
+void CoordinatorService::send(const Coordinator::Outgoing& outgoing) {
+    const auto conversation = conversations_.find(outgoing.to);
+    if (conversation != conversations_.end())
+        conversation->second.channel->send(outgoing.message, outgoing.close_after);
+}
+
+void CoordinatorService::arm_deadline() {
+    const auto deadline = coordinator_.next_deadline();
+    if (std::exchange(armed_for_, deadline) == deadline) return;
+    deadline_.cancel();
+    if (!deadline) return;
+    deadline_.expires_at(*deadline);
+    deadline_.async_wait([this](boost::system::error_code cancelled) {
+        if (cancelled) return;
+        armed_for_.reset();
+        deliver(coordinator_.tick(Coordinator::TimePoint::clock::now()));
+    });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,94 @@
+// CoordinatorService: the Asio shell around the Coordinator: its agents' connections, its deadlines, and the order in which
+// others hear of what it decides.
+//
+// Owned by RendezvousServer: everything on the thread that runs the executor, or while nobody runs it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rendezvous/control/control_channel.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+
+namespace ddprun {
+
+// Called on its thread.
+struct CoordinatorServiceEvents {
+    std::function<void()> on_over;     // once: the job is over and all agents have left
+    std::function<void()> on_elected;  // once: see Coordinator::is_elected()
+    // See Coordinator::wish(). Told whenever that changes, and before anybody else hears of what changed it.
+    std::function<void(const std::optional<RecordWish>& wish)> on_wish;
+    // Told whenever it changes, and before anybody else hears of what changed it.
+    std::function<void(const RoundLease& lease)> on_lease;
+    // Agents on these machines are about to hear that a round begins, and wait until `done` is called, on this thread:
+    // a new one, or more agents of the same.
+    std::function<void(bool is_new, std::vector<boost::asio::ip::address> machines,
+                       std::function<void()> done)>
+        on_round;
+};
+
+class CoordinatorService {
+  public:
+    // A connection that has begun to say what it is must have said Hello by then.
+    static constexpr std::chrono::seconds kHelloTimeout{10};
+    // Bytes waiting to be written to one agent; a slower one is dropped.
+    static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
+    // Agents at one time; more are closed at once.
+    static constexpr std::size_t kMaxConversations = 65'536;
+
+    CoordinatorService(boost::asio::io_context& context, const CoordinatorOptions& options,
+                       CoordinatorServiceEvents events);
+    // Ends all conversations.
+    ~CoordinatorService();
+    CoordinatorService(const CoordinatorService&) = delete;
+    CoordinatorService& operator=(const CoordinatorService&) = delete;
+
+    // An agent on another machine, or of another process: its connection, of this executor, and what it has said.
+    void serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+    // The host's own.
+    void serve_own(std::shared_ptr<ControlChannel> channel);
+
+    void learn(const RecordNews& news);
+
+  private:
+    using ConnectionId = Coordinator::ConnectionId;
+    struct Conversation {
+        std::shared_ptr<ControlChannel> channel;
+        std::vector<boost::asio::ip::address> machines;  // addresses of the one where the agent is
+    };
+
+    boost::asio::awaitable<void> converse(std::shared_ptr<ControlChannel> channel,
+                                          std::optional<boost::asio::ip::address> remote);
+    void note_machine(ConnectionId id, const Hello& hello);
+    bool is_false_own(const ControlMessage& message) const;
+    void deliver(const Coordinator::Outbox& outbox);
+    void announce_round(const Coordinator::Outbox& outbox);
+    void send(const Coordinator::Outgoing& outgoing);
+    void arm_deadline();
+
+    boost::asio::io_context& context_;
+    std::optional<Hello> own_agent_;
+    HeartbeatTerms heartbeats_;
+    Coordinator coordinator_;
+    boost::asio::steady_timer deadline_;
+    std::optional<Coordinator::TimePoint> armed_for_;
+    CoordinatorServiceEvents events_;
+    std::optional<RecordWish> wish_;
+    bool is_elected_ = false;
+    bool is_over_ = false;
+    RoundLease lease_;
+    std::optional<int> announced_;   // the last round that agents were told of
+    int unready_ = 0;                // rounds, or parts of one, of which they will be told when all is ready
+    Coordinator::Outbox held_back_;  // meanwhile
+    std::unordered_map<ConnectionId, Conversation> conversations_;
+    ConnectionId last_id_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+// PortService: the job's port and what is said there by the first bytes: agents are handed over, everybody else gets the
+// store. On a thread of its own, so that neither a busy store nor strangers delay the coordinator.
+//
+// Owned by RendezvousServer: everything, the destructor included, on the thread that runs the executor, or while
+// nobody runs it.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/server/caller_gate.hpp"
+#include "rendezvous/store/store_service.hpp"
+
+namespace ddprun {
+
+// Called on its thread.
+struct PortServiceEvents {
+    // An agent's connection, of this service's executor, and what it has said behind kControlMagic.
+    std::function<void(boost::asio::ip::tcp::socket socket, std::string first_bytes)> on_agent;
+    // Something that the user of this node should know; each sentence once.
+    std::function<void(const std::string& sentence)> on_remark;
+};
+
+class PortService {
+  public:
+    // What begins to say what it is must have said it by then; and a stranger, from when it has called.
+    static constexpr std::chrono::seconds kIdentifyTimeout{10};
+    // Connections of all kinds at one time; more are closed at once.
+    static constexpr std::size_t kMaxConnections = 65'536;
+
+    // The listening sockets are of that executor.
+    PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, PortServiceEvents events);
+
+    // Calls are taken from then on. Throws, by way of the executor, when a listener itself is broken.
+    void start();
+
+    // The store is empty, as every round must find it, and open to these machines only.
+    void begin_round(const std::vector<boost::asio::ip::address>& machines);
+    void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
+
+  private:
+    boost::asio::awaitable<void> identify(boost::asio::ip::tcp::socket socket);
+
+    std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
+    PortServiceEvents events_;
+    ConnectionOwners owners_;
+    CallerGate gate_;
+    StoreService store_;
+    std::size_t connections_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+#include "rendezvous/server/caller_gate.hpp"
+
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using Kind = ConnectionOwner::Kind;
+using Pass = CallerGate::Pass;
+
+constexpr uid_t kOwnUser = 1000;
+
+CallerGate::Caller caller(Kind kind, const char* address, uid_t uid = 0) {
+    return {{kind, uid}, boost::asio::ip::make_address(address)};
+}
+
+}  // namespace
+
+TEST_CASE("who may say what at the port") {
+    CallerGate gate(kOwnUser);
+    gate.begin_round({boost::asio::ip::make_address("10.0.0.2"), boost::asio::ip::make_address("fe80::7%1")});
+    struct Case {
+        CallerGate::Caller caller;
+        Pass expected;
+    };
+    const std::vector<Case> cases = {
+        {caller(Kind::user, "127.0.0.1", kOwnUser), Pass::everything},
+        {caller(Kind::user, "127.0.0.1", 0), Pass::everything},
+        {caller(Kind::user, "127.0.0.1", 1001), Pass::nothing},
+        // Another user of this machine remains one, whichever of its addresses is used.
+        {caller(Kind::user, "10.0.0.2", 1001), Pass::nothing},
+        {caller(Kind::closed, "127.0.0.1"), Pass::nothing},
+        {caller(Kind::untold, "127.0.0.1"), Pass::everything},
+        {caller(Kind::untold, "::1"), Pass::everything},
+        {caller(Kind::untold, "::ffff:127.0.0.1"), Pass::everything},
+        {caller(Kind::untold, "10.0.0.9"), Pass::agents_only},
+        {caller(Kind::elsewhere, "10.0.0.2"), Pass::everything},
+        {caller(Kind::elsewhere, "::ffff:10.0.0.2"), Pass::everything},
+        {caller(Kind::elsewhere, "fe80::7%3"), Pass::everything},
+        {caller(Kind::elsewhere, "10.0.0.3"), Pass::agents_only},
+        {caller(Kind::elsewhere, "fe80::8%3"), Pass::agents_only},
+    };
+    for (const Case& one : cases) {
+        INFO(one.caller.address.to_string()
+             << ", " << static_cast<int>(one.caller.owner.kind) << ", user " << one.caller.owner.uid);
+        CHECK(gate.judge(one.caller) == one.expected);
+    }
+}
+
+TEST_CASE("machines of the round before may not use the store of the next one") {
+    CallerGate gate(kOwnUser);
+    const auto there = caller(Kind::elsewhere, "10.0.0.2");
+    CHECK(gate.judge(there) == Pass::agents_only);
+    gate.begin_round({there.address});
+    CHECK(gate.judge(there) == Pass::everything);
+    gate.admit({boost::asio::ip::make_address("10.0.0.3")});
+    CHECK(gate.judge(there) == Pass::everything);
+    CHECK(gate.judge(caller(Kind::elsewhere, "10.0.0.3")) == Pass::everything);
+    gate.begin_round({});
+    CHECK(gate.judge(there) == Pass::agents_only);
+}
+
+TEST_CASE("a caller is turned away with a sentence, once, and not all of them are told") {
+    CallerGate gate(kOwnUser);
+    CHECK_THAT(gate.tell_turned_away(caller(Kind::user, "127.0.0.1", 1001)).value(),
+               Catch::StartsWith("user 1001 of this machine was turned away"));
+    CHECK_FALSE(gate.tell_turned_away(caller(Kind::user, "127.0.0.1", 1001)));
+    CHECK_FALSE(gate.tell_turned_away(caller(Kind::closed, "127.0.0.1")));
+    std::size_t told = 1;
+    for (int last = 1; last < 100; ++last)
+        told += gate.tell_turned_away(caller(Kind::elsewhere, ("10.0.0." + std::to_string(last)).c_str()))
+                    ? 1
+                    : 0;
+    CHECK(told == CallerGate::kMaxTold);
+}
+
+}  // namespace ddprun
