@@ -152,6 +152,7 @@ class RendezvousLink::Impl {
     }
 
     void connect(CoordinatorClientOptions options) {
+        options.key = options_.key;
         if (hosts()) options.in_process = [this] { return server_->call(executor_); };
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
@@ -244,7 +245,8 @@ class RendezvousLink::Impl {
         const Hello& hello = options_.hello;
         beacon_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
                         JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
-                                 hello.command.digest, place_.host, place_.port});
+                                 hello.command.digest, place_.host, place_.port},
+                        options_.key);
     }
 
     ElectionEvents election_events() {
