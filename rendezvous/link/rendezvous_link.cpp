@@ -194,6 +194,8 @@ class RendezvousLink::Impl {
 
     // As long as nobody leads, the agent need not hear of each that does not.
     void lose(const CoordinatorLoss& loss) {
+        // Its end may come with the word that sends this agent elsewhere; there is nothing to join there any more.
+        if (is_moving_) return;
         if (seeks_port() && port_search_->takes(loss)) return;
         const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (roams && TimePoint::clock::now() < options_.join_deadline)
@@ -326,8 +328,10 @@ class RendezvousLink::Impl {
         if (server_) gate_ = std::move(server_);
         if (port_search_) port_search_->end();
         events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
+        is_moving_ = true;
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
+            is_moving_ = false;
             client_.reset();
             join_here();
         });
@@ -347,6 +351,7 @@ class RendezvousLink::Impl {
     std::optional<EtcdElection> election_;
     std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
+    bool is_moving_ = false;  // to where the job is; the connection so far is about to go
     bool retires_ = false;  // the server's guests are being told that it does not lead
     HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
