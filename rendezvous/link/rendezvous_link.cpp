@@ -57,10 +57,7 @@ class RendezvousLink::Impl {
         host_lease_ = {};
         server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
     }
-    void guests_gone() {
-        if (retires_) return leader_search_.step();
-        events_.on_guests_gone();
-    }
+    void guests_gone() { retires_ ? leader_search_.step() : events_.on_guests_gone(); }
     void host_first() {
         const auto host_here = [this](const Endpoint& here) { host(options_.server_options(here)); };
         port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
@@ -194,8 +191,7 @@ class RendezvousLink::Impl {
 
     // As long as nobody leads, the agent need not hear of each that does not.
     void lose(const CoordinatorLoss& loss) {
-        // Its end may come with the word that sends this agent elsewhere; there is nothing to join there any more.
-        if (is_moving_) return;
+        if (is_moving_) return;  // There is nothing to join there any more.
         if (seeks_port() && port_search_->takes(loss)) return;
         const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (roams && TimePoint::clock::now() < options_.join_deadline)
@@ -235,8 +231,7 @@ class RendezvousLink::Impl {
         if (leader_search_.called().value_or(LeaderSearch::kNobody) != LeaderSearch::kNobody)
             memory_.learn_leader(leader_search_.own(), *leader_search_.called());
         leader_search_.end();
-        if (!hosts()) return;
-        events_.on_leading();
+        if (hosts()) events_.on_leading();
     }
 
     void tell_old_place() {
@@ -352,7 +347,7 @@ class RendezvousLink::Impl {
     std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
     bool is_moving_ = false;  // to where the job is; the connection so far is about to go
-    bool retires_ = false;  // the server's guests are being told that it does not lead
+    bool retires_ = false;    // the server's guests are being told that it does not lead
     HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
     std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on
