@@ -39,7 +39,7 @@ std::string take_variable(const char* name) {
     return text;
 }
 
-std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool may_host,
+std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
                                       LauncherLog& log) {
     const Auth auth = value_or_throw<UsageError>(agree_on_auth(line.auth, site_auth()));
     std::optional<std::string> secret;
@@ -48,7 +48,7 @@ std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& vari
         secret = value_or_throw<UsageError>(find_secret({line.secret_file, variable, users_secret_file()}));
     wipe(variable);
     if (!secret) {
-        const Unprotected state = value_or_throw<UsageError>(without_secret(auth, line.nnodes, may_host));
+        const Unprotected state = value_or_throw<UsageError>(without_secret(auth, line.nnodes, is_open));
         if (state == Unprotected::advice) log.info(kNoSecretAdvice);
         return std::nullopt;
     }

@@ -14,8 +14,8 @@ namespace ddprun {
 std::string take_variable(const char* name);
 
 // The key by which the agents of the job know each other; nothing: there is none. `variable`: what DDPRUN_SECRET held; wiped.
-// Says what the user of an agent that may host should do who has none. Throws UsageError.
-std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool may_host,
+// Without one, says what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
+std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
                                       LauncherLog& log);
 
 // --make-secret: puts a new one into the user's own file, and prints where that is. Throws UsageError.

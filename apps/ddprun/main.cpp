@@ -69,7 +69,9 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
         LaunchOptions options = resolve_launch(line, find_node_facts(line));
         if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
-        options.key = find_job_key(line, secret, may_host(options), log);
+        // On loopback only this machine's processes call, and who they are the system says.
+        const bool is_open = may_host(options) && (options.listen.any || !options.listen.addresses.empty());
+        options.key = find_job_key(line, secret, is_open, log);
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);

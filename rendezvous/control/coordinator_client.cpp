@@ -156,8 +156,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
                                                : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
-            self->loss_ = {CoordinatorLoss::Kind::broken, fmt::format("what listens at {} does not answer",
-                                                                      to_string(self->options_.coordinator))};
+            self->loss_ = self->silent_stranger_loss();
             self->session_->close();
         });
     }
@@ -275,16 +274,24 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     // Nothing: it was closed meanwhile, or came to nothing, which is reported.
     asio::awaitable<std::shared_ptr<ControlChannel>> call_with_key(tcp::socket socket) {
         calling_ = &socket;
+        const TimePoint start = TimePoint::clock::now();
         const auto sealed = co_await call_sealed(socket, SealedPurpose::agent, *options_.key);
         calling_ = nullptr;
         if (silent_) co_return nullptr;
         if (sealed.keys)
             co_return std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, "", sealed.keys);
         is_answered_ = false;
-        loss_ = stranger_loss();
+        const bool was_silent = TimePoint::clock::now() - start >= kSealTimeout;
+        loss_ = was_silent ? silent_stranger_loss() : stranger_loss();
+        cause_ = loss_.cause;
         if (sealed.proof != Proof::none) events_.on_message(secret_is_of_no_use(sealed.proof));
         if (!silent_) events_.on_lost(loss_);
         co_return nullptr;
+    }
+
+    CoordinatorLoss silent_stranger_loss() const {
+        return {CoordinatorLoss::Kind::broken,
+                fmt::format("what listens at {} does not answer", to_string(options_.coordinator))};
     }
 
     CoordinatorLoss stranger_loss() const {

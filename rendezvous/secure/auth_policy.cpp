@@ -50,13 +50,13 @@ std::variant<Auth, std::string> agree_on_auth(Auth user, std::optional<Auth> sit
     return Auth::required;
 }
 
-std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool may_host) {
+std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open) {
     if (nnodes == 1 || auth == Auth::off) return Unprotected::nothing;
     if (auth == Auth::required)
         return "--auth required: no secret is known here; ddprun --make-secret makes one, --secret-file or "
                "DDPRUN_SECRET "
                "gives it to a node";
-    return may_host ? Unprotected::advice : Unprotected::nothing;
+    return is_open ? Unprotected::advice : Unprotected::nothing;
 }
 
 }  // namespace ddprun

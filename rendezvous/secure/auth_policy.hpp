@@ -22,9 +22,9 @@ std::variant<std::optional<Auth>, std::string> parse_site_auth(std::string_view 
 // The site's word may only make the user's stricter. A text: they contradict each other.
 std::variant<Auth, std::string> agree_on_auth(Auth user, std::optional<Auth> site);
 
-// What no secret means for this node. A text: the job cannot be started so.
+// What no secret means for this node. `is_open`: it may host the job where other machines reach it. A text: the job cannot be started so.
 enum class Unprotected { nothing, advice };
-std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool may_host);
+std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open);
 
 // The line of node 0 where several nodes meet and anybody could.
 extern const std::string kNoSecretAdvice;

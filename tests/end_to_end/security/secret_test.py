@@ -127,7 +127,7 @@ class SecretTest(EndToEndTest):
         self.assertIn("node 0 asks for the job's secret: set DDPRUN_SECRET_FILE", without.err())
         host.wait_for_line("was turned away: it has no secret, and this node has one")
         self.end(host)
-        host = self.agent(0, "true")
+        host = self.agent(0, "--listen=any", "true")
         host.wait_for_line("no secret: whoever reaches this node's port .* ddprun --make-secret makes one")
         with_one = self.agent(1, "true", DDPRUN_SECRET=SECRET)
         self.assertEqual(with_one.wait(), NOT_ADMITTED)

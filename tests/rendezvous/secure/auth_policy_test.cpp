@@ -45,8 +45,8 @@ TEST_CASE("the site may make it stricter, and nobody may make the site's less st
 }
 
 TEST_CASE("without a secret several nodes are warned once, or refused", "[auth]") {
-    const auto without = [](Auth auth, int nnodes, bool may_host) {
-        return std::get<Unprotected>(without_secret(auth, nnodes, may_host));
+    const auto without = [](Auth auth, int nnodes, bool is_open) {
+        return std::get<Unprotected>(without_secret(auth, nnodes, is_open));
     };
     CHECK(without(Auth::automatic, 1, true) == Unprotected::nothing);
     CHECK(without(Auth::required, 1, true) == Unprotected::nothing);
