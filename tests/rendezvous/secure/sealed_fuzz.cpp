@@ -22,15 +22,19 @@ void read_records(std::string_view input, std::size_t piece) {
     SealedRecords sender(keys), reader(keys);
     const std::string stream = sender.seal("genuine") + std::string(input);
     std::string plain;
+    bool is_broken = false;
     for (std::string_view rest = stream; !rest.empty();) {
         const std::string_view next = rest.substr(0, piece);
         const auto opened = reader.open(next);
-        if (!opened) break;
+        is_broken = !opened;
+        if (is_broken) break;
         plain += *opened;
         check(reader.buffered() <= 2 * (kMaxSealedRecord + kRecordHeaderBytes), "more than a record is kept");
         rest.remove_prefix(next.size());
     }
-    check(plain == "genuine", "what nobody has sealed was believed, or what was sealed was not");
+    // What came along with a broken record goes with it.
+    check(plain == "genuine" || (is_broken && plain.empty()),
+          "what nobody has sealed was believed, or what was sealed was not");
 }
 
 void greet(std::string_view input) {
