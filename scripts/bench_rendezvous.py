@@ -21,6 +21,7 @@ AGENTS, AGENTS_GOAL_SECONDS = 1000, 1
 CLIENTS, CLIENTS_GOAL_SECONDS = 10_000, 10
 IDLE_GOAL_KIB = 16
 FAILURE_GOAL_MS = 5
+BUSY_GOAL_MS, READERS_COUNT, READ_BYTES = 10, 16, 16 << 20
 NEXT_ROUND_GOAL_MS = 1500  # and a grace period, which nobody needs where an agent is dead
 TAKEOVER_GOAL_MS = 3000  # likewise
 NODES = 3  # of the jobs that fail
@@ -40,6 +41,46 @@ received = signal.sigwait(signals)
 stamp = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 os.write(words, b"%%s %%d %%d\\n" %% (b"failed" if received == signal.SIGUSR1 else b"told", rank, stamp))
 os._exit(7 if received == signal.SIGUSR1 else 0)
+"""
+
+
+# Ranks of the job that read a large value again and again, in PyTorch's protocol before 2.1, until the input ends.
+READERS = """
+import selectors, socket, struct, sys
+port, readers, size = map(int, sys.argv[1:])
+key = struct.pack("<Q", 5) + b"value"
+def call():
+    return socket.create_connection(("127.0.0.1", port))
+with call() as writer:
+    writer.sendall(b"\\x00" + key + struct.pack("<Q", size) + bytes(size))
+    writer.sendall(b"\\x02" + key)
+    writer.recv(8 + size, socket.MSG_WAITALL)
+waiting, room, read = selectors.DefaultSelector(), bytearray(1 << 20), {}
+for _ in range(readers):
+    reader = call()
+    reader.sendall(b"\\x02" + key)
+    reader.setblocking(False)
+    waiting.register(reader, selectors.EVENT_READ)
+    read[reader] = 0
+waiting.register(sys.stdin, selectors.EVENT_READ)
+said = False
+while True:
+    for event, _ in waiting.select():
+        if event.fileobj is sys.stdin:
+            sys.exit()
+        reader = event.fileobj
+        try:
+            count = reader.recv_into(room)
+        except ConnectionError:
+            count = 0
+        if count == 0:
+            sys.exit()  # the job is over
+        read[reader] += count
+        if read[reader] % (8 + size) == 0:
+            reader.sendall(b"\\x02" + key)
+    if not said and min(read.values()) >= 8 + size:
+        said = True
+        print("reading", flush=True)
 """
 
 
@@ -90,7 +131,8 @@ class Job:
 
     def __init__(self, bench, nodes, *options, least=None):
         wanted = str(nodes) if least is None else f"{least}:{nodes}"
-        place = ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "--nnodes", wanted]
+        self.port = free_port()
+        place = ["--master-addr", "127.0.0.1", "--master-port", str(self.port), "--nnodes", wanted]
         self.lines, self.agents = bench.words, bench.agents
         self.agents += [Process([bench.ddprun, *place, "--node-rank", str(node), "--nproc-per-node", "1", *options,
                                 "--no-python", PYTHON, "-I", "-S", bench.worker]) for node in range(nodes)]
@@ -218,6 +260,21 @@ def failure_figure(bench, table):
               goal=f"p50 <= {FAILURE_GOAL_MS} ms", met=median(times) <= FAILURE_GOAL_MS)
 
 
+def busy_store_figure(bench, table):
+    times = []
+    for number in range(bench.rounds):
+        failing, job = 1 + number % (NODES - 1), Job(bench, NODES)
+        readers = Program(PYTHON, "-I", "-S", "-c", READERS, str(job.port), str(READERS_COUNT), str(READ_BYTES))
+        readers.lines.next()
+        os.kill(job.workers[failing], signal.SIGUSR1)
+        told, failed = job.told(set(range(NODES)) - {failing})
+        times.append((told - failed) / 1e6)
+        job.end()
+        readers.end()
+    table.add(f"the same of another agent than the host, while {READERS_COUNT} ranks read values of {READ_BYTES >> 20} MiB", times_text(times),
+              goal=f"p50 <= {BUSY_GOAL_MS} ms", met=median(times) <= BUSY_GOAL_MS)
+
+
 def killed_figure(bench, table):
     times = []
     for number in range(bench.rounds):
@@ -294,7 +351,7 @@ def idle_figure(bench, table):
 
 
 # A figure is a function of the bench, which adds its rows to the table.
-FIGURES = (agents_figures, clients_figures, failure_figure, killed_figure, next_round_figure, idle_figure)
+FIGURES = (agents_figures, clients_figures, failure_figure, busy_store_figure, killed_figure, next_round_figure, idle_figure)
 
 
 def main():

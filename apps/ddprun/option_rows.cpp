@@ -74,8 +74,8 @@ OptionGroup node_rows(CommandLine& line) {
           into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")), "PET_MASTER_PORT"},
          {"--listen", "WHERE",
           "auto: node 0 listens where it has to, and --master-addr must be an address of its own; any: on "
-          "all its addresses (auto)\nIt has to on loopback and at --master-addr for one node, on all its "
-          "addresses for several; any is for a --master-addr that is translated on the way.",
+          "all its addresses (auto)\nIt has to on loopback and at --master-addr; any is for a --master-addr "
+          "that is translated on the way, or a name that stands for another address on other nodes.",
           into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}}))},
          {"--net", "CIDR,…",
           "Networks by which the workers of different nodes reach each other, like 10.0.0.0/8; sets "

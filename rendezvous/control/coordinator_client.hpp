@@ -50,7 +50,8 @@ struct CoordinatorClientEvents {
 
 struct CoordinatorClientOptions {
     Endpoint coordinator;
-    // A conversation with the coordinator that is in this process; then nothing is connected. May be empty.
+    // A conversation with the coordinator that is in this process; then nothing is connected. May be empty. It says
+    // nothing when that one is there no more: then this client is about to be replaced, and reports nothing.
     std::function<std::shared_ptr<ControlChannel>()> in_process = {};
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;

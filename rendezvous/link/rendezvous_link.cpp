@@ -150,7 +150,7 @@ class RendezvousLink::Impl {
 
     void connect(CoordinatorClientOptions options) {
         options.key = options_.key;
-        if (hosts()) options.in_process = [this] { return server_->call(executor_); };
+        if (hosts()) options.in_process = [this] { return hosts() ? server_->call(executor_) : nullptr; };
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
             if (!options_.failover || hosts()) return;
@@ -191,7 +191,6 @@ class RendezvousLink::Impl {
 
     // As long as nobody leads, the agent need not hear of each that does not.
     void lose(const CoordinatorLoss& loss) {
-        if (is_moving_) return;  // There is nothing to join there any more.
         if (seeks_port() && port_search_->takes(loss)) return;
         const bool roams = roamed_ > 0 && loss.kind == CoordinatorLoss::Kind::unreached;
         if (roams && TimePoint::clock::now() < options_.join_deadline)
@@ -323,10 +322,8 @@ class RendezvousLink::Impl {
         if (server_) gate_ = std::move(server_);
         if (port_search_) port_search_->end();
         events_.on_news(fmt::format("the job runs already; its coordinator is at {}", to_string(place_)));
-        is_moving_ = true;
         asio::post(executor_, [this, life = std::weak_ptr(life_)] {
             if (life.expired() || is_closing_) return;
-            is_moving_ = false;
             client_.reset();
             join_here();
         });
@@ -346,8 +343,7 @@ class RendezvousLink::Impl {
     std::optional<EtcdElection> election_;
     std::size_t roamed_ = 0;  // places where a node without a voice has called, since it heard from one
     bool is_closing_ = false;
-    bool is_moving_ = false;  // to where the job is; the connection so far is about to go
-    bool retires_ = false;    // the server's guests are being told that it does not lead
+    bool retires_ = false;  // the server's guests are being told that it does not lead
     HostLease host_lease_;
     std::unique_ptr<RendezvousServer> server_;
     std::unique_ptr<RendezvousServer> gate_;  // at the job's old address, says where it is from then on

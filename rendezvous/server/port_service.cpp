@@ -19,7 +19,7 @@ using asio::ip::tcp;
 
 namespace {
 
-void rethrow(const std::exception_ptr& error) {
+void rethrow_at_port(const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
 }
 
@@ -41,10 +41,10 @@ void PortService::start() {
             const auto executor = socket.get_executor();
             asio::co_spawn(executor, identify(std::move(socket)), [this](const std::exception_ptr& error) {
                 --connections_;
-                rethrow(error);
+                rethrow_at_port(error);
             });
         };
-        asio::co_spawn(acceptor.get_executor(), accept_each(acceptor, take), rethrow);
+        asio::co_spawn(acceptor.get_executor(), accept_each(acceptor, take), rethrow_at_port);
     }
 }
 
