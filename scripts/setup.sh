@@ -23,7 +23,8 @@ libboost1.81-dev:Asio, Process, JSON (headers)
 libcli11-dev:command lines
 libspdlog-dev:the launcher's log
 libfmt-dev:what spdlog formats with
-libssl-dev:TLS to etcd"
+libssl-dev:TLS to etcd
+libsodium-dev:what the agents of a job with a secret say to each other"
 test_packages="\
 catch2:the unit tests
 python3:the tests that are scripts

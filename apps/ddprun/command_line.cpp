@@ -199,6 +199,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) line.own_variables.push_back(variable_of(row));
     }
+    line.own_variables.emplace_back(kSecretVariable);
     line.nodes_said = line.standalone || line.origins.contains("--nnodes");
     if (line.quiet) line.verbosity = Verbosity::quiet;
     if (line.verbose) line.verbosity = Verbosity::verbose;
@@ -208,7 +209,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     check_together(line);
     check_times(line);
     set_nodes(line);
-    if (line.program.empty())
+    if (line.program.empty() && !line.makes_secret)
         throw UsageError("no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
     return line;
 }

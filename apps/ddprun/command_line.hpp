@@ -15,8 +15,12 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/plan/device_binding.hpp"
+#include "rendezvous/secure/auth_policy.hpp"
 
 namespace ddprun {
+
+// Holds the job's secret itself; no option sets that, since every user of the machine sees command lines.
+inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
 
 // What of LaunchOptions the words alone decide is in there already; here is what only the machine makes
 // something of, and what main has to know.
@@ -40,6 +44,9 @@ struct CommandLine : LaunchOptions {
     bool quiet = false;    // made into `verbosity`
     bool verbose = false;
     bool detach = false;
+    Auth auth = Auth::automatic;
+    std::string secret_file;  // empty: not said
+    bool makes_secret = false;
     bool module = false;
     bool no_python = false;
     bool python = false;

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
@@ -58,8 +59,10 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
 int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
     using namespace ddprun;
     try {
+        std::string secret = take_variable(kSecretVariable);
         const CommandLine line = parse_command_line(words, current_environment());
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
+        if (line.makes_secret) return make_secret();
         log.set_verbosity(line.verbosity);
         if (!line.log_file.empty()) {
             if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
@@ -73,6 +76,9 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
         LaunchOptions options = resolve_launch(line, find_node_facts(line));
         if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
+        // On loopback only this machine's processes call, and who they are the system says.
+        const bool is_open = may_host(options) && (options.listen.any || !options.listen.addresses.empty());
+        options.key = find_job_key(line, secret, is_open, log);
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);

@@ -135,6 +135,25 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           into(line.rdzv_conf, parse_rdzv_conf), "PET_RDZV_CONF"}}};
 }
 
+OptionGroup security_rows(CommandLine& line) {
+    return {
+        "Who takes part",
+        {{"--secret-file", "PATH",
+          "The job's secret, the same on all nodes; -: one line of stdin (DDPRUN_SECRET, else "
+          "~/.config/ddprun/secret)\nA file that nobody else may read. With a secret the agents of several "
+          "nodes prove to each other that they have it, and all they say is encrypted; it is never taken "
+          "from the command line, and the workers do not get it.",
+          into(line.secret_file)},
+         {"--auth", "WHEN",
+          "Whether agents must prove that they have the secret. auto: where there is one; required: or else "
+          "no job of several nodes; off: never (auto)\nA line auth = required in /etc/ddprun.conf makes it "
+          "required for all.",
+          into(line.auth,
+               one_of<Auth>({{"auto", Auth::automatic}, {"required", Auth::required}, {"off", Auth::off}}))},
+         {"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
+          into(line.makes_secret)}}};
+}
+
 OptionGroup program_rows(CommandLine& line) {
     return {"Program",
             {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
@@ -336,9 +355,9 @@ OptionGroup debugging_rows(CommandLine& line) {
 }  // namespace
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    return {{"", {config_row()}}, node_rows(line),        rendezvous_rows(line), program_rows(line),
-            device_rows(line),    supervision_rows(line), time_rows(line),       restart_rows(line),
-            file_rows(line),      console_rows(line),     debugging_rows(line)};
+    return {{"", {config_row()}}, node_rows(line),   rendezvous_rows(line),  security_rows(line),
+            program_rows(line),   device_rows(line), supervision_rows(line), time_rows(line),
+            restart_rows(line),   file_rows(line),   console_rows(line),     debugging_rows(line)};
 }
 
 }  // namespace ddprun

@@ -102,6 +102,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     server.listen = options.listen;
     server.port = options.master.port;
     server.spared_descriptors = launcher_descriptors(options.workers.size());
+    server.key = options.key;
     server.coordinator = {.version = DDPRUN_VERSION,
                           .run_id = options.run_id,
                           .job_id = make_job_id(options.run_id),
@@ -135,6 +136,7 @@ RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
             .hello = std::move(hello),
             .join_deadline = join_deadline,
             .failover = may_fail_over(options),
+            .key = options.key,
             .election = options.etcd ? std::optional(election_options_of(options)) : std::nullopt,
             .server_options = [&options](const Endpoint& here) {
                 options.master = here;

@@ -21,6 +21,7 @@
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/secure/secret_key.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
@@ -40,11 +41,12 @@ enum class Hosting {
 };
 
 struct LaunchOptions {
-    int nnodes = 1;         // at most
-    Elasticity elasticity;  // node 0's counts, but for the least number, which all must give
-    bool failover = true;   // another node may host the coordinator when its node is lost
-    int node_rank = 0;      // kUnnumbered until the coordinator says it
-    HostList host_list;     // by which nodes are numbered that have none; empty where this one has
+    int nnodes = 1;                // at most
+    Elasticity elasticity;         // node 0's counts, but for the least number, which all must give
+    std::optional<SecretKey> key;  // of the job: what its agents prove to each other; nothing: nothing
+    bool failover = true;          // another node may host the coordinator when its node is lost
+    int node_rank = 0;             // kUnnumbered until the coordinator says it
+    HostList host_list;            // by which nodes are numbered that have none; empty where this one has
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown

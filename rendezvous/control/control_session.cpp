@@ -22,11 +22,14 @@ constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr std::chrono::seconds kLingerTimeout{5};
 }  // namespace
 
-ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes)
+ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes,
+                               const std::optional<NoiseKeys>& keys)
     : socket_(std::move(socket)),
       queue_event_(socket_.get_executor(), asio::steady_timer::time_point::max()),
       max_pending_(max_pending),
-      first_bytes_(std::move(first_bytes)) {}
+      first_bytes_(std::move(first_bytes)) {
+    if (keys) sealed_.emplace(*keys);
+}
 
 asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessage&)> on_message) {
     auto self = shared_from_this();
@@ -34,8 +37,8 @@ asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessag
         socket_.get_executor(), [self]() { return self->write_queue(); }, asio::detached);
 
     ControlFrames frames;
-    frames.append(std::exchange(first_bytes_, {}));
-    while (socket_.is_open()) {
+    bool is_readable = take(std::exchange(first_bytes_, {}), frames);
+    while (is_readable && socket_.is_open()) {
         for (;;) {
             auto message = frames.next();
             if (!message) {
@@ -48,7 +51,7 @@ asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessag
         boost::system::error_code error;
         co_await socket_.async_wait(asio::ip::tcp::socket::wait_read,
                                     asio::redirect_error(asio::use_awaitable, error));
-        if (error || !read_into(frames)) break;
+        is_readable = !error && read_into(frames);
     }
     close();
     co_return closed_there_;
@@ -59,14 +62,25 @@ asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessag
 bool ControlSession::read_into(ControlFrames& frames) {
     std::array<char, kReadBytes> bytes{};
     const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (count > 0) frames.append({bytes.data(), static_cast<std::size_t>(count)});
+    if (count > 0) return take({bytes.data(), static_cast<std::size_t>(count)}, frames);
     closed_there_ = count == 0;
-    return count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN));
+    return count < 0 && (errno == EINTR || errno == EAGAIN);
+}
+
+// False: somebody has changed it on the way.
+bool ControlSession::take(std::string_view bytes, ControlFrames& frames) {
+    if (!sealed_) {
+        frames.append(bytes);
+        return true;
+    }
+    const auto plain = sealed_->open(bytes);
+    if (plain) frames.append(*plain);
+    return plain.has_value();
 }
 
 void ControlSession::send(const ControlMessage& message, bool close_after) {
     if (!socket_.is_open() || close_after_pending_) return;
-    pending_ += encode_control(message);
+    pending_ += sealed_ ? sealed_->seal(encode_control(message)) : encode_control(message);
     close_after_pending_ = close_after;
     if (pending_.size() > max_pending_) return close();
     queue_event_.cancel();

@@ -8,20 +8,23 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 
 namespace ddprun {
 
 class ControlSession final : public ControlChannel, public std::enable_shared_from_this<ControlSession> {
   public:
     // `max_pending`: bytes that may wait to be written before the peer counts as stuck and is dropped. `first_bytes`
-    // were read before.
-    ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending,
-                   std::string first_bytes = {});
+    // were read before. With `keys` both sides send sealed records.
+    ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes = {},
+                   const std::optional<NoiseKeys>& keys = std::nullopt);
 
     boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) override;
     void send(const ControlMessage& message, bool close_after) override;
@@ -33,6 +36,7 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
 
   private:
     bool read_into(ControlFrames& frames);
+    bool take(std::string_view bytes, ControlFrames& frames);
     boost::asio::awaitable<void> write_queue();
 
     boost::asio::ip::tcp::socket socket_;
@@ -40,6 +44,7 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     std::size_t max_pending_;
     std::string first_bytes_;
     std::string pending_;
+    std::optional<SealedRecords> sealed_;
     bool close_after_pending_ = false;
     bool closed_there_ = false;
 };

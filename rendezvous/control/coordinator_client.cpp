@@ -16,7 +16,9 @@
 #include "rendezvous/control/control_session.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/control/heartbeat.hpp"
+#include "rendezvous/control/secret_words.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/secure/sealed_handshake.hpp"
 #include "rendezvous/system/deadline.hpp"
 
 namespace ddprun {
@@ -95,6 +97,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         end_lease();
         on_closed_ = std::move(on_closed);
         pause_.cancel();
+        if (calling_ != nullptr) calling_->close();
         if (!session_) return closed();
         session_->send(Goodbye{}, true);
         close_deadline_.expires_after(kCloseTimeout);
@@ -114,6 +117,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         on_suspended_ = nullptr;
         suspend_deadline_.cancel();
         events_.on_lease = nullptr;
+        if (calling_ != nullptr) calling_->close();
         if (session_) session_->close();
     }
 
@@ -145,17 +149,14 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
 
     void await_answer() {
         is_answered_ = false;
-        loss_ = {CoordinatorLoss::Kind::stranger,
-                 fmt::format("what listens at {} ended the connection without an answer",
-                             to_string(options_.coordinator))};
+        loss_ = stranger_loss();
         const TimePoint latest = hello_time_ + options_.answer_timeout.value_or(kAnswerTimeout);
         const bool joins_late = !options_.answer_timeout && options_.join_deadline < latest;
         answer_deadline_.expires_at(joins_late ? std::min(latest, options_.join_deadline + kRefusalTime)
                                                : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
-            self->loss_ = {CoordinatorLoss::Kind::broken, fmt::format("what listens at {} does not answer",
-                                                                      to_string(self->options_.coordinator))};
+            self->loss_ = self->silent_stranger_loss();
             self->session_->close();
         });
     }
@@ -265,8 +266,38 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (!socket) co_return nullptr;
         ddprun::limit_silence(*socket, HeartbeatTerms{}.connection_silence());
         note_addresses(*socket);
+        if (options_.key) co_return co_await call_with_key(std::move(*socket));
         co_await write_magic(*socket);
         co_return std::make_shared<ControlSession>(std::move(*socket), kMaxPendingBytes);
+    }
+
+    // Nothing: it was closed meanwhile, or came to nothing, which is reported.
+    asio::awaitable<std::shared_ptr<ControlChannel>> call_with_key(tcp::socket socket) {
+        calling_ = &socket;
+        const TimePoint start = TimePoint::clock::now();
+        const auto sealed = co_await call_sealed(socket, SealedPurpose::agent, *options_.key);
+        calling_ = nullptr;
+        if (silent_) co_return nullptr;
+        if (sealed.keys)
+            co_return std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, "", sealed.keys);
+        is_answered_ = false;
+        const bool was_silent = TimePoint::clock::now() - start >= kSealTimeout;
+        loss_ = was_silent ? silent_stranger_loss() : stranger_loss();
+        cause_ = loss_.cause;
+        if (sealed.proof != Proof::none) events_.on_message(secret_is_of_no_use(sealed.proof));
+        if (!silent_) events_.on_lost(loss_);
+        co_return nullptr;
+    }
+
+    CoordinatorLoss silent_stranger_loss() const {
+        return {CoordinatorLoss::Kind::broken,
+                fmt::format("what listens at {} does not answer", to_string(options_.coordinator))};
+    }
+
+    CoordinatorLoss stranger_loss() const {
+        return {CoordinatorLoss::Kind::stranger,
+                fmt::format("what listens at {} ended the connection without an answer",
+                            to_string(options_.coordinator))};
     }
 
     // A connected socket; nothing if the client was closed meanwhile or the deadline passed (which is
@@ -339,6 +370,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     std::mt19937 random_;
     std::shared_ptr<ControlChannel> session_;
     std::function<void()> on_closed_;
+    tcp::socket* calling_ = nullptr;  // its first words are being said
     bool silent_ = false;
     bool gave_up_ = false;  // the coordinator of this connection
 };

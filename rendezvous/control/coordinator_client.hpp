@@ -17,6 +17,7 @@
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/secure/secret_key.hpp"
 
 namespace ddprun {
 
@@ -56,6 +57,8 @@ struct CoordinatorClientOptions {
     std::chrono::steady_clock::time_point join_deadline;
     // From Hello to the first word of the coordinator; by default kAnswerTimeout, and not much beyond join_deadline.
     std::optional<std::chrono::milliseconds> answer_timeout = {};
+    // What both sides must have; nothing: the connection is plain. Not asked for in process.
+    std::optional<SecretKey> key = {};
     // With a connection, before Hello is said by it, which may then say more: the address of this machine that it was
     // made from. May be empty.
     std::function<void(Hello& hello, const std::string& local_address)> on_connected = {};

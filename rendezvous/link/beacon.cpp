@@ -11,6 +11,8 @@
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/secure/sealed_handshake.hpp"
+#include "rendezvous/secure/sealed_records.hpp"
 
 namespace ddprun {
 
@@ -18,10 +20,9 @@ namespace asio = boost::asio;
 
 class Beacon::Impl {
   public:
-    Impl(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word)
-        : period_(executor), old_places_(std::move(old_places)), bytes_(kControlMagic) {
-        bytes_ += encode_control(word);
-    }
+    Impl(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word,
+         const std::optional<SecretKey>& key)
+        : period_(executor), old_places_(std::move(old_places)), word_(encode_control(word)), key_(key) {}
 
     static void begin(const std::shared_ptr<Impl>& self) {
         asio::co_spawn(
@@ -48,20 +49,31 @@ class Beacon::Impl {
         try {
             auto socket = co_await async_connect_tcp(old_place, kCallTimeout);
             limit_silence(socket, kCallTimeout);
-            co_await asio::async_write(socket, asio::buffer(bytes_), asio::use_awaitable);
+            const std::string bytes = co_await words_for(socket);
+            co_await asio::async_write(socket, asio::buffer(bytes), asio::use_awaitable);
         } catch (const boost::system::system_error&) {
             // Nobody is there, as is usual.
         }
     }
 
+    asio::awaitable<std::string> words_for(asio::ip::tcp::socket& socket) {
+        if (!key_) co_return std::string(kControlMagic) + word_;
+        const auto call = co_await call_sealed(socket, SealedPurpose::agent, *key_);
+        // Who listens there is none of the job's.
+        if (!call.keys) co_return std::string();
+        co_return SealedRecords(*call.keys).seal(word_);
+    }
+
     asio::steady_timer period_;
     std::vector<Endpoint> old_places_;
-    std::string bytes_;
+    std::string word_;
+    std::optional<SecretKey> key_;
     bool ended_ = false;
 };
 
-Beacon::Beacon(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word)
-    : impl_(std::make_shared<Impl>(executor, std::move(old_places), word)) {
+Beacon::Beacon(const asio::any_io_executor& executor, std::vector<Endpoint> old_places, const JobMoved& word,
+               const std::optional<SecretKey>& key)
+    : impl_(std::make_shared<Impl>(executor, std::move(old_places), word, key)) {
     Impl::begin(impl_);
 }
 

@@ -9,21 +9,24 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/secure/secret_key.hpp"
 
 namespace ddprun {
 
 class Beacon {
   public:
+    // `key`: the job's, which who listens there must have; nothing: the word is said in clear.
     static constexpr std::chrono::milliseconds kPeriod{1'000};
     // One call, the resolver's time included.
     static constexpr std::chrono::milliseconds kCallTimeout{3'000};
 
     Beacon(const boost::asio::any_io_executor& executor, std::vector<Endpoint> old_places,
-           const JobMoved& word);
+           const JobMoved& word, const std::optional<SecretKey>& key);
     ~Beacon();
 
   private:

@@ -58,10 +58,7 @@ class RendezvousLink::Impl {
         host_lease_ = {};
         server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
     }
-    void guests_gone() {
-        if (retires_) return leader_search_.step();
-        events_.on_guests_gone();
-    }
+    void guests_gone() { retires_ ? leader_search_.step() : events_.on_guests_gone(); }
     void host_first() {
         const auto host_here = [this](const Endpoint& here) { host(options_.server_options(here)); };
         port_search_ ? port_search_->host(host_here, events_.on_step) : host_here(place_);
@@ -153,6 +150,7 @@ class RendezvousLink::Impl {
     }
 
     void connect(CoordinatorClientOptions options) {
+        options.key = options_.key;
         if (hosts()) options.in_process = [this] { return hosts() ? server_->call(executor_) : nullptr; };
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
@@ -233,8 +231,7 @@ class RendezvousLink::Impl {
         if (leader_search_.called().value_or(LeaderSearch::kNobody) != LeaderSearch::kNobody)
             memory_.learn_leader(leader_search_.own(), *leader_search_.called());
         leader_search_.end();
-        if (!hosts()) return;
-        events_.on_leading();
+        if (hosts()) events_.on_leading();
     }
 
     void tell_old_place() {
@@ -245,7 +242,8 @@ class RendezvousLink::Impl {
         const Hello& hello = options_.hello;
         beacon_.emplace(executor_, port_search_ ? port_search_->places() : std::vector{old_place},
                         JobMoved{hello.version, hello.run_id, hello.nnodes, hello.min_nodes,
-                                 hello.command.digest, place_.host, place_.port});
+                                 hello.command.digest, place_.host, place_.port},
+                        options_.key);
     }
 
     ElectionEvents election_events() {

@@ -24,6 +24,7 @@ struct RendezvousLinkOptions {
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
     bool failover = false;
+    std::optional<SecretKey> key;             // of the job; nothing: connections are plain
     std::optional<ElectionOptions> election;  // then `place` is not known before
     // Of a coordinator that this agent hosts there; asked whenever it does.
     std::function<RendezvousServerOptions(const Endpoint& here)> server_options;

@@ -32,7 +32,7 @@ void CallerGate::admit(const std::vector<ip::address>& machines) {
 }
 
 std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
-    if (caller.owner.kind == ConnectionOwner::Kind::closed || told_.size() >= kMaxTold) return std::nullopt;
+    if (caller.owner.kind == ConnectionOwner::Kind::closed) return std::nullopt;
     std::string text;
     if (caller.owner.kind == ConnectionOwner::Kind::user)
         text = fmt::format(
@@ -42,6 +42,16 @@ std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
         text =
             fmt::format("a store client at {} was turned away: no node of this job's round calls from there",
                         comparable(caller.address).to_string());
+    return tell_once(text);
+}
+
+std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller, const std::string& why) {
+    return tell_once(
+        fmt::format("an agent at {} was turned away: {}", comparable(caller.address).to_string(), why));
+}
+
+std::optional<std::string> CallerGate::tell_once(const std::string& text) {
+    if (told_.size() >= kMaxTold) return std::nullopt;
     return told_.insert(text).second ? std::optional(text) : std::nullopt;
 }
 

@@ -42,8 +42,12 @@ class CallerGate {
 
     // For the user, once for each of them: what was not let pass, and why.
     std::optional<std::string> tell_turned_away(const Caller& caller);
+    // Likewise, of an agent, for this reason.
+    std::optional<std::string> tell_turned_away(const Caller& caller, const std::string& why);
 
   private:
+    std::optional<std::string> tell_once(const std::string& text);
+
     uid_t own_;
     std::set<boost::asio::ip::address> machines_;
     std::set<std::string> told_;

@@ -34,12 +34,13 @@ CoordinatorService::~CoordinatorService() {
     for (auto& [id, conversation] : conversations_) conversation.channel->close();
 }
 
-void CoordinatorService::serve(tcp::socket socket, std::string first_bytes) {
+void CoordinatorService::serve(tcp::socket socket, std::string first_bytes,
+                               const std::optional<NoiseKeys>& keys) {
     boost::system::error_code gone;
     const auto remote = socket.remote_endpoint(gone);
     if (gone || conversations_.size() >= kMaxConversations) return;  // The socket closes here.
     auto session =
-        std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, std::move(first_bytes));
+        std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, std::move(first_bytes), keys);
     session->limit_silence(heartbeats_.connection_silence());
     asio::co_spawn(context_, converse(std::move(session), remote.address()), rethrow);
 }

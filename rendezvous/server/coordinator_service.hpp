@@ -16,6 +16,7 @@
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/secure/noise_nnpsk0.hpp"
 
 namespace ddprun {
 
@@ -50,8 +51,10 @@ class CoordinatorService {
     CoordinatorService(const CoordinatorService&) = delete;
     CoordinatorService& operator=(const CoordinatorService&) = delete;
 
-    // An agent on another machine, or of another process: its connection, of this executor, and what it has said.
-    void serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+    // An agent on another machine, or of another process: its connection, of this executor, what it has said, and the keys
+    // if it is sealed.
+    void serve(boost::asio::ip::tcp::socket socket, std::string first_bytes,
+               const std::optional<NoiseKeys>& keys);
     // The host's own.
     void serve_own(std::shared_ptr<ControlChannel> channel);
 

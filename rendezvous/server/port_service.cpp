@@ -10,7 +10,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
@@ -20,26 +19,27 @@ using asio::ip::tcp;
 
 namespace {
 
-void rethrow(const std::exception_ptr& error) {
+void rethrow_at_port(const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
 }
 
 }  // namespace
 
-PortService::PortService(std::vector<tcp::acceptor> acceptors, std::size_t spared_descriptors,
+PortService::PortService(std::vector<tcp::acceptor> acceptors, PortServiceOptions options,
                          PortServiceEvents events)
     : acceptors_(std::move(acceptors)),
       events_(std::move(events)),
       gate_(::geteuid()),
-      limit_(spared_descriptors),
+      limit_(options.spared_descriptors),
       store_(acceptors_.front().get_executor(), {},
-             [this](const std::string& sentence) { remark(sentence); }) {}
+             [this](const std::string& sentence) { remark(sentence); }),
+      key_(std::move(options.key)) {}
 
 void PortService::start() {
     for (tcp::acceptor& acceptor : acceptors_) {
         asio::co_spawn(acceptor.get_executor(),
                        accept_each(acceptor, [this](tcp::socket socket) { take(std::move(socket)); }),
-                       rethrow);
+                       rethrow_at_port);
     }
 }
 
@@ -49,7 +49,7 @@ void PortService::take(tcp::socket socket) {
     const auto executor = socket.get_executor();
     asio::co_spawn(executor, identify(std::move(socket)), [this](const std::exception_ptr& error) {
         --connections_;
-        rethrow(error);
+        rethrow_at_port(error);
     });
 }
 
@@ -62,36 +62,77 @@ void PortService::begin_round(const std::vector<asio::ip::address>& machines) {
     gate_.begin_round(machines);
 }
 
+// What a stranger's connection holds while it has not shown that it is of the job.
+class PortService::UnprovenPlace {
+  public:
+    UnprovenPlace(PortService& port, tcp::socket& socket, const asio::ip::address& source)
+        : port_(port), id_(++port.last_unproven_) {
+        const auto gone = port.unproven_.add(id_, comparable(source));
+        port.unproven_sockets_[id_] = &socket;
+        if (!gone) return;
+        boost::system::error_code ignored;  // It ends either way.
+        port.unproven_sockets_.at(*gone)->close(ignored);
+    }
+    ~UnprovenPlace() {
+        port_.unproven_.remove(id_);
+        port_.unproven_sockets_.erase(id_);
+    }
+    UnprovenPlace(const UnprovenPlace&) = delete;
+    UnprovenPlace& operator=(const UnprovenPlace&) = delete;
+
+    void speaks() { port_.unproven_.speaks(id_); }
+
+  private:
+    PortService& port_;
+    UnprovenCalls::Id id_;
+};
+
 // Reads the first bytes of a connection and hands it to the service that they are meant for. One of the job's own may be
 // silent as long as it likes: PyTorch's clients before 2.1 open one that never speaks.
 asio::awaitable<void> PortService::identify(tcp::socket socket) {
-    using namespace asio::experimental::awaitable_operators;
     boost::system::error_code error;
     const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
     const CallerGate::Pass pass = gate_.judge(caller);
-    asio::steady_timer deadline(socket.get_executor(), asio::steady_timer::time_point::max());
-    if (pass == CallerGate::Pass::agents_only) deadline.expires_after(kIdentifyTimeout);
-    std::string first;
-    while (pass != CallerGate::Pass::nothing && first.size() < kControlMagic.size() &&
-           kControlMagic.starts_with(first)) {
-        std::array<char, 1024> bytes{};
-        auto read = co_await (
-            socket.async_read_some(asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error)) ||
-            deadline.async_wait(asio::use_awaitable));
-        if (error || read.index() == 1) co_return;
-        if (first.empty()) deadline.expires_after(kIdentifyTimeout);
-        first.append(bytes.data(), std::get<0>(read));
-    }
-    if (pass != CallerGate::Pass::nothing && first.starts_with(kControlMagic)) {
-        events_.on_agent(std::move(socket), first.substr(kControlMagic.size()));
+    if (pass == CallerGate::Pass::nothing) co_return remark(gate_.tell_turned_away(caller));
+    std::optional<UnprovenPlace> place;
+    if (pass == CallerGate::Pass::agents_only) place.emplace(*this, socket, caller.address);
+    const std::optional<std::string> first = co_await first_words(socket, place ? &*place : nullptr);
+    if (!first) co_return;
+    if (is_agent(*first)) {
+        AgentEntry entry = co_await enter(socket, *first, key_);
+        place.reset();
+        if (entry.is_open && socket.is_open()) events_.on_agent(std::move(socket), std::move(entry));
+        if (!entry.why.empty()) remark(gate_.tell_turned_away(caller, entry.why));
         co_return;
     }
+    place.reset();
     // It may have been admitted meanwhile.
     if (gate_.judge(caller) == CallerGate::Pass::everything) {
-        co_await store_.serve(std::move(socket), std::move(first));
+        co_await store_.serve(std::move(socket), *first);
     } else {
         remark(gate_.tell_turned_away(caller));
     }
+}
+
+// Enough to tell who it is; nothing: it broke off, or took too long.
+asio::awaitable<std::optional<std::string>> PortService::first_words(tcp::socket& socket,
+                                                                     UnprovenPlace* place) {
+    using namespace asio::experimental::awaitable_operators;
+    asio::steady_timer deadline(socket.get_executor(), asio::steady_timer::time_point::max());
+    if (place != nullptr) deadline.expires_after(kStrangersTimeout);
+    std::string first;
+    while (may_be_agent(first) && !is_agent(first)) {
+        std::array<char, 1024> bytes{};
+        boost::system::error_code error;
+        auto read = co_await (
+            socket.async_read_some(asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error)) ||
+            deadline.async_wait(asio::use_awaitable));
+        if (error || read.index() == 1) co_return std::nullopt;
+        if (first.empty() && place == nullptr) deadline.expires_after(kIdentifyTimeout);
+        if (place != nullptr) place->speaks();
+        first.append(bytes.data(), std::get<0>(read));
+    }
+    co_return first;
 }
 
 }  // namespace ddprun

@@ -10,29 +10,38 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "rendezvous/server/agent_entry.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/connection_limit.hpp"
+#include "rendezvous/server/unproven_calls.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun {
 
 // Called on its thread.
 struct PortServiceEvents {
-    // An agent's connection, of this service's executor, and what it has said behind kControlMagic.
-    std::function<void(boost::asio::ip::tcp::socket socket, std::string first_bytes)> on_agent;
+    // The connection of an agent that is let in, of this service's executor.
+    std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry)> on_agent;
     // Something that the user of this node should know; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
+};
+
+struct PortServiceOptions {
+    std::optional<SecretKey> key;         // what agents are asked for; nothing: nothing
+    std::size_t spared_descriptors = 0;  // of this process, that are not for connections
 };
 
 class PortService {
   public:
     // What begins to say what it is must have said it by then; and a stranger, from when it has called.
     static constexpr std::chrono::seconds kIdentifyTimeout{10};
+    static constexpr std::chrono::seconds kStrangersTimeout{5};
 
-    // The listening sockets are of that executor. `spared_descriptors` of this process are not for connections.
-    PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, std::size_t spared_descriptors,
+    // The listening sockets are of that executor.
+    PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, PortServiceOptions options,
                 PortServiceEvents events);
 
     // Calls are taken from then on. Throws, by way of the executor, when a listener itself is broken.
@@ -43,9 +52,13 @@ class PortService {
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
   private:
+    class UnprovenPlace;
+
     void take(boost::asio::ip::tcp::socket socket);
-    void remark(const std::optional<std::string>& sentence) const;
     boost::asio::awaitable<void> identify(boost::asio::ip::tcp::socket socket);
+    boost::asio::awaitable<std::optional<std::string>> first_words(boost::asio::ip::tcp::socket& socket,
+                                                                   UnprovenPlace* place);
+    void remark(const std::optional<std::string>& sentence) const;
 
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
     PortServiceEvents events_;
@@ -53,6 +66,10 @@ class PortService {
     CallerGate gate_;
     ConnectionLimit limit_;
     StoreService store_;
+    std::optional<SecretKey> key_;
+    UnprovenCalls unproven_;
+    std::unordered_map<UnprovenCalls::Id, boost::asio::ip::tcp::socket*> unproven_sockets_;
+    UnprovenCalls::Id last_unproven_ = 0;
     std::size_t connections_ = 0;
 };
 

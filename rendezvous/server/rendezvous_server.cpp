@@ -21,7 +21,7 @@ using asio::ip::tcp;
 class RendezvousServer::Impl {
   public:
     Impl(RendezvousServerOptions options, RendezvousServerEvents events)
-        : port_(listeners(options), options.spared_descriptors, port_events(events)),
+        : port_(listeners(options), {options.key, options.spared_descriptors}, port_events(events)),
           coordinator_(control_context_, options.coordinator, coordinator_events(events)) {
         port_.start();
         port_thread_ = start_serving(port_context_, events.on_failed);
@@ -67,18 +67,19 @@ class RendezvousServer::Impl {
 
     PortServiceEvents port_events(const RendezvousServerEvents& events) {
         return {.on_agent =
-                    [this](tcp::socket socket, std::string first_bytes) {
+                    [this](tcp::socket socket, AgentEntry entry) {
                         const auto protocol = socket.local_endpoint().protocol();
-                        hand_over(protocol, OwnedDescriptor(socket.release()), std::move(first_bytes));
+                        hand_over(protocol, OwnedDescriptor(socket.release()), std::move(entry));
                     },
                 .on_remark = events.on_remark};
     }
 
-    void hand_over(tcp protocol, OwnedDescriptor fd, std::string first_bytes) {
+    void hand_over(tcp protocol, OwnedDescriptor fd, AgentEntry entry) {
         // Asio wants to copy what it is given.
         asio::post(control_context_, [this, protocol, held = std::make_shared<OwnedDescriptor>(std::move(fd)),
-                                      first_bytes = std::move(first_bytes)] {
-            coordinator_.serve(tcp::socket(control_context_, protocol, held->release()), first_bytes);
+                                      entry = std::move(entry)] {
+            coordinator_.serve(tcp::socket(control_context_, protocol, held->release()), entry.first_bytes,
+                               entry.keys);
         });
     }
 

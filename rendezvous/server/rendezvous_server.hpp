@@ -19,6 +19,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/secure/secret_key.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -31,6 +32,8 @@ struct RendezvousServerOptions {
     CoordinatorOptions coordinator;
     // Descriptors of this process that connections leave to others.
     std::size_t spared_descriptors = 0;
+    // Other machines' agents must have it; nothing: none is asked for, and one that is shown is of no use.
+    std::optional<SecretKey> key = {};
 };
 
 // Called on the server's threads; the first four as CoordinatorServiceEvents says.

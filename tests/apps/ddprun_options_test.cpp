@@ -42,6 +42,7 @@ template <class Value>
 std::string text(const std::optional<Value>& value) {
     return value ? text(*value) : "none";
 }
+std::string text(Auth value) { return value == Auth::required ? "required" : "another"; }
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
 std::string text(RdzvBackend value) { return value == RdzvBackend::c10d ? "c10d" : "another"; }
 std::string text(Resize value) { return value == Resize::never ? "never" : "another"; }
@@ -106,6 +107,9 @@ const std::vector<Row> kRows = {
     {"allow-different", "", at(&CommandLine::allow_different), "yes"},
     {"join-timeout", "7", at(&CommandLine::join_timeout), "7000"},
     {"strict-env", "", at(&CommandLine::strict_env), "yes"},
+    {"secret-file", "/a/secret", at(&CommandLine::secret_file), "/a/secret"},
+    {"auth", "required", at(&CommandLine::auth), "required"},
+    {"make-secret", "", at(&CommandLine::makes_secret), "yes"},
     {"rdzv-conf", "join_timeout=7,rank=0", at(&CommandLine::join_timeout), "7000"},
     {"module", "", at(&CommandLine::module), "yes"},
     {"no-python", "", at(&CommandLine::no_python), "yes"},
@@ -173,6 +177,7 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"rdzv-endpoint", "h:x"},
                                                      {"rdzv-conf", "timeout"},
                                                      {"join-timeout", "0"},
+                                                     {"auth", "never"},
                                                      {"gpu-bind", "some"},
                                                      {"shutdown-timeout", "-1"},
                                                      {"heartbeat", "0"},

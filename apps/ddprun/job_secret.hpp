@@ -1,0 +1,24 @@
+// The secret of the job as ddprun's user gives it: where it is looked for, what its lack means, and how a new one is made.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/ddprun/command_line.hpp"
+#include "launcher/output/launcher_log.hpp"
+
+namespace ddprun {
+
+// Takes the variable out of this process's environment, and wipes what it held: /proc shows that to whoever has our
+// uid, and whatever is started inherits it. Only while no other thread runs.
+std::string take_variable(const char* name);
+
+// The key by which the agents of the job know each other; nothing: there is none. `variable`: what DDPRUN_SECRET held; wiped.
+// Without one, says what to do if the agent `is_open`: it may host where other machines reach it. Throws UsageError.
+std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
+                                      LauncherLog& log);
+
+// --make-secret: puts a new one into the user's own file, and prints where that is. Throws UsageError.
+int make_secret();
+
+}  // namespace ddprun

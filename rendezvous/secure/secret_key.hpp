@@ -1,0 +1,38 @@
+// SecretKey: 32 bytes that nobody else may know, wiped when they go. Pure but for fresh(), which asks the system's random
+// numbers. Copied freely; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+class SecretKey {
+  public:
+    static constexpr std::size_t kBytes = 32;
+
+    SecretKey() = default;
+    // Of a text of at least so many bytes: its first ones.
+    explicit SecretKey(std::string_view bytes);
+    ~SecretKey();
+    SecretKey(const SecretKey&) = default;
+    SecretKey& operator=(const SecretKey&) = default;
+
+    // Never used before. Throws if the system has no random numbers.
+    static SecretKey fresh();
+
+    unsigned char* data() { return bytes_.data(); }
+    const unsigned char* data() const { return bytes_.data(); }
+
+    friend bool operator==(const SecretKey& left, const SecretKey& right);
+
+  private:
+    std::array<unsigned char, kBytes> bytes_{};
+};
+
+// Overwrites what the text holds, so that neither memory that is used again nor a core file has it, and empties it.
+void wipe(std::string& text);
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+// UnprovenCalls: connections from other machines that have not shown yet that they are of the job, and which of them goes
+// when there are too many. Pure; owned by PortService.
+//
+// PyTorch's clients that never speak are not among them: they call from a machine of the round.
+#pragma once
+
+#include <boost/asio/ip/address.hpp>
+#include <cstdint>
+#include <list>
+#include <optional>
+
+namespace ddprun {
+
+class UnprovenCalls {
+  public:
+    using Id = std::uint64_t;
+
+    static constexpr std::size_t kMost = 256;
+    static constexpr std::size_t kMostOfOneSource = 32;
+
+    // A new one. The returned one has to go, and counts no longer: the oldest that has said nothing, else the oldest; of the
+    // same source where that has too many.
+    std::optional<Id> add(Id id, const boost::asio::ip::address& source);
+    void speaks(Id id);
+    // No effect on one that had to go.
+    void remove(Id id);
+
+    std::size_t size() const { return calls_.size(); }
+
+  private:
+    struct Call {
+        Id id;
+        boost::asio::ip::address source;
+        bool is_silent = true;
+    };
+
+    std::list<Call> calls_;  // the oldest first
+};
+
+}  // namespace ddprun
