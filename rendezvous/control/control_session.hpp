@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/net/socket.hpp"
@@ -20,7 +21,10 @@ namespace ddprun {
 
 class ControlSession : public std::enable_shared_from_this<ControlSession> {
   public:
-    // `max_pending`: bytes that may wait to be written before the peer counts as stuck and is dropped.
+    // A peer that takes nothing of shared frames for so long counts as stuck and is dropped, …
+    static constexpr std::chrono::seconds kStuckTimeout{10};
+
+    // … and so is one for which more than `max_pending` bytes of its own wait to be written.
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending);
 
     // Reads until the connection ends, whichever way; hands over each message. `first_bytes` were read
@@ -30,6 +34,9 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
 
     // Queues a message; with `close_after`, the connection ends once it is written.
     void send(const ControlMessage& message, bool close_after);
+
+    // Queues them behind all that was sent before.
+    void send_frames(SharedFrames frames);
 
     // Whether the other machine has received everything that was sent.
     bool all_arrived();
@@ -42,10 +49,13 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   private:
     bool read_into(ControlFrames& frames);
     boost::asio::awaitable<void> write_queue();
+    boost::asio::awaitable<bool> write_frames(SharedFrames frames);
 
     boost::asio::ip::tcp::socket socket_;
     boost::asio::steady_timer queue_event_;
+    boost::asio::steady_timer stuck_;
     std::size_t max_pending_;
+    std::vector<SharedFrames> frames_;  // go before `pending_`
     std::string pending_;
     bool close_after_pending_ = false;
     bool closed_there_ = false;

@@ -124,9 +124,13 @@ class RendezvousServer::Impl {
             events_.on_wish(wish_);
         const RoundLease lease{coordinator_.round(), coordinator_.lease_end()};
         if (std::exchange(lease_, lease) != lease && events_.on_lease) events_.on_lease(lease);
+        SharedFrames ends;  // of an outbox that has any, they are the same for all
         for (const auto& outgoing : outbox) {
             auto session = sessions_.find(outgoing.to);
-            if (session != sessions_.end()) session->second->send(outgoing.message, outgoing.close_after);
+            if (session == sessions_.end()) continue;
+            if (outgoing.ends && !ends) ends = encode_ends(*outgoing.ends);
+            if (outgoing.ends) session->second->send_frames(ends);
+            session->second->send(outgoing.message, outgoing.close_after);
         }
         arm_deadline();
         if (coordinator_.is_elected() && !std::exchange(is_elected_, true) && events_.on_elected)
