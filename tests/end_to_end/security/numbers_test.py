@@ -62,20 +62,24 @@ class Conversation:
 
 
 class NumbersTest(EndToEndTest):
-    def setUp(self):
-        super().setUp()
-        self.port = free_port()
-
-    def agent(self, node_rank, *words, flags=()):
+    def agent(self, node_rank, port, *words, flags=()):
         return self.launch("--nnodes=2", "--node-rank", node_rank, "--nproc-per-node=1", "--master-addr=127.0.0.1",
-                           "--master-port", self.port, "--allow-different", *flags, *words)
+                           "--master-port", port, "--allow-different", *flags, *words)
 
 
 class FalseNode(NumbersTest):
-    def join(self):
+    def hosts(self, count):
+        """Node 0 of so many jobs, each with its port; all wait for node 1."""
+        ports = [free_port() for _ in range(count)]
+        agents = [(self.agent(0, port, *worker("ready-then-wait")), port) for port in ports]
+        for agent, _ in agents:
+            agent.wait_for_line("^ddprun: joined 1/2")
+        return agents
+
+    def join(self, port):
         """As node 1, with one worker; returns once the round has begun."""
         version = subprocess.run([program("ddprun"), "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()[-1]
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=support.HANG_GUARD)
+        connection = socket.create_connection(("127.0.0.1", port), timeout=support.HANG_GUARD)
         self.addCleanup(connection.close)
         connection.sendall(MAGIC)
         node = Conversation(connection)
@@ -90,19 +94,20 @@ class FalseNode(NumbersTest):
 
     def test_who_says_what_cannot_be_is_lost(self):
         failed = {"type": "worker_failed", "round": 0}
-        for lie, is_told in (({"type": "notice_signal", "round": 0, "signal": 19, "requeue": False}, False),
-                             ({"type": "notice_signal", "round": 0, "signal": 9, "requeue": False}, False),
-                             ({"type": "notice_signal", "round": 0, "signal": -2**31, "requeue": False}, False),
-                             ({"type": "agent_signalled", "round": 0, "signal": 128, "reason": ""}, False),
-                             ({"type": "agent_signalled", "round": 0, "signal": 2**31 - 1, "reason": ""}, False),
-                             ({**failed, "failure": {**FAILURE, "exit_code": 0}}, False),
-                             ({**failed, "failure": {**FAILURE, "exit_code": 256}}, False),
-                             ({**failed, "failure": {**FAILURE, "rank": -7}}, False),
-                             ({**failed, "failure": {**FAILURE, "rank": 0}}, True),
-                             ({"type": "rank_succeeded", "round": 0, "rank": 0}, True)):
+        lies = (
+                ({"type": "notice_signal", "round": 0, "signal": 19, "requeue": False}, False),
+                ({"type": "notice_signal", "round": 0, "signal": 9, "requeue": False}, False),
+                ({"type": "notice_signal", "round": 0, "signal": -2**31, "requeue": False}, False),
+                ({"type": "agent_signalled", "round": 0, "signal": 128, "reason": ""}, False),
+                ({"type": "agent_signalled", "round": 0, "signal": 2**31 - 1, "reason": ""}, False),
+                ({**failed, "failure": {**FAILURE, "exit_code": 0}}, False),
+                ({**failed, "failure": {**FAILURE, "exit_code": 256}}, False),
+                ({**failed, "failure": {**FAILURE, "rank": -7}}, False),
+                ({**failed, "failure": {**FAILURE, "rank": 0}}, True),
+                ({"type": "rank_succeeded", "round": 0, "rank": 0}, True))
+        for (lie, is_told), (first, port) in zip(lies, self.hosts(len(lies))):
             with self.subTest(lie):
-                first = self.agent(0, *worker("ready-then-wait"))
-                node = self.join()
+                node = self.join(port)
                 first.wait_for_line("^ready$")
                 node.say(lie)
                 told = [message.get("reason") for message in node.hear_all() if message["type"] == "given_up"]
@@ -111,8 +116,8 @@ class FalseNode(NumbersTest):
                 self.assertRegex(first.err(), r"node 1 \(liar\) lost: ")
 
     def test_the_truth_counts(self):
-        first = self.agent(0, *worker("ready-then-wait"))
-        node = self.join()
+        [(first, port)] = self.hosts(1)
+        node = self.join(port)
         first.wait_for_line("^ready$")
         node.say({"type": "worker_failed", "round": 0, "failure": FAILURE})
         while node.hear()["type"] != "stop":
@@ -134,10 +139,14 @@ class FalseHost(NumbersTest):
                 self.lie_to_an_agent(lie)
 
     def lie_to_an_agent(self, lie):
-        with socket.create_server(("127.0.0.1", self.port)) as server:
-            threading.Thread(target=self.answer_all, args=(server, lie), daemon=True).start()
-            agent = self.agent(1, *worker("say", "started"), flags=("--join-timeout=1",))
+        port = free_port()
+        with socket.create_server(("127.0.0.1", port)) as server:
+            answers = threading.Thread(target=self.answer_all, args=(server, lie), daemon=True)
+            answers.start()
+            agent = self.agent(1, port, *worker("say", "started"), flags=("--join-timeout=1",))
             self.assertEqual(agent.wait(), UNAVAILABLE, agent.err())
+            server.shutdown(socket.SHUT_RDWR)
+            answers.join()
             self.assertNotIn("started", agent.out())
             self.assertNotIn("-5", agent.err())
 
