@@ -233,7 +233,7 @@ struct GivenUp {
 BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
 
 // The agent is not part of the job; `exit_code` is what it ends with. `other_job`: it has met one of another id, which is
-// said here ("belongs to job …"); who seeks its job's port goes on with the next one.
+// said here ("belongs to another job"); who seeks its job's port goes on with the next one.
 struct Refused {
     std::string reason;
     int exit_code = 0;
