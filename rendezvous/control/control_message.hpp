@@ -90,9 +90,9 @@ constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
 constexpr NumberRange range_of(Of<&Hello::node_rank>) { return {kUnnumbered, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&Hello::nnodes>) { return {1, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&Hello::local_world_size>) { return {0, kMaxWorkersPerNode}; }
-constexpr NumberRange range_of(Of<&Hello::grace_ms>) { return kMilliseconds; }
-constexpr NumberRange range_of(Of<&Hello::meeting_port>) { return kPorts; }
-constexpr NumberRange range_of(Of<&Hello::list_position>) { return {kUnlisted, kCounts.most}; }
+constexpr NumberRange range_of(Of<&Hello::grace_ms>) { return kMillisecondRange; }
+constexpr NumberRange range_of(Of<&Hello::meeting_port>) { return kPortRange; }
+constexpr NumberRange range_of(Of<&Hello::list_position>) { return {kUnlisted, kCountRange.most}; }
 
 // All workers of the node ended with 0.
 struct WorkersSucceeded {
@@ -118,7 +118,7 @@ struct WorkerDying {
     bool itself = false;     // it is the worker itself, so how the worker ends is decided
 };
 BOOST_DESCRIBE_STRUCT(WorkerDying, (), (round, rank, life, itself))
-constexpr NumberRange range_of(Of<&WorkerDying::rank>) { return kRanks; }
+constexpr NumberRange range_of(Of<&WorkerDying::rank>) { return kRankRange; }
 
 // The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer. With a
 // reason nobody has sent one, but the agent acts as if.
@@ -180,7 +180,7 @@ struct RankSucceeded {
     int rank = 0;
 };
 BOOST_DESCRIBE_STRUCT(RankSucceeded, (), (round, rank))
-constexpr NumberRange range_of(Of<&RankSucceeded::rank>) { return kRanks; }
+constexpr NumberRange range_of(Of<&RankSucceeded::rank>) { return kRankRange; }
 
 // The answer to WhoRuns: how many of the node's workers have not ended, and which.
 struct StillRunning {
@@ -224,7 +224,7 @@ struct Welcome {
     std::int64_t heartbeat_ms = 0;  // the limit of silence
 };
 BOOST_DESCRIBE_STRUCT(Welcome, (), (heartbeat_ms))
-constexpr NumberRange range_of(Of<&Welcome::heartbeat_ms>) { return {1, kMilliseconds.most}; }
+constexpr NumberRange range_of(Of<&Welcome::heartbeat_ms>) { return {1, kMillisecondRange.most}; }
 
 // The agent does not take part any more: it was silent for too long.
 struct GivenUp {
@@ -278,7 +278,7 @@ BOOST_DESCRIBE_STRUCT(Waiting, (),
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
 constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed; }
 constexpr std::size_t limit_of(Of<&Waiting::missing_hosts>) { return kMaxHostsNamed; }
-constexpr NumberRange range_of(Of<&Waiting::last_call_ms>) { return kMilliseconds; }
+constexpr NumberRange range_of(Of<&Waiting::last_call_ms>) { return kMillisecondRange; }
 
 // The job runs, or is about to, without this node, which waits for a place.
 struct Parked {
@@ -356,7 +356,7 @@ struct Restarting {
     int nodes = 0;   // that are there for the next round, as far as is known
 };
 BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms, resize, nodes))
-constexpr NumberRange range_of(Of<&Restarting::delay_ms>) { return kMilliseconds; }
+constexpr NumberRange range_of(Of<&Restarting::delay_ms>) { return kMillisecondRange; }
 
 // The job is over on all nodes.
 struct Finish {
@@ -382,7 +382,7 @@ constexpr std::size_t limit_of(Of<&Finish::others>) { return kMaxOthersListed; }
 constexpr std::size_t limit_of(Of<&Finish::restarts>) { return kMaxRestartsListed; }
 constexpr std::size_t limit_of(Of<&Finish::resizes>) { return kMaxRestartsListed; }
 constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownListed; }
-constexpr NumberRange range_of(Of<&Finish::exit_code>) { return kExitCodes; }
+constexpr NumberRange range_of(Of<&Finish::exit_code>) { return kExitCodeRange; }
 inline bool is_sound(const Finish& finish) { return !finish.cause || finish.exit_code != 0; }
 
 using ControlMessage =

@@ -20,7 +20,7 @@ struct ControlRules : JsonRules {
     static constexpr std::size_t kMaxText = kMaxControlText;
     static constexpr std::size_t kMaxItemText = kMaxLastLineText;
     static constexpr std::size_t kMaxItems = 0;
-    static constexpr NumberRange kNumbers = kCounts;
+    static constexpr NumberRange kNumbers = kCountRange;
 
     template <std::same_as<std::optional<Failure>> T>
     static void put(json::object& out, std::string_view name, const T& value) {

@@ -36,7 +36,7 @@ constexpr std::size_t limit_of(Of<Member>) {
 }
 
 // Which numbers a member may have, in a list and an optional each one, is said likewise:
-// `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodes; }`. Both ends are inside. What must hold
+// `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. Both ends are inside. What must hold
 // between members is said by `bool is_sound(const T& whole)`, beside the struct, too.
 struct NumberRange {
     std::int64_t least = std::numeric_limits<std::int64_t>::min();

@@ -55,13 +55,13 @@ BOOST_DESCRIBE_STRUCT(Failure, (),
                        testimony))
 constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Failure::last_lines>) { return kMaxLastLines; }
-constexpr NumberRange range_of(Of<&Failure::node_rank>) { return kNodeOrNone; }
-constexpr NumberRange range_of(Of<&Failure::rank>) { return kRankOrNone; }
+constexpr NumberRange range_of(Of<&Failure::node_rank>) { return kNodeOrNoneRange; }
+constexpr NumberRange range_of(Of<&Failure::rank>) { return kRankOrNoneRange; }
 constexpr NumberRange range_of(Of<&Failure::local_rank>) { return {-1, kMaxWorkersPerNode - 1}; }
-constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodes; }
-constexpr NumberRange range_of(Of<&Failure::signal>) { return kSignals; }
-constexpr NumberRange range_of(Of<&Failure::unix_time_ms>) { return kMilliseconds; }
-constexpr NumberRange range_of(Of<&Failure::witness>) { return kRankOrNone; }
+constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }
+constexpr NumberRange range_of(Of<&Failure::signal>) { return kSignalRange; }
+constexpr NumberRange range_of(Of<&Failure::unix_time_ms>) { return kMillisecondRange; }
+constexpr NumberRange range_of(Of<&Failure::witness>) { return kRankOrNoneRange; }
 
 // What a job ends with that this has ended: whatever the failure says, a parent never reads 0 from it.
 inline int exit_code_of(const Failure& failure) {

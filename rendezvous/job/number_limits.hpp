@@ -16,16 +16,16 @@ inline constexpr int kMaxSignal = 64;
 inline constexpr int kMaxExitCode = 255;
 
 // Counts, rounds and epochs: one more, and the sum of two, still fit an int.
-inline constexpr NumberRange kCounts{0, 1'000'000'000};
-inline constexpr NumberRange kNodeNumbers{0, kMaxNodes};
-inline constexpr NumberRange kNodeOrNone{-1, kMaxNodes};
-inline constexpr NumberRange kRanks{0, kMaxRanks - 1};
-inline constexpr NumberRange kRankOrNone{-1, kMaxRanks - 1};
-inline constexpr NumberRange kExitCodes{0, kMaxExitCode};
-inline constexpr NumberRange kSignals{0, kMaxSignal};  // 0: none
-inline constexpr NumberRange kPorts{0, 65'535};        // 0: none
+inline constexpr NumberRange kCountRange{0, 1'000'000'000};
+inline constexpr NumberRange kNodeRange{0, kMaxNodes};
+inline constexpr NumberRange kNodeOrNoneRange{-1, kMaxNodes};
+inline constexpr NumberRange kRankRange{0, kMaxRanks - 1};
+inline constexpr NumberRange kRankOrNoneRange{-1, kMaxRanks - 1};
+inline constexpr NumberRange kExitCodeRange{0, kMaxExitCode};
+inline constexpr NumberRange kSignalRange{0, kMaxSignal};  // 0: none
+inline constexpr NumberRange kPortRange{0, 65'535};        // 0: none
 // Of a Unix time the end is the year 9999; of a duration nobody lives to see it.
-inline constexpr NumberRange kMilliseconds{0, 253'402'300'799'999};
+inline constexpr NumberRange kMillisecondRange{0, 253'402'300'799'999};
 
 // Whether agents pass the signal on to workers, or end them by it: those that nobody can catch, and those that stop a
 // process or have it go on, are between a user and one process.

@@ -34,12 +34,12 @@ BOOST_DESCRIBE_STRUCT(RankEnd, (),
                       (rank, local_rank, node_rank, host, pid, manner, exit_code, signal, core_dumped,
                        outlasted_grace, wall_ms))
 constexpr std::size_t limit_of(Of<&RankEnd::host>) { return kMaxHostText; }
-constexpr NumberRange range_of(Of<&RankEnd::rank>) { return kRanks; }
+constexpr NumberRange range_of(Of<&RankEnd::rank>) { return kRankRange; }
 constexpr NumberRange range_of(Of<&RankEnd::local_rank>) { return {0, kMaxWorkersPerNode - 1}; }
-constexpr NumberRange range_of(Of<&RankEnd::node_rank>) { return kNodeNumbers; }
-constexpr NumberRange range_of(Of<&RankEnd::exit_code>) { return kExitCodes; }
-constexpr NumberRange range_of(Of<&RankEnd::signal>) { return kSignals; }
-constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMilliseconds; }
+constexpr NumberRange range_of(Of<&RankEnd::node_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&RankEnd::exit_code>) { return kExitCodeRange; }
+constexpr NumberRange range_of(Of<&RankEnd::signal>) { return kSignalRange; }
+constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMillisecondRange; }
 
 // Who succeeded has ended with 0, and who failed has not.
 inline bool is_sound(const RankEnd& end) {

@@ -14,8 +14,8 @@ struct RankRange {
     int last = 0;
 };
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
-constexpr NumberRange range_of(Of<&RankRange::first>) { return kRanks; }
-constexpr NumberRange range_of(Of<&RankRange::last>) { return kRanks; }
+constexpr NumberRange range_of(Of<&RankRange::first>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&RankRange::last>) { return kRankRange; }
 inline bool is_sound(const RankRange& range) { return range.first <= range.last; }
 
 // In order, none touching another; ranks may come in any order and more than once.

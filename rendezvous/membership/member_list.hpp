@@ -33,9 +33,9 @@ struct Member {
 BOOST_DESCRIBE_STRUCT(Member, (), (group_rank, place, host, pid, local_world_size, address, port))
 constexpr std::size_t limit_of(Of<&Member::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Member::address>) { return kMaxHostText; }
-constexpr NumberRange range_of(Of<&Member::group_rank>) { return kNodeNumbers; }
+constexpr NumberRange range_of(Of<&Member::group_rank>) { return kNodeRange; }
 constexpr NumberRange range_of(Of<&Member::local_world_size>) { return {0, kMaxWorkersPerNode}; }
-constexpr NumberRange range_of(Of<&Member::port>) { return kPorts; }
+constexpr NumberRange range_of(Of<&Member::port>) { return kPortRange; }
 
 struct MemberList {
     int epoch = 0;  // of the coordinator: each that takes over has a higher one
@@ -62,9 +62,9 @@ constexpr std::size_t limit_of(Of<&MemberList::members>) { return kMaxMembersLis
 constexpr std::size_t limit_of(Of<&MemberList::restarts>) { return kMaxRestartsCarried; }
 constexpr std::size_t limit_of(Of<&MemberList::resize_list>) { return kMaxRestartsCarried; }
 constexpr NumberRange range_of(Of<&MemberList::size>) { return {1, kMaxNodes}; }
-constexpr NumberRange range_of(Of<&MemberList::host_rank>) { return kNodeNumbers; }
-constexpr NumberRange range_of(Of<&MemberList::heartbeat_ms>) { return kMilliseconds; }
-constexpr NumberRange range_of(Of<&MemberList::grace_ms>) { return kMilliseconds; }
+constexpr NumberRange range_of(Of<&MemberList::host_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&MemberList::heartbeat_ms>) { return kMillisecondRange; }
+constexpr NumberRange range_of(Of<&MemberList::grace_ms>) { return kMillisecondRange; }
 
 // The host and all that are listed are of the round.
 inline bool is_sound(const MemberList& list) {
@@ -93,10 +93,10 @@ BOOST_DESCRIBE_STRUCT(Following, (),
                       (last, group_rank, base_rank, place, claim, followed, has_workers, is_decided,
                        restart_count, resizes, cause, dead))
 constexpr std::size_t limit_of(Of<&Following::dead>) { return kMaxMembersListed; }
-constexpr NumberRange range_of(Of<&Following::group_rank>) { return kNodeNumbers; }
-constexpr NumberRange range_of(Of<&Following::base_rank>) { return kRanks; }
-constexpr NumberRange range_of(Of<&Following::claim>) { return kNodeNumbers; }
-constexpr NumberRange range_of(Of<&Following::dead>) { return kNodeNumbers; }
+constexpr NumberRange range_of(Of<&Following::group_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&Following::base_rank>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&Following::claim>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&Following::dead>) { return kNodeRange; }
 
 inline bool is_sound(const Following& following) {
     const int size = following.last.size;

@@ -21,7 +21,7 @@ class NumberWalk {
   public:
     explicit NumberWalk(const ControlMessage& message)
         : whole_(json::parse(text_of(message), {}, {.allow_invalid_utf8 = true})) {
-        std::visit([this](const auto& value) { walk(value, whole_, kCounts); }, message);
+        std::visit([this](const auto& value) { walk(value, whole_, kCountRange); }, message);
     }
 
     int numbers() const { return numbers_; }
@@ -34,7 +34,7 @@ class NumberWalk {
                 const NumberRange own = range_of(Of<member.pointer>{});
                 INFO(member.name);
                 walk(value.*member.pointer, at.as_object().at(member.name),
-                     own == kNoOwnRange ? kCounts : own);
+                     own == kNoOwnRange ? kCountRange : own);
             });
         } else if constexpr (kIsOptional<T>) {
             REQUIRE(value);
