@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/job/exit_status.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -26,6 +26,15 @@ int known_signal(const std::string& name, const std::string& shown) {
 int catchable_signal(const std::string& name, const std::string& shown) {
     const int signal = known_signal(name, shown);
     if (signal == SIGKILL || signal == SIGSTOP) throw UsageError(shown + ": this signal cannot be caught");
+    return signal;
+}
+
+// One that the workers of all nodes may be sent.
+int passable_signal(const std::string& name, const std::string& shown) {
+    const int signal = catchable_signal(name, shown);
+    if (!may_be_passed_on(signal))
+        throw UsageError(fmt::format("{}: {} stops or continues processes and is not passed on; name another",
+                                     shown, signal_text(signal)));
     return signal;
 }
 
@@ -172,7 +181,7 @@ std::vector<int> parse_signals(const std::string& text, std::vector<std::string>
     std::vector<int> signals;
     for (const std::string& name : comma_separated(text)) {
         try {
-            signals.push_back(catchable_signal(name, name));
+            signals.push_back(passable_signal(name, name));
         } catch (const UsageError&) {
             unknown.push_back(name);
         }
@@ -186,7 +195,7 @@ std::map<int, int> parse_forward(const std::string& text) {
         const std::string shown = "--forward " + entry;
         const auto equals = entry.find('=');
         const int received = catchable_signal(entry.substr(0, equals), shown);
-        forward[received] = equals == entry.npos ? received : known_signal(entry.substr(equals + 1), shown);
+        forward[received] = passable_signal(equals == entry.npos ? entry : entry.substr(equals + 1), shown);
     }
     return forward;
 }
@@ -194,7 +203,7 @@ std::map<int, int> parse_forward(const std::string& text) {
 std::set<int> parse_requeue_on(const std::string& text) {
     std::set<int> signals;
     for (const std::string& name : comma_separated(text))
-        signals.insert(catchable_signal(name, "--requeue-on " + name));
+        signals.insert(passable_signal(name, "--requeue-on " + name));
     return signals;
 }
 
@@ -208,7 +217,7 @@ void parse_warn_before(const std::string& text, TimeLimitOptions& times) {
     times.warn_before =
         lasting(text.substr(0, colon), "must be S or S:SIGNAL like 120s:USR1, S longer than 0");
     if (colon != text.npos)
-        times.warn_signal = catchable_signal(text.substr(colon + 1), "--warn-before " + text);
+        times.warn_signal = passable_signal(text.substr(colon + 1), "--warn-before " + text);
     times.warn_text = text;
 }
 

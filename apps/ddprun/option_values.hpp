@@ -16,7 +16,6 @@
 namespace ddprun {
 
 // The largest values taken; beyond them a number is a typing error.
-inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
 inline constexpr int kMaxRestarts = 1'000'000;
 

@@ -10,13 +10,12 @@ Verdict verdict_of(const JobEnding& ending) {
     if (ending.finish && !ending.finish->cause && ending.finish->exit_code == kExitPreempted)
         return {kExitPreempted, "all ranks ended with 0 after a signal of --requeue-on: requeue the job",
                 true};
-    if (ending.finish) return {ending.finish->exit_code, ending.finish->message, false};
-    if (ending.refusal) return {ending.refusal->exit_code, ending.refusal->reason, true};
-    if (ending.first_failure) {
-        const bool signalled = ending.first_failure->kind == Failure::Kind::signalled;
-        return {signalled ? kExitSignalBase + ending.first_failure->signal : ending.first_failure->exit_code,
-                ending.no_successor, false};
+    if (ending.finish) {
+        const bool is_good = !ending.finish->cause && ending.finish->exit_code == 0;
+        return {is_good ? 0 : failed_code(ending.finish->exit_code), ending.finish->message, false};
     }
+    if (ending.refusal) return {failed_code(ending.refusal->exit_code), ending.refusal->reason, true};
+    if (ending.first_failure) return {exit_code_of(*ending.first_failure), ending.no_successor, false};
     if (ending.signal == 0) return {};
     return {
         kExitSignalBase + ending.signal,

@@ -26,12 +26,6 @@ std::string make_job_id(const std::string& run_id) {
     return id;
 }
 
-// Reads the time zone's file.
-std::int64_t local_now_ms() {
-    const std::int64_t now = unix_time_now_ms();
-    return now + std::chrono::milliseconds(local_utc_offset(now)).count();
-}
-
 // Of an agent whose host is elected in etcd.
 ElectionOptions election_options_of(const LaunchOptions& options) {
     const int least = options.elasticity.min_nodes.value_or(options.nnodes);
@@ -87,7 +81,7 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .allow_different = options.allow_different,
             .reached_at = {},
             .traits = {},
-            .grace_ms = static_cast<int>(options.grace_period.count()),
+            .grace_ms = options.grace_period.count(),
             .meeting_address = {},
             .meeting_port = 0,
             .following = {},
@@ -119,9 +113,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
                           .strict_env = options.strict_env,
                           .failover = options.failover,
                           .predecessor = {},
-                          .records_rounds = options.etcd.has_value(),
-                          .start_local_ms = {}};
-    if (options.nnodes > 1) server.coordinator.start_local_ms = local_now_ms();
+                          .records_rounds = options.etcd.has_value()};
     return server;
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/control_wire.hpp"
 
 namespace ddprun {
 
@@ -25,6 +26,9 @@ class ControlChannel {
 
     // Queues a message; with `close_after`, the conversation ends once it is written.
     virtual void send(const ControlMessage& message, bool close_after) = 0;
+
+    // Queues them behind all that was sent before; they are what many agents get: as messages, and as bytes.
+    virtual void send_ends(const SharedEnds& ends, const SharedFrames& frames) = 0;
 
     // Whether the other machine has received everything that was sent.
     virtual bool all_arrived() = 0;

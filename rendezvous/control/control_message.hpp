@@ -72,7 +72,7 @@ struct Hello {
     bool allow_different = false;   // … unless this one allows others
     std::string reached_at;         // the address of node 0 by which this agent has reached it
     std::vector<NodeTrait> traits;  // of a job of several nodes: what should be alike on all
-    int grace_ms = 0;               // how long its workers may take to end
+    std::int64_t grace_ms = 0;      // how long its workers may take to end
     // Where this agent would host the coordinator if the other one is lost; port 0: nowhere.
     std::string meeting_address;
     int meeting_port = 0;
@@ -92,6 +92,12 @@ constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::addresses>) { return kMaxAddresses; }
 constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
+constexpr NumberRange range_of(Of<&Hello::node_rank>) { return {kUnnumbered, kMaxNodes}; }
+constexpr NumberRange range_of(Of<&Hello::nnodes>) { return {1, kMaxNodes}; }
+constexpr NumberRange range_of(Of<&Hello::local_world_size>) { return {0, kMaxWorkersPerNode}; }
+constexpr NumberRange range_of(Of<&Hello::grace_ms>) { return kMillisecondRange; }
+constexpr NumberRange range_of(Of<&Hello::meeting_port>) { return kPortRange; }
+constexpr NumberRange range_of(Of<&Hello::list_position>) { return {kUnlisted, kCountRange.most}; }
 
 // All workers of the node ended with 0.
 struct WorkersSucceeded {
@@ -117,6 +123,7 @@ struct WorkerDying {
     bool itself = false;     // it is the worker itself, so how the worker ends is decided
 };
 BOOST_DESCRIBE_STRUCT(WorkerDying, (), (round, rank, life, itself))
+constexpr NumberRange range_of(Of<&WorkerDying::rank>) { return kRankRange; }
 
 // The agent was sent a terminating signal; it forwards it to its workers without waiting for an answer. With a
 // reason nobody has sent one, but the agent acts as if.
@@ -126,6 +133,8 @@ struct AgentSignalled {
     std::string reason;
 };
 BOOST_DESCRIBE_STRUCT(AgentSignalled, (), (round, signal, reason))
+constexpr NumberRange range_of(Of<&AgentSignalled::signal>) { return {1, kMaxSignal}; }
+inline bool is_sound(const AgentSignalled& signalled) { return may_be_passed_on(signalled.signal); }
 
 // No process of the node's workers is left after a stop.
 struct WorkersGone {
@@ -154,6 +163,8 @@ struct NoticeSignal {
     bool requeue = false;  // the user wants kExitPreempted if all workers of the round end with 0 after it
 };
 BOOST_DESCRIBE_STRUCT(NoticeSignal, (), (round, signal, requeue))
+constexpr NumberRange range_of(Of<&NoticeSignal::signal>) { return {1, kMaxSignal}; }
+inline bool is_sound(const NoticeSignal& notice) { return may_be_passed_on(notice.signal); }
 
 // From the coordinator the question whether the agent is there, from an agent the answer with the same number.
 struct Heartbeat {
@@ -174,6 +185,7 @@ struct RankSucceeded {
     int rank = 0;
 };
 BOOST_DESCRIBE_STRUCT(RankSucceeded, (), (round, rank))
+constexpr NumberRange range_of(Of<&RankSucceeded::rank>) { return kRankRange; }
 
 // The answer to WhoRuns: how many of the node's workers have not ended, and which.
 struct StillRunning {
@@ -214,9 +226,10 @@ BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
 
 // The agent takes part.
 struct Welcome {
-    int heartbeat_ms = 0;  // the limit of silence
+    std::int64_t heartbeat_ms = 0;  // the limit of silence
 };
 BOOST_DESCRIBE_STRUCT(Welcome, (), (heartbeat_ms))
+constexpr NumberRange range_of(Of<&Welcome::heartbeat_ms>) { return {1, kMillisecondRange.most}; }
 
 // The agent does not take part any more: it was silent for too long.
 struct GivenUp {
@@ -225,13 +238,14 @@ struct GivenUp {
 BOOST_DESCRIBE_STRUCT(GivenUp, (), (reason))
 
 // The agent is not part of the job; `exit_code` is what it ends with. `other_job`: it has met one of another id, which is
-// said here ("belongs to job …"); who seeks its job's port goes on with the next one.
+// said here ("belongs to another job"); who seeks its job's port goes on with the next one.
 struct Refused {
     std::string reason;
     int exit_code = 0;
     std::string other_job = {};
 };
 BOOST_DESCRIBE_STRUCT(Refused, (), (reason, exit_code, other_job))
+constexpr NumberRange range_of(Of<&Refused::exit_code>) { return {1, kMaxExitCode}; }
 
 // To node 0's agent: somebody else was refused.
 struct PeerRefused {
@@ -256,8 +270,8 @@ struct Waiting {
     int expected = 0;  // at least
     std::vector<int> missing;
     std::vector<std::string> present;  // `node 0 (gpu00)`; empty where more than kMaxPresentListed have come
-    int at_most = 0;       // nodes that may take part; as many as expected where none may be missing
-    int last_call_ms = 0;  // so long the others are waited for, once the least have come
+    int at_most = 0;                // nodes that may take part; as many as expected where none may be missing
+    std::int64_t last_call_ms = 0;  // so long the others are waited for, once the least have come
     // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the first
     // kMaxHostsNamed of so many; empty where no list is known.
     std::vector<std::string> missing_hosts;
@@ -269,6 +283,7 @@ BOOST_DESCRIBE_STRUCT(Waiting, (),
 constexpr std::size_t limit_of(Of<&Waiting::missing>) { return kMaxMissingListed; }
 constexpr std::size_t limit_of(Of<&Waiting::present>) { return kMaxPresentListed; }
 constexpr std::size_t limit_of(Of<&Waiting::missing_hosts>) { return kMaxHostsNamed; }
+constexpr NumberRange range_of(Of<&Waiting::last_call_ms>) { return kMillisecondRange; }
 
 // The job runs, or is about to, without this node, which waits for a place.
 struct Parked {
@@ -300,6 +315,8 @@ BOOST_DESCRIBE_STRUCT(RoundReady, (),
                        coordinator_rank, reached_at))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
 constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&RoundReady::group_world_size>) { return {1, kMaxNodes}; }
+constexpr NumberRange range_of(Of<&RoundReady::world_size>) { return {1, kMaxRanks}; }
 
 // The process of this life, on another node, ends or has ended; tell your workers.
 struct PeerDying {
@@ -339,11 +356,12 @@ struct Restarting {
     Failure cause;
     int restart = 0;  // the first is 1
     int max_restarts = 0;
-    int delay_ms = 0;
+    std::int64_t delay_ms = 0;
     int resize = 0;  // the first is 1; 0: this is a restart
     int nodes = 0;   // that are there for the next round, as far as is known
 };
 BOOST_DESCRIBE_STRUCT(Restarting, (), (cause, restart, max_restarts, delay_ms, resize, nodes))
+constexpr NumberRange range_of(Of<&Restarting::delay_ms>) { return kMillisecondRange; }
 
 // The job is over on all nodes.
 struct Finish {
@@ -369,6 +387,8 @@ constexpr std::size_t limit_of(Of<&Finish::others>) { return kMaxOthersListed; }
 constexpr std::size_t limit_of(Of<&Finish::restarts>) { return kMaxRestartsListed; }
 constexpr std::size_t limit_of(Of<&Finish::resizes>) { return kMaxRestartsListed; }
 constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownListed; }
+constexpr NumberRange range_of(Of<&Finish::exit_code>) { return kExitCodeRange; }
+inline bool is_sound(const Finish& finish) { return !finish.cause || finish.exit_code != 0; }
 
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,

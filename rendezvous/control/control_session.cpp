@@ -26,6 +26,7 @@ ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pen
                                const std::optional<NoiseKeys>& keys)
     : socket_(std::move(socket)),
       queue_event_(socket_.get_executor(), asio::steady_timer::time_point::max()),
+      stuck_(socket_.get_executor()),
       max_pending_(max_pending),
       first_bytes_(std::move(first_bytes)) {
     if (keys) sealed_.emplace(*keys);
@@ -80,33 +81,72 @@ bool ControlSession::take(std::string_view bytes, ControlFrames& frames) {
 
 void ControlSession::send(const ControlMessage& message, bool close_after) {
     if (!socket_.is_open() || close_after_pending_) return;
-    pending_ += sealed_ ? sealed_->seal(encode_control(message)) : encode_control(message);
+    pending_ += encode_control(message);
     close_after_pending_ = close_after;
     if (pending_.size() > max_pending_) return close();
     queue_event_.cancel();
 }
 
+void ControlSession::send_ends(const SharedEnds&, const SharedFrames& frames) {
+    if (!socket_.is_open() || close_after_pending_) return;
+    if (!pending_.empty())
+        frames_.push_back(std::make_shared<const std::vector<std::string>>(1, std::exchange(pending_, {})));
+    frames_.push_back(frames);
+    queue_event_.cancel();
+}
+
 bool ControlSession::all_arrived() {
     int unsent = 0;  // or sent, but not acknowledged
-    return pending_.empty() && ::ioctl(socket_.native_handle(), SIOCOUTQ, &unsent) == 0 && unsent == 0;
+    return frames_.empty() && pending_.empty() && ::ioctl(socket_.native_handle(), SIOCOUTQ, &unsent) == 0 &&
+           unsent == 0;
 }
 
 void ControlSession::close() {
     boost::system::error_code ignored;  // The connection is over either way.
     socket_.close(ignored);
     queue_event_.cancel();
+    stuck_.cancel();
+}
+
+// In the order in which they are sealed they must go.
+std::string ControlSession::as_sent(std::string bytes) {
+    return sealed_ ? sealed_->seal(bytes) : std::move(bytes);
+}
+
+asio::awaitable<bool> ControlSession::write_frames(SharedFrames frames) {
+    for (const std::string& plain : *frames) {
+        const std::string frame = as_sent(plain);
+        for (std::size_t at = 0; at < frame.size();) {
+            stuck_.expires_after(kStuckTimeout);
+            stuck_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+                if (!cancelled) self->close();
+            });
+            boost::system::error_code error;
+            at += co_await socket_.async_write_some(asio::buffer(frame) + at,
+                                                    asio::redirect_error(asio::use_awaitable, error));
+            stuck_.cancel();
+            if (error) co_return false;
+        }
+    }
+    co_return true;
 }
 
 asio::awaitable<void> ControlSession::write_queue() {
     auto self = shared_from_this();
     while (socket_.is_open()) {
         boost::system::error_code error;
+        if (!frames_.empty()) {
+            SharedFrames frames = std::move(frames_.front());
+            frames_.erase(frames_.begin());
+            if (!co_await write_frames(std::move(frames))) break;
+            continue;
+        }
         if (pending_.empty()) {
             if (close_after_pending_) break;
             co_await queue_event_.async_wait(asio::redirect_error(asio::use_awaitable, error));
             continue;
         }
-        std::string bytes = std::exchange(pending_, {});
+        const std::string bytes = as_sent(std::exchange(pending_, {}));
         co_await asio::async_write(socket_, asio::buffer(bytes),
                                    asio::redirect_error(asio::use_awaitable, error));
         if (error) break;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_wire.hpp"
@@ -21,13 +22,17 @@ namespace ddprun {
 
 class ControlSession final : public ControlChannel, public std::enable_shared_from_this<ControlSession> {
   public:
-    // `max_pending`: bytes that may wait to be written before the peer counts as stuck and is dropped. `first_bytes`
-    // were read before. With `keys` both sides send sealed records.
+    // A peer that takes nothing of shared frames for so long counts as stuck and is dropped, …
+    static constexpr std::chrono::seconds kStuckTimeout{10};
+
+    // … and so is one for which more than `max_pending` bytes of its own wait to be written. `first_bytes` were read
+    // before. With `keys` both sides send sealed records.
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes = {},
                    const std::optional<NoiseKeys>& keys = std::nullopt);
 
     boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) override;
     void send(const ControlMessage& message, bool close_after) override;
+    void send_ends(const SharedEnds& ends, const SharedFrames& frames) override;
     bool all_arrived() override;
     void limit_silence(std::chrono::milliseconds timeout) override {
         ddprun::limit_silence(socket_, timeout);
@@ -38,11 +43,15 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     bool read_into(ControlFrames& frames);
     bool take(std::string_view bytes, ControlFrames& frames);
     boost::asio::awaitable<void> write_queue();
+    std::string as_sent(std::string bytes);
+    boost::asio::awaitable<bool> write_frames(SharedFrames frames);
 
     boost::asio::ip::tcp::socket socket_;
     boost::asio::steady_timer queue_event_;
+    boost::asio::steady_timer stuck_;
     std::size_t max_pending_;
     std::string first_bytes_;
+    std::vector<SharedFrames> frames_;  // go before `pending_`
     std::string pending_;
     std::optional<SealedRecords> sealed_;
     bool close_after_pending_ = false;

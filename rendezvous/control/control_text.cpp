@@ -14,17 +14,17 @@ std::string to_text(const Waiting& waiting) {
                                waiting.at_most,
                                waiting.missing_hosts.empty() ? "" : ", missing " + missing_text(waiting));
         return fmt::format("joined {} of at most {} nodes; others may still come (--last-call {:g})",
-                           waiting.joined, waiting.at_most, waiting.last_call_ms / 1000.0);
+                           waiting.joined, waiting.at_most, static_cast<double>(waiting.last_call_ms) / 1000);
     }
     const std::string text = fmt::format("joined {}/{}", waiting.joined, waiting.expected);
     return waiting.expected == waiting.joined ? text
                                               : fmt::format("{}, missing {}", text, missing_text(waiting));
 }
 
-std::string missing_text(const Waiting& waiting, std::size_t limit) {
+std::string missing_text(const Waiting& waiting) {
     std::vector<std::string> names = waiting.missing_hosts;
     for (const int number : waiting.missing) names.push_back(fmt::format("node {}", number));
-    const std::size_t listed = std::min(limit, names.size());
+    const std::size_t listed = std::min(kMaxMissingListed, names.size());
     std::string text;
     for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + names[i];
     const int all = std::max(waiting.expected - waiting.joined, waiting.hosts_missing);

@@ -12,7 +12,7 @@ namespace ddprun {
 std::string to_text(const Waiting& waiting);
 
 // `node 1, node 2` or `gpu01, gpu02`, at most `limit` of them, and how many more.
-std::string missing_text(const Waiting& waiting, std::size_t limit = kMaxMissingListed);
+std::string missing_text(const Waiting& waiting);
 
 // `; there: node 0 (gpu00)`, to go behind the others; empty where nobody is listed.
 std::string present_text(const Waiting& waiting);

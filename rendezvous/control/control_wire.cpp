@@ -1,6 +1,7 @@
 #include "rendezvous/control/control_wire.hpp"
 
 #include <array>
+#include <utility>
 
 #include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/store/wire.hpp"
@@ -19,19 +20,19 @@ struct ControlRules : JsonRules {
     static constexpr std::size_t kMaxText = kMaxControlText;
     static constexpr std::size_t kMaxItemText = kMaxLastLineText;
     static constexpr std::size_t kMaxItems = 0;
+    static constexpr NumberRange kNumbers = kCountRange;
 
     template <std::same_as<std::optional<Failure>> T>
     static void put(json::object& out, std::string_view name, const T& value) {
         out["failed"] = value.has_value();
-        out[name] = json_of<ControlRules>(value.value_or(Failure{}));
+        if (value) out[name] = json_of<ControlRules>(*value);
     }
     template <std::same_as<std::optional<Failure>> T>
     static bool take(const json::object& in, std::string_view name, T& value) {
         bool failed = false;
-        const bool whole = take_member<ControlRules>(in, "failed", failed) &&
-                           take_member<ControlRules>(in, name, value.emplace());
-        if (!failed) value.reset();
-        return whole;
+        value.reset();
+        return take_member<ControlRules>(in, "failed", failed) &&
+               (!failed || take_member<ControlRules>(in, name, value.emplace()));
     }
 };
 
@@ -97,6 +98,12 @@ std::string encode_control(const ControlMessage& message) {
     std::string frame;
     put_u32(frame, static_cast<std::uint32_t>(text.size()));
     return frame + text;
+}
+
+SharedFrames encode_ends(const std::vector<RankEnds>& messages) {
+    std::vector<std::string> frames;
+    for (const RankEnds& message : messages) frames.push_back(encode_control(message));
+    return std::make_shared<const std::vector<std::string>>(std::move(frames));
 }
 
 boost::system::result<ControlMessage> decode_control(std::string_view text) {

@@ -12,9 +12,11 @@
 
 #include <boost/system/result.hpp>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/control/control_message.hpp"
 
@@ -26,6 +28,11 @@ inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every 
 
 // One whole frame. Texts are cut at kMaxControlText, so that what is sent can be read.
 std::string encode_control(const ControlMessage& message);
+
+// What several agents get is there once, however many do: as messages, and as whole frames.
+using SharedEnds = std::shared_ptr<const std::vector<RankEnds>>;
+using SharedFrames = std::shared_ptr<const std::vector<std::string>>;
+SharedFrames encode_ends(const std::vector<RankEnds>& messages);
 
 // The message of one frame's JSON; Errc::protocol_violation if it is none. Of a Hello that another version of
 // ddprun has said in its own way there are version, run_id, host and pid.

@@ -15,6 +15,7 @@
 
 #include "rendezvous/control/control_session.hpp"
 #include "rendezvous/control/control_text.hpp"
+#include "rendezvous/control/coordinator_claims.hpp"
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/control/secret_words.hpp"
 #include "rendezvous/net/socket.hpp"
@@ -37,6 +38,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         : executor_(executor),
           options_(std::move(options)),
           events_(std::move(events)),
+          claims_(options_.hello),
           pause_(executor),
           close_deadline_(executor),
           answer_deadline_(executor),
@@ -171,8 +173,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
 
     void receive(const ControlMessage& message) {
         if (silent_ || gave_up_) return;
+        if (!claims_.accept(message)) return drop();
         if (const auto* welcome = std::get_if<Welcome>(&message)) {
-            if (welcome->heartbeat_ms <= 0) return;  // no coordinator of ours says that
             lease_.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)}, hello_time_);
             session_->limit_silence(lease_->terms().connection_silence());
             return await_lease_end();
@@ -198,6 +200,13 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             loss_ = {CoordinatorLoss::Kind::given_up, given_up->reason};
         else
             events_.on_message(message);
+    }
+
+    void drop() {
+        gave_up_ = true;
+        loss_ = {CoordinatorLoss::Kind::broken,
+                 fmt::format("what listens at {} said what cannot be true", to_string(options_.coordinator))};
+        session_->close();
     }
 
     void tell_lease(std::optional<TimePoint> end) {
@@ -355,6 +364,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     CoordinatorClientOptions options_;
     std::string local_address_;
     CoordinatorClientEvents events_;
+    CoordinatorClaims claims_;
     asio::steady_timer pause_;
     std::chrono::milliseconds pause_length_ = kFirstPause;  // of the next one
     asio::steady_timer close_deadline_;

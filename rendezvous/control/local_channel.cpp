@@ -65,6 +65,10 @@ class LocalEnd final : public ControlChannel, public std::enable_shared_from_thi
         if (close_after) line_->post_to(1 - side_, std::nullopt);
     }
 
+    void send_ends(const SharedEnds& ends, const SharedFrames&) override {
+        for (const RankEnds& message : *ends) send(message, false);
+    }
+
     bool all_arrived() override { return true; }
     void limit_silence(std::chrono::milliseconds) override {}
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "rendezvous/control/control_text.hpp"
@@ -13,21 +12,6 @@ namespace {
 
 Refused not_admitted(std::string reason) { return {std::move(reason), kExitNotAdmitted}; }
 
-// In hours and minutes; of another day than `now_ms` with the date.
-std::string clock_text(std::int64_t unix_ms, std::int64_t now_ms) {
-    namespace chrono = std::chrono;
-    const chrono::sys_time<chrono::milliseconds> time{chrono::milliseconds(unix_ms)};
-    const auto day = chrono::floor<chrono::days>(time);
-    const chrono::hh_mm_ss clock{time - day};
-    const std::string text = fmt::format("{:02}:{:02}", clock.hours().count(), clock.minutes().count());
-    if (day ==
-        chrono::floor<chrono::days>(chrono::sys_time<chrono::milliseconds>(chrono::milliseconds(now_ms))))
-        return text;
-    const chrono::year_month_day date{day};
-    return fmt::format("{:04}-{:02}-{:02} {}", static_cast<int>(date.year()),
-                       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), text);
-}
-
 std::string nodes_text(int least, int most) {
     return least == 0 ? std::to_string(most) : fmt::format("{}:{}", least, most);
 }
@@ -35,12 +19,14 @@ std::string nodes_text(int least, int most) {
 std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& terms) {
     if (newcomer.version != terms.version) {
         return not_admitted(
-            fmt::format("this agent is ddprun {}, node 0 is ddprun {}; install one version on all nodes",
-                        newcomer.version, terms.version));
+            fmt::format("this agent is ddprun {}, and node 0 is of another version; install one on all nodes",
+                        newcomer.version));
     }
     if (newcomer.run_id != terms.run_id) {
-        return not_admitted(fmt::format("this agent's --rdzv-id is \"{}\", but the job here is \"{}\"",
-                                        newcomer.run_id, terms.run_id));
+        return not_admitted(
+            fmt::format("this agent's --rdzv-id is \"{}\", and the port that it has reached "
+                        "belongs to another job; node 0 of that one says more",
+                        newcomer.run_id));
     }
     if (newcomer.nnodes != terms.nnodes || newcomer.min_nodes != terms.min_nodes) {
         return not_admitted(fmt::format("this agent's --nnodes is {}, but node 0 has --nnodes {}",
@@ -51,10 +37,6 @@ std::optional<Refused> compare_terms(const Hello& newcomer, const JobTerms& term
     if (is_numbered && (newcomer.node_rank < 0 || newcomer.node_rank >= terms.nnodes)) {
         return not_admitted(fmt::format("--node-rank {} is out of range: --nnodes is {}", newcomer.node_rank,
                                         nodes_text(terms.min_nodes, terms.nnodes)));
-    }
-    if (newcomer.local_world_size < 0 || newcomer.local_world_size > kMaxWorkersPerNode) {
-        return not_admitted(fmt::format("--nproc-per-node {} is not between 0 and {}",
-                                        newcomer.local_world_size, kMaxWorkersPerNode));
     }
     return std::nullopt;
 }
@@ -98,17 +80,15 @@ Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const
     return company;
 }
 
-std::string to_text(const JobMet& met) {
-    std::string text = fmt::format("belongs to job \"{}\"", met.run_id);
-    if (met.start_ms) text += fmt::format(", started {}", clock_text(*met.start_ms, met.now_ms));
-    text += " on host " + met.host;
-    if (met.running_since_ms)
-        text += fmt::format(", running since {}", clock_text(*met.running_since_ms, met.now_ms));
-    return met.waiting_for.empty() ? text : fmt::format("{}, waiting for {}", text, met.waiting_for);
-}
-
 bool is_stranger(const Hello& newcomer, const JobTerms& terms) {
     return newcomer.version != terms.version || newcomer.run_id != terms.run_id;
+}
+
+std::string what_is_strange(const Hello& newcomer, const JobTerms& terms) {
+    if (newcomer.version != terms.version)
+        return fmt::format("it is ddprun {}, and this node is ddprun {}; install one version on all nodes",
+                           newcomer.version, terms.version);
+    return fmt::format("its --rdzv-id is \"{}\", and this job's is \"{}\"", newcomer.run_id, terms.run_id);
 }
 
 Refused came_too_late() { return {"the job is over", kExitUnavailable}; }

@@ -2,7 +2,6 @@
 // asks.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -32,28 +31,16 @@ bool is_same_agent(const Hello& one, const Hello& other);
 Company company_of(const Hello& newcomer, const std::optional<Hello>& own, const JobNode* holder,
                    const JobNodes& nodes);
 
-inline constexpr int kMaxWorkersPerNode = 4096;  // there may be none, too
-
-// Nothing if it may. The sentence goes to the newcomer, and to node 0's user.
+// Nothing if it may. The sentence goes to the newcomer, and, unless that is a stranger, to node 0's user.
 std::optional<Refused> reason_to_refuse(const Hello& newcomer, const JobTerms& terms, const Company& company);
 
-// The job that somebody meets who looks for another one. Times are node 0's, on its wall clock in its zone, in
-// milliseconds since 1970.
-struct JobMet {
-    std::string run_id;
-    std::string host;  // of node 0
-    std::int64_t now_ms = 0;
-    std::optional<std::int64_t> start_ms;
-    std::optional<std::int64_t> running_since_ms;
-    std::string waiting_for;  // nodes; empty: it no longer does
-};
-
-// `belongs to job "a", started 12:03 on host gpu00, waiting for node 1`, or `…, running since 12:05`, as far as it is
-// known. With the date where the day is another one.
-std::string to_text(const JobMet& met);
-
-// Whether it looks for another job, or does not speak as this one does.
+// Whether it looks for another job, or does not speak as this one does. Such a one is told its own value of what differs,
+// and nothing of the job.
 bool is_stranger(const Hello& newcomer, const JobTerms& terms);
+// Of a stranger, with both values: for node 0's user.
+std::string what_is_strange(const Hello& newcomer, const JobTerms& terms);
+// What a port is where somebody of another job is met; in words that go behind "port 29400".
+inline constexpr const char* kPortOfAnotherJob = "belongs to another job";
 
 // Nodes that wait while the job runs without them.
 inline constexpr std::size_t kMaxQueued = 1024;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rendezvous/control/control_text.hpp"
+#include "rendezvous/coordinator/agent_claims.hpp"
 #include "rendezvous/system/check.hpp"
 
 namespace ddprun {
@@ -17,15 +18,18 @@ Failure placed_on(const JobNode& node, Failure failure) {
     return failure;
 }
 
+std::string loss_of(const JobNode& node, const HeartbeatTerms& heartbeats) {
+    if (node.silent) return silence_text(heartbeats.limit);
+    if (node.lied) return fmt::format("its agent (pid {}) said what cannot be true", node.hello.pid);
+    return fmt::format("the connection to its agent (pid {}) was lost", node.hello.pid);
+}
+
 // Without a message: of a node that was lost.
 Failure failure_of(const JobNode& node, const ControlMessage* message, const HeartbeatTerms& heartbeats) {
     if (message == nullptr) {
-        return placed_on(
-            node, {.kind = Failure::Kind::node_lost,
-                   .exit_code = kExitUnavailable,
-                   .message = node.silent ? silence_text(heartbeats.limit)
-                                          : fmt::format("the connection to its agent (pid {}) was lost",
-                                                        node.hello.pid)});
+        return placed_on(node, {.kind = Failure::Kind::node_lost,
+                                .exit_code = kExitUnavailable,
+                                .message = loss_of(node, heartbeats)});
     }
     if (const auto* failed = std::get_if<WorkerFailed>(message)) return placed_on(node, failed->failure);
     const auto& signalled = std::get<AgentSignalled>(*message);
@@ -41,7 +45,6 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
       exit_wait_(options_.exit_wait),
       random_(options_.jitter_seed),
       heartbeats_({options_.heartbeat}),
-      start_(now),
       join_deadline_(now + options_.join_timeout),
       last_call_(now),
       exclusion_(options_.elasticity.exclude_after) {
@@ -86,13 +89,17 @@ Coordinator::Outbox Coordinator::receive(ConnectionId from, const ControlMessage
         receive_queued(queued->second, message);
         return take_out();
     }
-    if (std::holds_alternative<LeaseOver>(message)) node->gave_up = true;
-    if (node != nullptr && node->hosts && !std::holds_alternative<Suspended>(message)) own_suspended_ = false;
-    hear_of_round(from, message);
     // A signal is meant for the job, whatever its agent has heard of the round.
     const bool is_stale = node != nullptr &&
                           ddprun::round_of(message).value_or(round_of(*node)) != round_of(*node) &&
                           !std::holds_alternative<AgentSignalled>(message);
+    if (node != nullptr && !is_stale && !can_be_true(message, *node)) {
+        expel(*node, now);
+        return take_out();
+    }
+    if (std::holds_alternative<LeaseOver>(message)) node->gave_up = true;
+    if (node != nullptr && node->hosts && !std::holds_alternative<Suspended>(message)) own_suspended_ = false;
+    hear_of_round(from, message);
     if (std::holds_alternative<AgentSignalled>(message))
         replace_resize(failure_of(*node, &message, heartbeats_.terms()));
     const auto event = event_of(message);
@@ -138,6 +145,13 @@ void Coordinator::lose(JobNode& node, TimePoint now, bool closed_there) {
     if ((minority_cause_ && state_ != CoordinatorState::stopping) || may_be_outdone)
         return handle(CoordinatorEvent::quorum_lost, {now, &node});
     handle(node.ended ? CoordinatorEvent::ended_node_lost : CoordinatorEvent::node_lost, {now, &node});
+}
+
+// It is no agent of ours, whoever it was let in as.
+void Coordinator::expel(JobNode& node, TimePoint now) {
+    out_.push_back({node.connection, GivenUp{"what it said cannot be true"}, true});
+    node.lied = true;
+    lose(node, now, false);
 }
 
 // Asks the agents whether they are there, and gives up those that have not said so for too long.
@@ -211,13 +225,13 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::take_over: return take_over(now);
         case CoordinatorAction::go_on_pausing: return go_on_pausing(now);
         case CoordinatorAction::abdicate: return abdicate();
-        case CoordinatorAction::redirect: return redirect(from, std::get<Hello>(*message), now);
+        case CoordinatorAction::redirect: return redirect(from, std::get<Hello>(*message));
         case CoordinatorAction::move: return move(std::get<JobMoved>(*message));
         case CoordinatorAction::tell_other_group: return tell_other_group(std::get<JobMoved>(*message));
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {
             const auto& hello = std::get<Hello>(*message);
-            return refuse(from, hello, reason_against(hello).value_or(came_too_late()), now);
+            return refuse(from, hello, reason_against(hello).value_or(came_too_late()));
         }
         case CoordinatorAction::enqueue: return enqueue(from, std::get<Hello>(*message), now);
         case CoordinatorAction::note_leaving: return note_leaving(*node, *message, now);
@@ -282,15 +296,6 @@ void Coordinator::excuse(const JobNode& node) {
     send(node.connection, Suspended{});
 }
 
-void Coordinator::keep_ends(JobNode& node, const RankEnds& ends) const {
-    for (const RankEnd& end : ends.ends) {
-        if (node.ends.size() == static_cast<std::size_t>(node.hello.local_world_size)) return;
-        node.ends.push_back(end);
-        node.ends.back().node_rank = node.hello.node_rank;
-        node.ends.back().host = node.hello.host;
-    }
-}
-
 void Coordinator::stop_all(const Occasion& occasion) {
     const auto& [now, node, message, from] = occasion;
     if (message != nullptr && std::holds_alternative<AgentSignalled>(*message))
@@ -352,7 +357,7 @@ void Coordinator::pause(TimePoint now) {
     send_all(Restarting{.cause = *cause_,
                         .restart = policy_.restarts(),
                         .max_restarts = policy_.max_restarts(),
-                        .delay_ms = static_cast<int>(delay.count()),
+                        .delay_ms = delay.count(),
                         .resize = resizing_ ? resize_count_ : 0,
                         .nodes = static_cast<int>(present())});
     if (pause_end_ <= now) handle(CoordinatorEvent::pause_over, {now});
@@ -360,16 +365,18 @@ void Coordinator::pause(TimePoint now) {
 
 void Coordinator::finish() {
     wish_.reset();
-    const std::vector<RankEnds> ends = as_messages(round_, all_ends(nodes_));
-    for (const auto& [rank, node] : nodes_) {
-        if (!node.connected || !node.hello.wants_rank_ends) continue;
-        for (const RankEnds& message : ends) send(node.connection, message);
-    }
     Finish finish = summary_of(nodes_, cause_, requeue_);
     finish.message = decision_.message;
     finish.restarts = restarts_;
     finish.resizes = resizes_;
-    send_all(finish);
+    SharedEnds ends;
+    for (const auto& [rank, node] : nodes_) {
+        if (!node.connected) continue;
+        const bool wants = node.hello.wants_rank_ends;
+        if (wants && !ends)
+            ends = std::make_shared<const std::vector<RankEnds>>(as_messages(round_, all_ends(nodes_)));
+        out_.push_back({node.connection, finish, false, wants ? ends : nullptr});
+    }
     for (const auto& [connection, node] : queue_) send(connection, finish);
 }
 

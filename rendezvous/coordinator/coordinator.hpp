@@ -26,6 +26,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
@@ -75,8 +76,6 @@ struct CoordinatorOptions {
     // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is needed, and
     // no round begins without a member of the last one that may live before that is recorded (round_record.hpp).
     bool records_rounds = false;
-    // Now, as JobMet has times; nothing for a job of one node, whose start need not find out the time zone.
-    std::optional<std::int64_t> start_local_ms;
 };
 
 // Until when the workers of the host's own node may run, of which round. Without an end it is of no round.
@@ -94,10 +93,12 @@ class Coordinator {
     using ConnectionId = std::uint64_t;
     using TimePoint = std::chrono::steady_clock::time_point;
 
+    // How all ranks have ended: one for all agents that are told, since those of a large job are many bytes.
     struct Outgoing {
         ConnectionId to = 0;
         ControlMessage message;
-        bool close_after = false;  // the conversation is over once this is written
+        bool close_after = false;   // the conversation is over once this is written
+        SharedEnds ends = nullptr;  // go before the message
     };
     using Outbox = std::vector<Outgoing>;
 
@@ -164,6 +165,7 @@ class Coordinator {
 
     void witness(TimePoint now);
     void lose(JobNode& node, TimePoint now, bool closed_there);
+    void expel(JobNode& node, TimePoint now);
     void beat(TimePoint now);
     void excuse(const JobNode& node);
     bool is_own(const Hello& hello) const {
@@ -171,7 +173,7 @@ class Coordinator {
     }
     void admit(ConnectionId from, const Hello& hello, TimePoint now);
     std::optional<Refused> reason_against(const Hello& hello) const;
-    void refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now);
+    void refuse(ConnectionId from, const Hello& hello, const Refused& refused);
     using Newcomer = std::tuple<std::string, std::int64_t, int>;
     static Newcomer newcomer_of(const Hello& hello) { return {hello.host, hello.pid, hello.node_rank}; }
     void make_room(const Hello& hello, TimePoint now);
@@ -184,7 +186,6 @@ class Coordinator {
         return options_.own_agent ? is_own(hello) : hello.node_rank == 0;
     }
     void watch(ConnectionId from, const Hello& hello, TimePoint now);
-    JobMet job_met(TimePoint now) const;
     JobTerms terms() const {
         return {options_.version, options_.run_id, options_.nnodes,
                 options_.elasticity.min_nodes.value_or(0)};
@@ -219,7 +220,7 @@ class Coordinator {
     void seat_followers();
     void seat_missing(TimePoint now);
     void abdicate();
-    void redirect(ConnectionId from, const Hello& hello, TimePoint now);
+    void redirect(ConnectionId from, const Hello& hello);
     void move(const JobMoved& moved);
     void tell_other_group(const JobMoved& moved);
     void lose_member(const JobNode& node, bool is_dead);
@@ -271,7 +272,7 @@ class Coordinator {
     void take_back_left_out();
     void release(JobNode& node, Finish finish);
     std::optional<Refused> why_unwanted(const Hello& hello) const;
-    void refuse_unwanted(TimePoint now);
+    void refuse_unwanted();
     const std::string* why_left_out(const Hello& hello) const;
     void remark(std::string text);
 
@@ -306,7 +307,6 @@ class Coordinator {
     HeartbeatWatch heartbeats_;
     CoordinatorState state_ = CoordinatorState::gathering;
     Outbox out_;  // of the call that is being answered
-    TimePoint start_;
     TimePoint join_deadline_;
     TimePoint last_call_;
     std::optional<TimePoint> last_call_end_;

@@ -127,14 +127,14 @@ std::optional<Refused> Coordinator::why_unwanted(const Hello& hello) const {
 }
 
 // Those that wait already, when what is known of their machines, or of the nodes that they would join, has changed.
-void Coordinator::refuse_unwanted(TimePoint now) {
+void Coordinator::refuse_unwanted() {
     std::vector<std::pair<JobNode, Refused>> out;
     for (const auto& [connection, node] : queue_) {
         if (auto refused = why_unwanted(node.hello)) out.emplace_back(node, std::move(*refused));
     }
     for (const auto& [node, refused] : out) {
         leave_queue(node.connection);
-        refuse(node.connection, node.hello, refused, now);
+        refuse(node.connection, node.hello, refused);
     }
 }
 
@@ -152,6 +152,15 @@ void Coordinator::release(JobNode& node, Finish finish) {
 
 void Coordinator::remark(std::string text) {
     if (const JobNode* own = host()) send(own->connection, Remark{std::move(text)});
+}
+
+void Coordinator::keep_ends(JobNode& node, const RankEnds& ends) const {
+    for (const RankEnd& end : ends.ends) {
+        if (node.ends.size() == static_cast<std::size_t>(node.hello.local_world_size)) return;
+        node.ends.push_back(end);
+        node.ends.back().node_rank = node.hello.node_rank;
+        node.ends.back().host = node.hello.host;
+    }
 }
 
 void Coordinator::suspect(const JobNode& node, const WorkerDying& dying) {

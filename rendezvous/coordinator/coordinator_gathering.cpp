@@ -10,15 +10,9 @@
 #include "rendezvous/membership/rank_mapping.hpp"
 
 namespace ddprun {
-namespace {
-
-// Of those that a stranger is told of.
-constexpr std::size_t kMaxMissingShown = 8;
-
-}  // namespace
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
-    if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused, now);
+    if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused);
     if (has_workers_left(from, hello)) return;
     make_room(hello, now);
     if (!is_host(hello) && seats_left() == 0) return enqueue(from, hello, now);
@@ -63,7 +57,7 @@ void Coordinator::begin_first_round(TimePoint now) {
     newcomers_.clear();
     seat_first_round();
     if (fault_of_nodes()) return handle(CoordinatorEvent::nodes_unfit, {now});
-    refuse_unwanted(now);
+    refuse_unwanted();
     handle(CoordinatorEvent::all_joined, {now});
 }
 
@@ -108,7 +102,7 @@ JobNode* Coordinator::host() {
 // Node 0's own agent is a thread of the process that asks.
 void Coordinator::watch(ConnectionId from, const Hello& hello, TimePoint now) {
     if (options_.heartbeat.count() == 0 || is_own(hello)) return;
-    send(from, Welcome{static_cast<int>(options_.heartbeat.count())});
+    send(from, Welcome{options_.heartbeat.count()});
     heartbeats_.add(from, now);
 }
 
@@ -117,15 +111,14 @@ std::optional<Refused> Coordinator::reason_against(const Hello& hello) const {
                             company_of(hello, options_.own_agent, holder_of(hello.node_rank), nodes_));
 }
 
-void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused, TimePoint now) {
+void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& refused) {
     Refused answer = refused;
-    if (is_stranger(hello, terms()))
-        answer.reason += "; the port that it has reached " + to_text(job_met(now));
-    if (hello.run_id != options_.run_id) answer.other_job = to_text(job_met(now));
+    if (hello.run_id != options_.run_id) answer.other_job = kPortOfAnotherJob;
     out_.push_back({from, std::move(answer), true});
     if (hello.seeks_port && hello.run_id != options_.run_id) return;
     // Once each, or an agent that tries again and again would fill node 0's screen.
-    PeerRefused told{hello.host, hello.pid, refused.reason};
+    const bool strange = is_stranger(hello, terms());
+    PeerRefused told{hello.host, hello.pid, strange ? what_is_strange(hello, terms()) : refused.reason};
     const bool is_news = refusals_told_.size() < kMaxRefusalsTold &&
                          refusals_told_.insert(told.host + '\n' + told.reason).second;
     if (!is_news) return;
@@ -134,23 +127,6 @@ void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& r
     } else {
         refusals_untold_.push_back(std::move(told));
     }
-}
-
-JobMet Coordinator::job_met(TimePoint now) const {
-    JobMet met;
-    met.run_id = options_.run_id;
-    met.host = options_.own_agent ? options_.own_agent->host : std::string("node 0");
-    if (state_ == CoordinatorState::gathering) met.waiting_for = missing_text(waiting(), kMaxMissingShown);
-    if (!options_.start_local_ms) return met;
-    const auto local_ms = [this](TimePoint time) {
-        return *options_.start_local_ms +
-               std::chrono::duration_cast<std::chrono::milliseconds>(time - start_).count();
-    };
-    met.now_ms = local_ms(now);
-    met.start_ms = options_.start_local_ms;
-    if (state_ != CoordinatorState::gathering && state_ != CoordinatorState::over)
-        met.running_since_ms = local_ms(round_start_);
-    return met;
 }
 
 void Coordinator::forget(const JobNode& node, TimePoint now) {
@@ -204,7 +180,7 @@ Waiting Coordinator::waiting() const {
                    .missing = {},
                    .present = {},
                    .at_most = elasticity.seats(options_.nnodes)};
-    if (last_call_end_) status.last_call_ms = static_cast<int>(elasticity.last_call.count());
+    if (last_call_end_) status.last_call_ms = elasticity.last_call.count();
     bool numbered = !elasticity.is_elastic() && queue_.empty();
     for (const auto& [key, node] : nodes_) {
         numbered = numbered && key < options_.nnodes;

@@ -44,11 +44,11 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     const bool is_heir = places_change && holder != nullptr && holder->hello.host == hello.host;
     const auto refused = reason_to_refuse(
         hello, terms(), company_of(hello, options_.own_agent, is_heir ? nullptr : holder, nodes_));
-    if (refused) return refuse(from, hello, *refused, now);
-    if (!places_change) return refuse(from, hello, came_too_late(), now);
+    if (refused) return refuse(from, hello, *refused);
+    if (!places_change) return refuse(from, hello, came_too_late());
     if (has_workers_left(from, hello)) return;
-    if (const auto unwanted = why_unwanted(hello)) return refuse(from, hello, *unwanted, now);
-    if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait(), now);
+    if (const auto unwanted = why_unwanted(hello)) return refuse(from, hello, *unwanted);
+    if (queue_.size() == kMaxQueued) return refuse(from, hello, too_many_wait());
     for (const auto& [connection, node] : queue_) {
         if (!is_same_agent(node.hello, hello)) continue;
         out_.push_back({connection, GivenUp{"this agent came again"}, true});
@@ -149,7 +149,7 @@ void Coordinator::begin_again(TimePoint now) {
         if (host_ && nodes_.at(*host_).leaving) return handle(CoordinatorEvent::host_leaves, {now});
         if (lacks_record()) return handle(CoordinatorEvent::record_wanted, {now});
         release_leavers();
-        refuse_unwanted(now);
+        refuse_unwanted();
         seat_next_round();
         return handle(CoordinatorEvent::all_joined, {now});
     }
@@ -239,8 +239,8 @@ bool Coordinator::is_ours(const JobMoved& moved) const {
            options_.own_agent && moved.command_digest == options_.own_agent->command.digest;
 }
 
-void Coordinator::redirect(ConnectionId from, const Hello& hello, TimePoint now) {
-    if (is_stranger(hello, terms())) return refuse(from, hello, *reason_against(hello), now);
+void Coordinator::redirect(ConnectionId from, const Hello& hello) {
+    if (is_stranger(hello, terms())) return refuse(from, hello, *reason_against(hello));
     out_.push_back({from, *moved_, true});
 }
 

@@ -48,8 +48,8 @@ void Coordinator::limit_own_end(TimePoint now) {
 void Coordinator::admit_follower(ConnectionId from, const Hello& hello, TimePoint now) {
     if (!hello.following) return enqueue(from, hello, now);
     const auto refused = reason_to_refuse(hello, terms(), {});
-    if (refused) return refuse(from, hello, *refused, now);
-    if (hello.following->last.job_id != options_.job_id) return refuse(from, hello, of_another_job(), now);
+    if (refused) return refuse(from, hello, *refused);
+    if (hello.following->last.job_id != options_.job_id) return refuse(from, hello, of_another_job());
     const auto before = std::find_if(nodes_.begin(), nodes_.end(), [&hello](const auto& entry) {
         return is_same_agent(entry.second.hello, hello);
     });
@@ -236,7 +236,7 @@ void Coordinator::take_over(TimePoint now) {
     seat_followers();
     // The coordinator before this one has told of them.
     comparison_.learn(nodes_);
-    refuse_unwanted(now);
+    refuse_unwanted();
     seat_missing(now);
     limit_own_end(now);
     note_missing();
@@ -329,7 +329,7 @@ MemberList Coordinator::member_list() const {
                     .job_id = options_.job_id,
                     .size = static_cast<int>(nodes_.size()),
                     .host_rank = host_.value_or(0),
-                    .heartbeat_ms = static_cast<int>(options_.heartbeat.count()),
+                    .heartbeat_ms = options_.heartbeat.count(),
                     .grace_ms = 0,
                     .members = {},
                     .restart_count = policy_.restarts(),

@@ -10,10 +10,9 @@ namespace {
 
 int exit_code_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
     if (!cause) return requeue ? kExitPreempted : 0;
-    if (cause->kind != Failure::Kind::signalled) return cause->exit_code;
     const bool all_zero =
         std::all_of(nodes.begin(), nodes.end(), [](const auto& entry) { return entry.second.all_zero; });
-    return all_zero ? kExitPreempted : kExitSignalBase + cause->signal;
+    return cause->kind == Failure::Kind::signalled && all_zero ? kExitPreempted : exit_code_of(*cause);
 }
 
 void add_ends(Finish& finish, const std::vector<RankEnd>& ends, const std::optional<Failure>& cause) {

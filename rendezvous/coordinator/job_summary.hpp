@@ -25,6 +25,7 @@ struct JobNode {
     bool connected = true;
     bool is_dead = false;  // not connected any more because its agent is dead
     bool silent = false;   // not connected any more because nothing was heard of it
+    bool lied = false;     // not connected any more because it said what cannot be true
     bool gave_up = false;  // it says that it stops its workers by itself
     bool ended = false;    // succeeded, while the round runs; gone, while it stops
     bool all_zero = false;

@@ -7,6 +7,7 @@
 #include <boost/mp11.hpp>
 #include <boost/pfr/tuple_size.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -32,6 +33,20 @@ inline constexpr std::size_t kNoOwnLimit = std::numeric_limits<std::size_t>::max
 template <auto Member>
 constexpr std::size_t limit_of(Of<Member>) {
     return kNoOwnLimit;
+}
+
+// Which numbers a member may have, in a list and an optional each one, is said likewise:
+// `constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }`. Both ends are inside. What must hold
+// between members is said by `bool is_sound(const T& whole)`, beside the struct, too.
+struct NumberRange {
+    std::int64_t least = std::numeric_limits<std::int64_t>::min();
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    bool operator==(const NumberRange&) const = default;
+};
+inline constexpr NumberRange kNoOwnRange{};
+template <auto Member>
+constexpr NumberRange range_of(Of<Member>) {
+    return kNoOwnRange;
 }
 
 // Calls visit(D) for each member, in the order of the description: D::name, D::pointer. A struct with a

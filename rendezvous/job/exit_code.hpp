@@ -16,4 +16,7 @@ inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;
 
+// The code of something that failed: one that a parent would read as another, or as 0, is an error of our own.
+constexpr int failed_code(int code) { return code >= 1 && code <= 255 ? code : kExitInternal; }
+
 }  // namespace ddprun

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/job/exit_code.hpp"
+#include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
 
@@ -54,5 +55,31 @@ BOOST_DESCRIBE_STRUCT(Failure, (),
                        testimony))
 constexpr std::size_t limit_of(Of<&Failure::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Failure::last_lines>) { return kMaxLastLines; }
+constexpr NumberRange range_of(Of<&Failure::node_rank>) { return kNodeOrNoneRange; }
+constexpr NumberRange range_of(Of<&Failure::rank>) { return kRankOrNoneRange; }
+constexpr NumberRange range_of(Of<&Failure::local_rank>) { return {-1, kMaxWorkersPerNode - 1}; }
+constexpr NumberRange range_of(Of<&Failure::exit_code>) { return kExitCodeRange; }
+constexpr NumberRange range_of(Of<&Failure::signal>) { return kSignalRange; }
+constexpr NumberRange range_of(Of<&Failure::unix_time_ms>) { return kMillisecondRange; }
+constexpr NumberRange range_of(Of<&Failure::witness>) { return kRankOrNoneRange; }
+
+// What a job ends with that this has ended: whatever the failure says, a parent never reads 0 from it.
+inline int exit_code_of(const Failure& failure) {
+    if (failure.kind != Failure::Kind::signalled) return failed_code(failure.exit_code);
+    return failure.signal >= 1 && failure.signal <= kMaxSignal ? kExitSignalBase + failure.signal
+                                                               : kExitInternal;
+}
+
+// Nothing that failed has ended with 0.
+inline bool is_sound(const Failure& failure) {
+    switch (failure.kind) {
+        case Failure::Kind::resized: return true;
+        case Failure::Kind::signalled: return may_be_passed_on(failure.signal);
+        case Failure::Kind::worker_failed:
+        case Failure::Kind::node_lost:
+        case Failure::Kind::overdue: break;
+    }
+    return failure.exit_code != 0;
+}
 
 }  // namespace ddprun

@@ -2,10 +2,11 @@
 //
 // A format is a struct of rules, derived from JsonRules, that hides what it does otherwise. Texts over their
 // limit are cut on the way out, so that what is written can be read, and refused on the way in, as are
-// missing members, other types and numbers out of range. Members that nobody knows are passed over, and an
+// missing members, other types, numbers out of range (range_of) and structs that are not sound (is_sound). Members that nobody knows are passed over, and an
 // optional is null where it holds nothing.
 #pragma once
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <concepts>
 #include <cstddef>
@@ -40,6 +41,7 @@ struct JsonRules {
     static constexpr std::size_t kMaxText = kNoOwnLimit;
     static constexpr std::size_t kMaxItemText = kNoOwnLimit;  // of a text in a list
     static constexpr std::size_t kMaxItems = kNoOwnLimit;     // of a list that has no limit of its own
+    static constexpr NumberRange kNumbers = kNoOwnRange;  // of a signed number that has no range of its own
 
     static std::string text(const std::string& text, std::size_t limit) { return cut_text(text, limit); }
 };
@@ -63,6 +65,35 @@ bool take_member(const boost::json::object& in, std::string_view name, T& value)
     return member != nullptr && from_json<Rules, limit>(*member, value);
 }
 
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool kIsList = false;
+template <class T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+
+// What holds no signed number is.
+template <class T>
+bool is_within(const T& value, const NumberRange& range) {
+    if constexpr (std::signed_integral<T>) {
+        return value >= range.least && value <= range.most;
+    } else if constexpr (kIsOptional<T>) {
+        return !value || is_within(*value, range);
+    } else if constexpr (kIsList<T>) {
+        return std::all_of(value.begin(), value.end(),
+                           [&range](const auto& item) { return is_within(item, range); });
+    } else {
+        return true;
+    }
+}
+
+template <class Rules>
+constexpr NumberRange own_or_default(const NumberRange& own) {
+    return own == kNoOwnRange ? Rules::kNumbers : own;
+}
+
 // False if one of them is not there or not as it must be; then `whole` holds anything.
 template <class Rules, Described T>
 bool take_members(const boost::json::object& in, T& whole) {
@@ -74,18 +105,11 @@ bool take_members(const boost::json::object& in, T& whole) {
         } else {
             good = good && take_member<Rules, limit_of(Of<member.pointer>{})>(in, member.name, value);
         }
+        good = good && is_within(value, own_or_default<Rules>(range_of(Of<member.pointer>{})));
     });
+    if constexpr (requires { is_sound(whole); }) good = good && is_sound(whole);
     return good;
 }
-
-template <class T>
-inline constexpr bool kIsOptional = false;
-template <class T>
-inline constexpr bool kIsOptional<std::optional<T>> = true;
-template <class T>
-inline constexpr bool kIsList = false;
-template <class T>
-inline constexpr bool kIsList<std::vector<T>> = true;
 
 template <class Rules, std::size_t limit, class T>
 boost::json::value json_of(const T& value) {

@@ -34,5 +34,17 @@ BOOST_DESCRIBE_STRUCT(RankEnd, (),
                       (rank, local_rank, node_rank, host, pid, manner, exit_code, signal, core_dumped,
                        outlasted_grace, wall_ms))
 constexpr std::size_t limit_of(Of<&RankEnd::host>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&RankEnd::rank>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&RankEnd::local_rank>) { return {0, kMaxWorkersPerNode - 1}; }
+constexpr NumberRange range_of(Of<&RankEnd::node_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&RankEnd::exit_code>) { return kExitCodeRange; }
+constexpr NumberRange range_of(Of<&RankEnd::signal>) { return kSignalRange; }
+constexpr NumberRange range_of(Of<&RankEnd::wall_ms>) { return kMillisecondRange; }
+
+// Who succeeded has ended with 0, and who failed has not.
+inline bool is_sound(const RankEnd& end) {
+    if (end.manner == RankEnd::Manner::succeeded) return end.exit_code == 0;
+    return end.manner != RankEnd::Manner::failed || end.exit_code != 0;
+}
 
 }  // namespace ddprun

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
 
@@ -14,6 +14,9 @@ struct RankRange {
     int last = 0;
 };
 BOOST_DESCRIBE_STRUCT(RankRange, (), (first, last))
+constexpr NumberRange range_of(Of<&RankRange::first>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&RankRange::last>) { return kRankRange; }
+inline bool is_sound(const RankRange& range) { return range.first <= range.last; }
 
 // In order, none touching another; ranks may come in any order and more than once.
 std::vector<RankRange> ranges_of(std::vector<int> ranks);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
 
@@ -17,5 +17,7 @@ struct Restart {
 };
 BOOST_DESCRIBE_STRUCT(Restart, (), (round, reason, unix_time_ms))
 constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }
+constexpr NumberRange range_of(Of<&Restart::round>) { return kCountRange; }
+constexpr NumberRange range_of(Of<&Restart::unix_time_ms>) { return kMillisecondRange; }
 
 }  // namespace ddprun

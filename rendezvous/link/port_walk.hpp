@@ -23,7 +23,7 @@ class PortWalk {
     std::uint16_t port() const { return static_cast<std::uint16_t>(first_ + next_); }
     std::vector<std::uint16_t> ports() const;
 
-    // Nobody takes calls at port(), for this cause; or somebody does, and is `what` ("belongs to job …").
+    // Nobody takes calls at port(), for this cause; or somebody does, and is `what` ("belongs to another job").
     void pass_nobody(const std::string& cause);
     void pass_stranger(const std::string& what);
 

@@ -2,6 +2,7 @@
 // coordinator. Plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,16 +33,19 @@ struct Member {
 BOOST_DESCRIBE_STRUCT(Member, (), (group_rank, place, host, pid, local_world_size, address, port))
 constexpr std::size_t limit_of(Of<&Member::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Member::address>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&Member::group_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&Member::local_world_size>) { return {0, kMaxWorkersPerNode}; }
+constexpr NumberRange range_of(Of<&Member::port>) { return kPortRange; }
 
 struct MemberList {
     int epoch = 0;  // of the coordinator: each that takes over has a higher one
     int round = 0;
     std::string job_id;
-    int size = 1;                 // of the round, in nodes
-    int host_rank = 0;            // the node that hosts the coordinator
-    int heartbeat_ms = 0;         // the limit of silence
-    int grace_ms = 0;             // the longest of all nodes
-    std::vector<Member> members;  // the host first, then by group rank
+    int size = 1;                   // of the round, in nodes
+    int host_rank = 0;              // the node that hosts the coordinator
+    std::int64_t heartbeat_ms = 0;  // the limit of silence
+    std::int64_t grace_ms = 0;      // the longest of all nodes
+    std::vector<Member> members;    // the host first, then by group rank
     // So many were there before this round, and which, for those who may have to go on with that.
     int restart_count = 0;
     int resizes = 0;
@@ -57,6 +61,17 @@ BOOST_DESCRIBE_STRUCT(MemberList, (),
 constexpr std::size_t limit_of(Of<&MemberList::members>) { return kMaxMembersListed; }
 constexpr std::size_t limit_of(Of<&MemberList::restarts>) { return kMaxRestartsCarried; }
 constexpr std::size_t limit_of(Of<&MemberList::resize_list>) { return kMaxRestartsCarried; }
+constexpr NumberRange range_of(Of<&MemberList::size>) { return {1, kMaxNodes}; }
+constexpr NumberRange range_of(Of<&MemberList::host_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&MemberList::heartbeat_ms>) { return kMillisecondRange; }
+constexpr NumberRange range_of(Of<&MemberList::grace_ms>) { return kMillisecondRange; }
+
+// The host and all that are listed are of the round.
+inline bool is_sound(const MemberList& list) {
+    return list.host_rank < list.size &&
+           std::all_of(list.members.begin(), list.members.end(),
+                       [&list](const Member& member) { return member.group_rank < list.size; });
+}
 
 // What an agent says that has lost the coordinator, to the one that it would follow.
 struct Following {
@@ -78,5 +93,15 @@ BOOST_DESCRIBE_STRUCT(Following, (),
                       (last, group_rank, base_rank, place, claim, followed, has_workers, is_decided,
                        restart_count, resizes, cause, dead))
 constexpr std::size_t limit_of(Of<&Following::dead>) { return kMaxMembersListed; }
+constexpr NumberRange range_of(Of<&Following::group_rank>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&Following::base_rank>) { return kRankRange; }
+constexpr NumberRange range_of(Of<&Following::claim>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&Following::dead>) { return kNodeRange; }
+
+inline bool is_sound(const Following& following) {
+    const int size = following.last.size;
+    return following.group_rank < size && std::all_of(following.dead.begin(), following.dead.end(),
+                                                      [size](int member) { return member < size; });
+}
 
 }  // namespace ddprun

@@ -29,6 +29,9 @@ struct JobMoved {
 };
 BOOST_DESCRIBE_STRUCT(JobMoved, (), (version, run_id, nnodes, min_nodes, command_digest, address, port))
 constexpr std::size_t limit_of(Of<&JobMoved::address>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&JobMoved::nnodes>) { return {1, kMaxNodes}; }
+constexpr NumberRange range_of(Of<&JobMoved::min_nodes>) { return kNodeRange; }
+constexpr NumberRange range_of(Of<&JobMoved::port>) { return {1, kPortRange.most}; }
 
 // One that would take over asks the agent to follow it.
 struct Lead {
@@ -45,6 +48,7 @@ struct Abdicated {
 };
 BOOST_DESCRIBE_STRUCT(Abdicated, (), (reason, epoch, round, gone))
 constexpr std::size_t limit_of(Of<&Abdicated::gone>) { return kMaxMembersListed; }
+constexpr NumberRange range_of(Of<&Abdicated::gone>) { return kNodeRange; }
 
 // The agent of this member is dead.
 struct MemberGone {
@@ -53,5 +57,6 @@ struct MemberGone {
     int group_rank = 0;
 };
 BOOST_DESCRIBE_STRUCT(MemberGone, (), (epoch, round, group_rank))
+constexpr NumberRange range_of(Of<&MemberGone::group_rank>) { return kNodeRange; }
 
 }  // namespace ddprun

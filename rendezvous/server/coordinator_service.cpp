@@ -97,7 +97,10 @@ void CoordinatorService::deliver(const Coordinator::Outbox& outbox) {
     const RoundLease lease{coordinator_.round(), coordinator_.lease_end()};
     if (std::exchange(lease_, lease) != lease && events_.on_lease) events_.on_lease(lease);
     announce_round(outbox);
-    for (const auto& outgoing : outbox) unready_ > 0 ? held_back_.push_back(outgoing) : send(outgoing);
+    if (unready_ > 0)
+        held_back_.insert(held_back_.end(), outbox.begin(), outbox.end());
+    else
+        send_all(outbox);
     arm_deadline();
     if (coordinator_.is_elected() && !std::exchange(is_elected_, true) && events_.on_elected)
         events_.on_elected();
@@ -120,15 +123,20 @@ void CoordinatorService::announce_round(const Coordinator::Outbox& outbox) {
     const bool is_new = std::exchange(announced_, coordinator_.round()) != coordinator_.round();
     ++unready_;
     events_.on_round(is_new, std::move(machines), [this] {
-        if (--unready_ > 0) return;
-        for (const auto& outgoing : std::exchange(held_back_, {})) send(outgoing);
+        if (--unready_ == 0) send_all(std::exchange(held_back_, {}));
     });
 }
 
-void CoordinatorService::send(const Coordinator::Outgoing& outgoing) {
-    const auto conversation = conversations_.find(outgoing.to);
-    if (conversation != conversations_.end())
-        conversation->second.channel->send(outgoing.message, outgoing.close_after);
+void CoordinatorService::send_all(const Coordinator::Outbox& outbox) {
+    SharedFrames frames;  // of an outbox that has ends of ranks, they are the same for all
+    for (const auto& outgoing : outbox) {
+        const auto conversation = conversations_.find(outgoing.to);
+        if (conversation == conversations_.end()) continue;
+        ControlChannel& channel = *conversation->second.channel;
+        if (outgoing.ends && !frames) frames = encode_ends(*outgoing.ends);
+        if (outgoing.ends) channel.send_ends(outgoing.ends, frames);
+        channel.send(outgoing.message, outgoing.close_after);
+    }
 }
 
 void CoordinatorService::arm_deadline() {

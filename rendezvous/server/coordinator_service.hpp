@@ -73,7 +73,7 @@ class CoordinatorService {
     bool is_false_own(const ControlMessage& message) const;
     void deliver(const Coordinator::Outbox& outbox);
     void announce_round(const Coordinator::Outbox& outbox);
-    void send(const Coordinator::Outgoing& outgoing);
+    void send_all(const Coordinator::Outbox& outbox);
     void arm_deadline();
 
     boost::asio::io_context& context_;

@@ -30,7 +30,7 @@ struct PortServiceEvents {
 };
 
 struct PortServiceOptions {
-    std::optional<SecretKey> key;         // what agents are asked for; nothing: nothing
+    std::optional<SecretKey> key;        // what agents are asked for; nothing: nothing
     std::size_t spared_descriptors = 0;  // of this process, that are not for connections
 };
 

@@ -59,8 +59,8 @@ class Ports(EndToEndTest):
         first = self.agent(0, *worker("exit", 0))
         first.wait_for_line("^ddprun: joined 1/2")
         guest = self.agent(1, *worker("print-env"), name="b")
-        guest.wait_for_line('^ddprun: waiting for node 0: port 29400 belongs to job "a", started .* on host node0, waiting for 1 '
-                            "node; nobody else from 29400 to 29407; ")
+        guest.wait_for_line('^ddprun: waiting for node 0: port 29400 belongs to another job; nobody else from '
+                            "29400 to 29407; ")
         self.assertEqual(self.ports([self.agent(0, *worker("print-env"), name="b"), guest]), {"29401"})
         self.assertEqual((self.agent(1, *worker("exit", 0)).wait(), first.wait()), (0, 0))
         self.assertNotIn("refused", first.err())

@@ -1,4 +1,4 @@
-// Described structs full of anything: what a round trip must bring back.
+// Described structs full of anything that they may hold: what a round trip must bring back.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,10 @@ namespace ddprun {
 
 class RandomValues {
   public:
-    // Texts of any bytes, or such as stay what they are in JSON files: printable.
-    explicit RandomValues(unsigned seed, bool any_bytes = true) : random_(seed), any_bytes_(any_bytes) {}
+    // Texts of any bytes, or such as stay what they are in JSON files: printable. `numbers`: the format's range of those
+    // that have none of their own.
+    explicit RandomValues(unsigned seed, bool any_bytes = true, NumberRange numbers = kNoOwnRange)
+        : random_(seed), any_bytes_(any_bytes), numbers_(numbers) {}
 
     std::size_t below(std::size_t end) {
         return std::uniform_int_distribution<std::size_t>(0, end - 1)(random_);
@@ -67,7 +69,18 @@ class RandomValues {
     }
     template <Described T>
     void operator()(T& value) {
-        visit_members<T>([&](auto member) { (*this)(value.*member.pointer); });
+        for (bool sound = false; !sound;) {
+            visit_members<T>([&](auto member) {
+                (*this)(value.*member.pointer);
+                const NumberRange own = range_of(Of<member.pointer>{});
+                bring_within(value.*member.pointer, own == kNoOwnRange ? numbers_ : own);
+            });
+            if constexpr (requires { is_sound(value); }) {
+                sound = is_sound(value);
+            } else {
+                sound = true;
+            }
+        }
     }
 
     template <class T>
@@ -78,8 +91,28 @@ class RandomValues {
     }
 
   private:
+    template <class T>
+    void bring_within(T&, const NumberRange&) {}
+    template <std::signed_integral T>
+    void bring_within(T& number, const NumberRange& range) {
+        if (number < range.least) number = static_cast<T>(range.least);
+        if (number <= range.most) return;
+        const auto count = static_cast<std::size_t>(range.most - range.least) + 1;
+        number = static_cast<T>(below(2) == 0 ? range.most
+                                              : range.least + static_cast<std::int64_t>(below(count)));
+    }
+    template <class T>
+    void bring_within(std::optional<T>& value, const NumberRange& range) {
+        if (value) bring_within(*value, range);
+    }
+    template <class T>
+    void bring_within(std::vector<T>& list, const NumberRange& range) {
+        for (T& item : list) bring_within(item, range);
+    }
+
     std::mt19937_64 random_;
     bool any_bytes_;
+    NumberRange numbers_;
 };
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "launcher/agent/job_ending.hpp"
 
 #include <csignal>
+#include <limits>
 
 #include "tests/support/catch.hpp"
 
@@ -33,6 +34,29 @@ TEST_CASE("the coordinator's last word decides, then what this node knows") {
     ending.finish = finish;
     CHECK(verdict_of(ending).exit_code == 3);
     CHECK(verdict_of(ending).message == "so it is");
+}
+
+TEST_CASE("no launcher ends with 0, or what a parent reads as 0, where something failed") {
+    const auto code_of = [](auto tell) {
+        JobEnding ending;
+        ending.joined = true;
+        tell(ending);
+        return verdict_of(ending).exit_code;
+    };
+    for (const int code : {0, 256, -256, 512, std::numeric_limits<int>::max()}) {
+        INFO(code);
+        const Failure failure = failure_of(Failure::Kind::worker_failed, code, 0);
+        CHECK(code_of([&](JobEnding& end) { end.first_failure = failure; }) == kExitInternal);
+        CHECK(code_of([&](JobEnding& end) { end.refusal = Refused{"no", code}; }) == kExitInternal);
+        CHECK(code_of([&](JobEnding& end) { end.finish = Finish{.exit_code = code, .cause = failure}; }) ==
+              kExitInternal);
+        const int bare = code_of([&](JobEnding& end) { end.finish = Finish{.exit_code = code}; });
+        CHECK(bare == (code == 0 ? 0 : kExitInternal));
+    }
+    for (const int signal : {0, 128, -128, std::numeric_limits<int>::max()}) {
+        const Failure failure = failure_of(Failure::Kind::signalled, 0, signal);
+        CHECK(code_of([&](JobEnding& end) { end.first_failure = failure; }) == kExitInternal);
+    }
 }
 
 TEST_CASE("an agent that was signalled says whether workers had been started") {

@@ -149,6 +149,22 @@ TEST_CASE("the ending has the coordinator's cause, or else this node's own") {
     }
 }
 
+TEST_CASE("how 100,000 ranks ended goes into the result") {
+    constexpr int kRanks = 100'000;
+    JobKnowledge job(0);
+    RankEnds some{1, {}};
+    for (int rank = 0; rank < kRanks; ++rank) {
+        some.ends.push_back({.rank = rank, .node_rank = rank / 8, .host = "gpu07"});
+        if (some.ends.size() < kMaxEndsInMessage && rank + 1 < kRanks) continue;
+        job.learn(some);
+        some.ends.clear();
+    }
+    job.learn(Finish{.succeeded = kRanks});
+    const std::string text = to_json(job.ending());
+    CHECK(static_cast<int>(job.ending().ranks.size()) == kRanks);
+    CHECK_THAT(text, Catch::Contains("\"rank\": 99999") || Catch::Contains("\"rank\":99999"));
+}
+
 TEST_CASE("the status is of the last round") {
     JobKnowledge job(0);
     RoundReady round{.round = 2, .job_id = "none-1f"};

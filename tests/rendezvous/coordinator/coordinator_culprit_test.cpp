@@ -217,7 +217,9 @@ TEST_CASE("deaths cost no more messages in a round than there is room for") {
     std::size_t messages = 0;
     for (int death = 0; death < 4 * kNodes; ++death) {
         const auto life = static_cast<std::uint64_t>(death) + 1;
-        messages += coordinator.receive(1 + life % kNodes, dying(death, life), kStart).size();
+        const int node = static_cast<int>(life % kNodes);
+        messages +=
+            coordinator.receive(1 + life % kNodes, dying(4 * node + death / kNodes, life), kStart).size();
     }
     CHECK(messages <= Coordinator::kMaxDeathsTold);
     CHECK(messages > Coordinator::kMaxDeathsTold - kNodes);

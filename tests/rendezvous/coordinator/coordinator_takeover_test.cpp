@@ -151,7 +151,7 @@ TEST_CASE("who takes over gives those who may live their time, though its own cl
     bool has_begun = false;
     // Agent 3 never comes; the other guest answers whatever it is asked.
     std::function<void(const Coordinator::Outbox&)> take = [&](const Coordinator::Outbox& outbox) {
-        for (const auto& [to, message, closes] : outbox) {
+        for (const auto& [to, message, closes, ends] : outbox) {
             has_begun = has_begun || std::holds_alternative<RoundReady>(message);
             if (const auto* lead = std::get_if<Lead>(&message)) {
                 take(coordinator.receive(to, gone(5, false), now));

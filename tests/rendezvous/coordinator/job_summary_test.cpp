@@ -1,6 +1,7 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 
 #include <csignal>
+#include <limits>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
@@ -46,6 +47,18 @@ TEST_CASE("the exit code of a job") {
         {cause_of(Kind::node_lost, kExitUnavailable), true, false, kExitUnavailable},
         {cause_of(Kind::signalled, 0, SIGTERM), false, false, 128 + SIGTERM},
         {cause_of(Kind::signalled, 0, SIGTERM), true, false, kExitPreempted},
+        // What no agent can say: a parent must not read 0 from it.
+        {cause_of(Kind::worker_failed, 0), false, false, kExitInternal},
+        {cause_of(Kind::worker_failed, 256), false, false, kExitInternal},
+        {cause_of(Kind::worker_failed, -256), false, false, kExitInternal},
+        {cause_of(Kind::worker_failed, std::numeric_limits<int>::max()), false, false, kExitInternal},
+        {cause_of(Kind::node_lost, 0), false, false, kExitInternal},
+        {cause_of(Kind::overdue, 512), false, false, kExitInternal},
+        {cause_of(Kind::resized, 0), false, false, kExitInternal},
+        {cause_of(Kind::signalled, 0, 128), false, false, kExitInternal},
+        {cause_of(Kind::signalled, 0, -128), false, false, kExitInternal},
+        {cause_of(Kind::signalled, 0, 0), false, false, kExitInternal},
+        {cause_of(Kind::signalled, 0, std::numeric_limits<int>::max()), false, false, kExitInternal},
     };
     for (const Case& one : cases) {
         JobNodes nodes = three_nodes();

@@ -296,6 +296,7 @@ TEST_CASE("a server that dies is a lost connection, and the client can join its 
         ++losses;
         RendezvousServerOptions again = options(1);
         again.port = port;
+        again.coordinator.job_id = "another";
         server = std::make_unique<RendezvousServer>(std::move(again));
         client->join();
     };
