@@ -91,7 +91,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     std::optional<CoordinatorLoss> overdue_loss() const {
         if (!lease_ || lease_->is_suspended() || !has_passed(lease_->end() + lease_->terms().margin()))
             return std::nullopt;
-        return lease_loss();
+        return lease_loss(*lease_, TimePoint::clock::now());
     }
 
     void close(std::function<void()> on_closed) {
@@ -151,14 +151,14 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
 
     void await_answer() {
         is_answered_ = false;
-        loss_ = stranger_loss();
+        loss_ = stranger_loss(options_.coordinator);
         const TimePoint latest = hello_time_ + options_.answer_timeout.value_or(kAnswerTimeout);
         const bool joins_late = !options_.answer_timeout && options_.join_deadline < latest;
         answer_deadline_.expires_at(joins_late ? std::min(latest, options_.join_deadline + kRefusalTime)
                                                : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
-            self->loss_ = self->silent_stranger_loss();
+            self->loss_ = self->unanswered_loss(options_.coordinator);
             self->session_->close();
         });
     }
@@ -240,7 +240,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (!has_passed(lease_->end())) return false;
         if (session_->all_arrived()) lease_->all_arrived();
         if (!has_passed(lease_->end())) return false;
-        loss_ = lease_loss();
+        loss_ = lease_loss(*lease_, TimePoint::clock::now());
         give_up();
         return true;
     }
@@ -254,18 +254,6 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         close_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (!cancelled && self->session_) self->session_->close();
         });
-    }
-
-    // The lease is over. An agent that notices late stood still.
-    CoordinatorLoss lease_loss() const {
-        const HeartbeatTerms& terms = lease_->terms();
-        const auto late = TimePoint::clock::now() - lease_->end();
-        if (late < terms.margin()) return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
-        const auto stood =
-            std::chrono::duration_cast<std::chrono::seconds>(late + terms.patience() - terms.margin());
-        return {
-            CoordinatorLoss::Kind::given_up,
-            fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count())};
     }
 
     // The conversation, in which nothing is said yet; nothing as connect() says.
@@ -291,22 +279,11 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
             co_return std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, "", sealed.keys);
         is_answered_ = false;
         const bool was_silent = TimePoint::clock::now() - start >= kSealTimeout;
-        loss_ = was_silent ? silent_stranger_loss() : stranger_loss();
+        loss_ = was_silent ? unanswered_loss(options_.coordinator) : stranger_loss(options_.coordinator);
         cause_ = loss_.cause;
         if (sealed.proof != Proof::none) events_.on_message(secret_is_of_no_use(sealed.proof));
         if (!silent_) events_.on_lost(loss_);
         co_return nullptr;
-    }
-
-    CoordinatorLoss silent_stranger_loss() const {
-        return {CoordinatorLoss::Kind::broken,
-                fmt::format("what listens at {} does not answer", to_string(options_.coordinator))};
-    }
-
-    CoordinatorLoss stranger_loss() const {
-        return {CoordinatorLoss::Kind::stranger,
-                fmt::format("what listens at {} ended the connection without an answer",
-                            to_string(options_.coordinator))};
     }
 
     // A connected socket; nothing if the client was closed meanwhile or the deadline passed (which is

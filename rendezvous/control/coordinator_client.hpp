@@ -16,27 +16,11 @@
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/coordinator_loss.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/secure/secret_key.hpp"
 
 namespace ddprun {
-
-// How the coordinator was lost.
-struct CoordinatorLoss {
-    enum class Kind {
-        leaderless,  // it was lost, and no other one found
-        unreached,   // the join deadline passed without a connection
-        broken,      // the connection was closed or broke
-        silent,      // no heartbeat
-        given_up,    // it is this agent that was too long silent
-        left,        // it leads the job no longer, or did not come to lead it
-        stranger,  // what was reached ended the connection before it said anything: perhaps no coordinator at all
-    };
-    Kind kind = Kind::broken;
-    std::string cause;
-    // The coordinator's own machine has ended the connection, without a word: its agent is dead.
-    bool is_dead = false;
-};
 
 struct CoordinatorClientEvents {
     std::function<void(const ControlMessage&)> on_message;

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/coordinator/admission.hpp"
 #include "rendezvous/coordinator/coordinator_table.hpp"

@@ -1,0 +1,35 @@
+// How an agent loses its coordinator, and what is said of it. Pure.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "rendezvous/control/heartbeat.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
+namespace ddprun {
+
+struct CoordinatorLoss {
+    enum class Kind {
+        leaderless,  // it was lost, and no other one found
+        unreached,   // the join deadline passed without a connection
+        broken,      // the connection was closed or broke
+        silent,      // no heartbeat
+        given_up,    // it is this agent that was too long silent
+        left,        // it leads the job no longer, or did not come to lead it
+        stranger,  // what was reached ended the connection before it said anything: perhaps no coordinator at all
+    };
+    Kind kind = Kind::broken;
+    std::string cause;
+    // The coordinator's own machine has ended the connection, without a word: its agent is dead.
+    bool is_dead = false;
+};
+
+// What was called has ended the connection before it said anything.
+CoordinatorLoss stranger_loss(const Endpoint& called);
+// It was connected, but has said nothing in time.
+CoordinatorLoss unanswered_loss(const Endpoint& called);
+// The lease is over since then. An agent that notices late stood still.
+CoordinatorLoss lease_loss(const HeartbeatLease& lease, std::chrono::steady_clock::time_point now);
+
+}  // namespace ddprun
