@@ -158,7 +158,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
                                                : latest);
         answer_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || self->is_answered_ || !self->session_) return;
-            self->loss_ = self->unanswered_loss(options_.coordinator);
+            self->loss_ = unanswered_loss(self->options_.coordinator);
             self->session_->close();
         });
     }

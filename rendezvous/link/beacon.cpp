@@ -2,6 +2,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -51,9 +52,22 @@ class Beacon::Impl {
             limit_silence(socket, kCallTimeout);
             const std::string bytes = co_await words_for(socket);
             co_await asio::async_write(socket, asio::buffer(bytes), asio::use_awaitable);
+            co_await await_end(socket);
         } catch (const boost::system::system_error&) {
             // Nobody is there, as is usual.
         }
+    }
+
+    // Who hears it may ask whose this connection is, as long as there is one.
+    static asio::awaitable<void> await_end(asio::ip::tcp::socket& socket) {
+        using namespace asio::experimental::awaitable_operators;
+        socket.shutdown(asio::ip::tcp::socket::shutdown_send);
+        asio::steady_timer deadline(socket.get_executor(), kCallTimeout);
+        char byte = 0;
+        boost::system::error_code ended;
+        co_await (socket.async_read_some(asio::buffer(&byte, 1),
+                                         asio::redirect_error(asio::use_awaitable, ended)) ||
+                  deadline.async_wait(asio::use_awaitable));
     }
 
     asio::awaitable<std::string> words_for(asio::ip::tcp::socket& socket) {
