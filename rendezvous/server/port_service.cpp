@@ -8,9 +8,11 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <unordered_map>
 #include <utility>
 
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/server/unproven_calls.hpp"
 
 namespace ddprun {
 
@@ -25,6 +27,12 @@ void rethrow_at_port(const std::exception_ptr& error) {
 
 }  // namespace
 
+struct PortService::Unproven {
+    UnprovenCalls calls;
+    std::unordered_map<UnprovenCalls::Id, tcp::socket*> sockets;
+    UnprovenCalls::Id last = 0;
+};
+
 PortService::PortService(std::vector<tcp::acceptor> acceptors, PortServiceOptions options,
                          PortServiceEvents events)
     : acceptors_(std::move(acceptors)),
@@ -33,7 +41,8 @@ PortService::PortService(std::vector<tcp::acceptor> acceptors, PortServiceOption
       limit_(options.spared_descriptors),
       store_(acceptors_.front().get_executor(), {},
              [this](const std::string& sentence) { remark(sentence); }),
-      key_(std::move(options.key)) {}
+      key_(std::move(options.key)),
+      unproven_(std::make_shared<Unproven>()) {}
 
 void PortService::start() {
     for (tcp::acceptor& acceptor : acceptors_) {
@@ -65,25 +74,25 @@ void PortService::begin_round(const std::vector<asio::ip::address>& machines) {
 // What a stranger's connection holds while it has not shown that it is of the job.
 class PortService::UnprovenPlace {
   public:
-    UnprovenPlace(PortService& port, tcp::socket& socket, const asio::ip::address& source)
-        : port_(port), id_(++port.last_unproven_) {
-        const auto gone = port.unproven_.add(id_, comparable(source));
-        port.unproven_sockets_[id_] = &socket;
+    UnprovenPlace(std::shared_ptr<Unproven> unproven, tcp::socket& socket, const asio::ip::address& source)
+        : unproven_(std::move(unproven)), id_(++unproven_->last) {
+        const auto gone = unproven_->calls.add(id_, comparable(source));
+        unproven_->sockets[id_] = &socket;
         if (!gone) return;
         boost::system::error_code ignored;  // It ends either way.
-        port.unproven_sockets_.at(*gone)->close(ignored);
+        unproven_->sockets.at(*gone)->close(ignored);
     }
     ~UnprovenPlace() {
-        port_.unproven_.remove(id_);
-        port_.unproven_sockets_.erase(id_);
+        unproven_->calls.remove(id_);
+        unproven_->sockets.erase(id_);
     }
     UnprovenPlace(const UnprovenPlace&) = delete;
     UnprovenPlace& operator=(const UnprovenPlace&) = delete;
 
-    void speaks() { port_.unproven_.speaks(id_); }
+    void speaks() { unproven_->calls.speaks(id_); }
 
   private:
-    PortService& port_;
+    std::shared_ptr<Unproven> unproven_;
     UnprovenCalls::Id id_;
 };
 
@@ -95,7 +104,7 @@ asio::awaitable<void> PortService::identify(tcp::socket socket) {
     const CallerGate::Pass pass = gate_.judge(caller);
     if (pass == CallerGate::Pass::nothing) co_return remark(gate_.tell_turned_away(caller));
     std::optional<UnprovenPlace> place;
-    if (pass == CallerGate::Pass::agents_only) place.emplace(*this, socket, caller.address);
+    if (pass == CallerGate::Pass::agents_only) place.emplace(unproven_, socket, caller.address);
     const std::optional<std::string> first = co_await first_words(socket, place ? &*place : nullptr);
     if (!first) co_return;
     if (is_agent(*first)) {

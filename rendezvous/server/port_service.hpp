@@ -8,15 +8,14 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "rendezvous/server/agent_entry.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/connection_limit.hpp"
-#include "rendezvous/server/unproven_calls.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun {
@@ -52,6 +51,7 @@ class PortService {
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
   private:
+    struct Unproven;
     class UnprovenPlace;
 
     void take(boost::asio::ip::tcp::socket socket);
@@ -67,9 +67,7 @@ class PortService {
     ConnectionLimit limit_;
     StoreService store_;
     std::optional<SecretKey> key_;
-    UnprovenCalls unproven_;
-    std::unordered_map<UnprovenCalls::Id, boost::asio::ip::tcp::socket*> unproven_sockets_;
-    UnprovenCalls::Id last_unproven_ = 0;
+    std::shared_ptr<Unproven> unproven_;  // connections may outlive this service
     std::size_t connections_ = 0;
 };
 
