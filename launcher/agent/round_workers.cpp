@@ -71,7 +71,7 @@ void RoundWorkers::start() {
 void RoundWorkers::tell_traces() {
     LauncherTraces traces{.modes_before = {}, .modes_set = {}, .folder = pump_.temporary_folder()};
     if (relay_) relay_->add_to(traces);
-    runner_.set_traces(std::move(traces));
+    runner_.set_traces(traces);
 }
 
 void RoundWorkers::prepare() {

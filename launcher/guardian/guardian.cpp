@@ -162,7 +162,7 @@ class GuardianRunner final : public ProcessRunner {
         if (end && !had_end) tell(WatchLease{});
     }
 
-    void set_traces(LauncherTraces traces) override { tell(std::move(traces)); }
+    void set_traces(const LauncherTraces& traces) override { tell(traces); }
 
     std::filesystem::path worker_cgroup(int local_rank) const override {
         if (!cgroup_ || !in_cgroup_.contains(local_rank)) return {};

@@ -101,7 +101,7 @@ class ProcessRunner {
     }
 
     // What the runner puts right if the caller is killed. Nothing for a runner that cannot.
-    virtual void set_traces(LauncherTraces traces) { static_cast<void>(traces); }
+    virtual void set_traces(const LauncherTraces& traces) { static_cast<void>(traces); }
 
     // Reports nothing more about the worker, whatever becomes of it: for one that even SIGKILL did not end.
     virtual void forget(pid_t worker) = 0;

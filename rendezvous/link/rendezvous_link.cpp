@@ -56,7 +56,7 @@ class RendezvousLink::Impl {
                 election_->record(wish);
             });
         host_lease_ = {};
-        server_ = std::make_unique<RendezvousServer>(std::move(options), std::move(events));
+        server_ = std::make_unique<RendezvousServer>(std::move(options), events);
     }
     void guests_gone() { retires_ ? leader_search_.step() : events_.on_guests_gone(); }
     void host_first() {

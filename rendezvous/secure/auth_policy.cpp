@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
     const std::size_t begin = text.find_first_not_of(kBlanks);
     if (begin == text.npos) return {};
     return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
@@ -27,13 +27,13 @@ std::variant<std::optional<Auth>, std::string> parse_site_auth(std::string_view 
     for (int number = 1; !text.empty(); ++number) {
         const std::string_view whole = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(whole.size() + 1, text.size()));
-        const std::string_view line = trimmed(whole.substr(0, whole.find('#')));
+        const std::string_view line = without_blanks(whole.substr(0, whole.find('#')));
         if (line.empty()) continue;
         const std::size_t equals = line.find('=');
-        std::string_view value = equals == line.npos ? "" : trimmed(line.substr(equals + 1));
+        std::string_view value = equals == line.npos ? "" : without_blanks(line.substr(equals + 1));
         if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
             value = value.substr(1, value.size() - 2);
-        if (trimmed(line.substr(0, equals)) != "auth" || (value != "auto" && value != "required"))
+        if (without_blanks(line.substr(0, equals)) != "auth" || (value != "auto" && value != "required"))
             return fmt::format("{}, line {}: must be auth = required or auth = auto", kSiteFile, number);
         auth = value == "required" ? Auth::required : Auth::automatic;
     }

@@ -28,7 +28,7 @@ inline constexpr std::size_t kNoiseHandshakeBytes = kNoisePointBytes + kNoiseTag
 // repeated or moved, is noticed.
 class NoiseCipher {
   public:
-    explicit NoiseCipher(SecretKey key) : key_(key) {}
+    explicit NoiseCipher(const SecretKey& key) : key_(key) {}
 
     // The text and its tag are put behind what `into` has. `associated`: proven along with it, not sent.
     void encrypt(std::string_view plain, std::string_view associated, std::string& into);

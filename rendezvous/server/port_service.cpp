@@ -110,8 +110,8 @@ asio::awaitable<void> PortService::identify(tcp::socket socket) {
     if (is_agent(*first)) {
         AgentEntry entry = co_await enter(socket, *first, key_);
         place.reset();
-        if (entry.is_open && socket.is_open()) events_.on_agent(std::move(socket), std::move(entry));
         if (!entry.why.empty()) remark(gate_.tell_turned_away(caller, entry.why));
+        if (entry.is_open && socket.is_open()) events_.on_agent(std::move(socket), std::move(entry));
         co_return;
     }
     place.reset();

@@ -20,7 +20,7 @@ using asio::ip::tcp;
 
 class RendezvousServer::Impl {
   public:
-    Impl(RendezvousServerOptions options, RendezvousServerEvents events)
+    Impl(RendezvousServerOptions options, const RendezvousServerEvents& events)
         : port_(listeners(options), {options.key, options.spared_descriptors}, port_events(events)),
           coordinator_(control_context_, options.coordinator, coordinator_events(events)) {
         port_.start();
@@ -115,8 +115,8 @@ class RendezvousServer::Impl {
     std::thread control_thread_;
 };
 
-RendezvousServer::RendezvousServer(RendezvousServerOptions options, RendezvousServerEvents events)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(events))) {}
+RendezvousServer::RendezvousServer(RendezvousServerOptions options, const RendezvousServerEvents& events)
+    : impl_(std::make_unique<Impl>(std::move(options), events)) {}
 
 RendezvousServer::~RendezvousServer() = default;
 

@@ -51,7 +51,7 @@ struct RendezvousServerEvents {
 class RendezvousServer {
   public:
     // Binds and listens (throws as listen_tcp does), then serves from its own threads.
-    RendezvousServer(RendezvousServerOptions options, RendezvousServerEvents events = {});
+    RendezvousServer(RendezvousServerOptions options, const RendezvousServerEvents& events = {});
 
     // Stops at once: connections are closed, the threads are joined.
     ~RendezvousServer();

@@ -14,13 +14,13 @@ namespace {
 
 namespace json = boost::json;
 
-std::string text_of(const ControlMessage& message) { return encode_control(message).substr(4); }
+std::string frame_text(const ControlMessage& message) { return encode_control(message).substr(4); }
 
 // Puts numbers in the place of each number of one message, one at a time.
 class NumberWalk {
   public:
     explicit NumberWalk(const ControlMessage& message)
-        : whole_(json::parse(text_of(message), {}, {.allow_invalid_utf8 = true})) {
+        : whole_(json::parse(frame_text(message), {}, {.allow_invalid_utf8 = true})) {
         std::visit([this](const auto& value) { walk(value, whole_, kCountRange); }, message);
     }
 
@@ -101,8 +101,8 @@ TEST_CASE("numbers that do not go together are refused") {
              Finish{.exit_code = 0, .cause = failure}, Finish{.exit_code = 9, .cause = success},
              StillRunning{2, 1, {{5, 4}}, 1}, elsewhere, beyond, outside, mourner, RankEnds{2, {failed}},
              RankEnds{2, {succeeded}}}) {
-        INFO(text_of(message));
-        CHECK(decode_control(text_of(message)).has_error());
+        INFO(frame_text(message));
+        CHECK(decode_control(frame_text(message)).has_error());
     }
 }
 
@@ -111,8 +111,8 @@ TEST_CASE("only signals that are for the job travel") {
         INFO(signal);
         const bool is_for_one_process = signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT ||
                                         signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
-        CHECK(decode_control(text_of(AgentSignalled{2, signal})).has_error() == is_for_one_process);
-        CHECK(decode_control(text_of(NoticeSignal{2, signal})).has_error() == is_for_one_process);
+        CHECK(decode_control(frame_text(AgentSignalled{2, signal})).has_error() == is_for_one_process);
+        CHECK(decode_control(frame_text(NoticeSignal{2, signal})).has_error() == is_for_one_process);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "rendezvous/net/blocking_stream.hpp"
+#include "rendezvous/net/socket.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
