@@ -92,8 +92,11 @@ std::optional<WorkerStartFailure> RoundWorkers::start_group() {
         prepare();
         const int workers = static_cast<int>(options_.workers.size());
         std::optional<WorkerStartFailure> refused;
-        for (; first < workers && !refused; first += kStartsAtOnce)
+        // Once also where there are none: the group is told so, and is gone.
+        do {
             refused = start_some(first, std::min(first + kStartsAtOnce, workers));
+            first += kStartsAtOnce;
+        } while (first < workers && !refused);
         return refused;
     } catch (const boost::system::system_error& error) {
         group_.give_up_starting();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "rendezvous/control/control_session.hpp"
@@ -58,6 +59,7 @@ asio::awaitable<void> CoordinatorService::converse(std::shared_ptr<ControlChanne
     const ConnectionId id = ++last_id_;
     Conversation& conversation = conversations_[id];
     conversation.channel = channel;
+    conversation.is_own = !remote;
     if (remote) conversation.machines.push_back(*remote);
     asio::steady_timer deadline(context_, kHelloTimeout);
     deadline.async_wait([channel](boost::system::error_code cancelled) {
@@ -129,14 +131,24 @@ void CoordinatorService::announce_round(const Coordinator::Outbox& outbox) {
 
 void CoordinatorService::send_all(const Coordinator::Outbox& outbox) {
     SharedFrames frames;  // of an outbox that has ends of ranks, they are the same for all
+    const auto say = [](ControlChannel& channel, const Coordinator::Outgoing& outgoing,
+                        const SharedFrames& ends) {
+        if (outgoing.ends) channel.send_ends(outgoing.ends, ends);
+        channel.send(outgoing.message, outgoing.close_after);
+    };
+    std::vector<std::function<void()>> own;
     for (const auto& outgoing : outbox) {
         const auto conversation = conversations_.find(outgoing.to);
         if (conversation == conversations_.end()) continue;
-        ControlChannel& channel = *conversation->second.channel;
         if (outgoing.ends && !frames) frames = encode_ends(*outgoing.ends);
-        if (outgoing.ends) channel.send_ends(outgoing.ends, frames);
-        channel.send(outgoing.message, outgoing.close_after);
+        const auto& channel = conversation->second.channel;
+        if (conversation->second.is_own)
+            own.push_back([say, channel, outgoing, frames] { say(*channel, outgoing, frames); });
+        else
+            say(*channel, outgoing, frames);
     }
+    // The own agent hears it when it has gone out to the others: it may stop this process then.
+    for (auto& word : own) asio::post(context_, std::move(word));
 }
 
 void CoordinatorService::arm_deadline() {

@@ -64,6 +64,7 @@ class CoordinatorService {
     using ConnectionId = Coordinator::ConnectionId;
     struct Conversation {
         std::shared_ptr<ControlChannel> channel;
+        bool is_own = false;                             // of the host's agent
         std::vector<boost::asio::ip::address> machines;  // addresses of the one where the agent is
     };
 

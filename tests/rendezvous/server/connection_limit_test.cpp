@@ -85,7 +85,7 @@ TEST_CASE("the port takes so many connections and no more, and says so once") {
     HeardSentences heard;
     RendezvousServerEvents events;
     events.on_remark = [&](const std::string& sentence) { heard.add(sentence); };
-    RendezvousServer server(least_room(), std::move(events));
+    RendezvousServer server(least_room(), events);
     const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
     for (const OwnedDescriptor& late : silent_callers(server.port(), 2)) CHECK(was_closed_there(late));
     CHECK(heard.all().size() == 1);
@@ -96,7 +96,7 @@ TEST_CASE("what escapes from the server's handlers is told, and the others are s
     RendezvousServerEvents events;
     events.on_remark = [](const std::string&) { throw std::bad_alloc(); };
     events.on_failed = [&](const std::string& what) { failures.add(what); };
-    RendezvousServer server(least_room(), std::move(events));
+    RendezvousServer server(least_room(), events);
     const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
     CHECK(was_closed_there(silent_callers(server.port(), 1).front()));
     // A legacy client's "how many keys": the answer comes behind the failure.
