@@ -143,7 +143,7 @@ void CoordinatorService::send_all(const Coordinator::Outbox& outbox) {
         if (outgoing.ends && !frames) frames = encode_ends(*outgoing.ends);
         const auto& channel = conversation->second.channel;
         if (conversation->second.is_own)
-            own.push_back([say, channel, outgoing, frames] { say(*channel, outgoing, frames); });
+            own.emplace_back([say, channel, outgoing, frames] { say(*channel, outgoing, frames); });
         else
             say(*channel, outgoing, frames);
     }
