@@ -66,6 +66,7 @@ class DescriptorLimits(EndToEndTest):
         job = self.with_limit("-n 1024", "--nproc-per-node=300", "true")
         self.assertEqual((job.wait(), job.err()), (0, ""))
 
+    @unittest.skipIf("DDPRUN_SANITIZED" in os.environ, "without a descriptor left, the sanitizer takes a good object for a bad one")
     def test_more_workers_than_the_limit_allows_are_refused_with_what_helps(self):
         job = self.with_limit("-n 128", "--nproc-per-node=100", "sleep", "1000")
         self.assertEqual(job.wait(), SYSTEM)
