@@ -77,7 +77,7 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         LaunchOptions options = resolve_launch(line, find_node_facts(line));
         if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
         // On loopback only this machine's processes call, and who they are the system says.
-        const bool is_open = may_host(options) && (options.listen.any || !options.listen.addresses.empty());
+        const bool is_open = may_host(options) && leads_out(options.listen);
         options.key = find_job_key(line, secret, is_open, log);
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);

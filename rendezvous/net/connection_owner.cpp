@@ -63,12 +63,16 @@ Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local)
     return question;
 }
 
+using Kind = ConnectionOwner::Kind;
+
+// By its addresses alone.
+ConnectionOwner owner_not_told(bool is_here) { return {is_here ? Kind::untold : Kind::elsewhere}; }
+
 ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
-    using Kind = ConnectionOwner::Kind;
     if (header.nlmsg_type == NLMSG_ERROR) {
         nlmsgerr error{};
         std::memcpy(&error, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof error);
-        if (error.error != -ENOENT) return {Kind::untold};
+        if (error.error != -ENOENT) return owner_not_told(is_here);
         return {is_here ? Kind::closed : Kind::elsewhere};
     }
     inet_diag_msg message{};
@@ -83,7 +87,7 @@ ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
 ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
     boost::system::error_code gone;
     const tcp::endpoint remote = socket.remote_endpoint(gone);
-    if (gone) return {ConnectionOwner::Kind::closed};
+    if (gone) return {Kind::closed};
     const tcp::endpoint local = socket.local_endpoint(gone);
     const bool is_here = plain(remote.address()).is_loopback() || remote.address() == local.address();
     if (!netlink_)
@@ -92,13 +96,12 @@ ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
     question.header.nlmsg_seq = ++asked_;
     alignas(nlmsghdr) std::array<char, kAnswerBytes> answer{};
     if (!netlink_ || ::send(netlink_.get(), &question, sizeof question, 0) < 0)
-        return {ConnectionOwner::Kind::untold};
+        return owner_not_told(is_here);
     // The kernel has answered when send() is back.
     const ssize_t size = ::recv(netlink_.get(), answer.data(), answer.size(), 0);
     const auto& header = *reinterpret_cast<const nlmsghdr*>(answer.data());
     constexpr std::size_t kLeast = NLMSG_HDRLEN + std::min(sizeof(nlmsgerr), sizeof(inet_diag_msg));
-    if (size < static_cast<ssize_t>(kLeast) || header.nlmsg_seq != asked_)
-        return {ConnectionOwner::Kind::untold};
+    if (size < static_cast<ssize_t>(kLeast) || header.nlmsg_seq != asked_) return owner_not_told(is_here);
     return owner_said_by(header, is_here);
 }
 

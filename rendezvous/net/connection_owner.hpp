@@ -16,7 +16,7 @@ struct ConnectionOwner {
         user,       // a process of `uid` on this machine, in our network namespace
         elsewhere,  // no process there has it
         closed,     // it is on this machine, but no process has it any more
-        untold,     // the system does not answer such questions
+        untold,     // it is on this machine, but the system does not answer such questions
     };
     Kind kind = Kind::untold;
     uid_t uid = 0;

@@ -42,6 +42,11 @@ std::string refusal(const ListenRequest& request, const std::vector<std::string>
 
 }  // namespace
 
+bool leads_out(const ListenPlan& plan) {
+    const auto is_others = [](const std::string& address) { return !is_loopback_address(address); };
+    return plan.any || std::any_of(plan.addresses.begin(), plan.addresses.end(), is_others);
+}
+
 bool has_own_address(const std::vector<std::string>& addresses, const std::vector<LocalAddress>& own) {
     return std::any_of(addresses.begin(), addresses.end(),
                        [&own](const std::string& address) { return is_own(address, own); });
@@ -61,10 +66,7 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
     }
     if (plan.addresses.empty()) return refusal(request, *resolved);
     const bool is_name = !is_loopback_address(request.master_addr) && request.master_addr != "localhost";
-    const bool leads_out =
-        std::any_of(plan.addresses.begin(), plan.addresses.end(),
-                    [](const std::string& address) { return !is_loopback_address(address); });
-    if (request.nnodes > 1 && is_name && !leads_out) return ListenPlan{true, {}};
+    if (request.nnodes > 1 && is_name && !leads_out(plan)) return ListenPlan{true, {}};
     std::erase(plan.addresses, "127.0.0.1");
     return plan;
 }

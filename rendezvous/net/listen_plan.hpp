@@ -28,6 +28,9 @@ struct ListenRequest {
     std::vector<LocalAddress> own;  // of this machine
 };
 
+// Whether other machines reach what listens there.
+bool leads_out(const ListenPlan& plan);
+
 // Whether one of these addresses leads to this machine, whose own ones are given.
 bool has_own_address(const std::vector<std::string>& addresses, const std::vector<LocalAddress>& own);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace ddprun {
 
 namespace ip = boost::asio::ip;
@@ -13,10 +15,8 @@ CallerGate::Pass CallerGate::judge(const Caller& caller) const {
             return is_ours ? Pass::everything : Pass::nothing;
         }
         case ConnectionOwner::Kind::closed: return Pass::nothing;
-        case ConnectionOwner::Kind::untold:
-            // Without it a job on such a system could not use its own store.
-            if (comparable(caller.address).is_loopback()) return Pass::everything;
-            break;
+        // Or a job on such a system could not use its own store.
+        case ConnectionOwner::Kind::untold: return Pass::everything;
         case ConnectionOwner::Kind::elsewhere: break;
     }
     return machines_.contains(comparable(caller.address)) ? Pass::everything : Pass::agents_only;
@@ -29,6 +29,14 @@ void CallerGate::begin_round(const std::vector<ip::address>& machines) {
 
 void CallerGate::admit(const std::vector<ip::address>& machines) {
     for (const ip::address& address : machines) machines_.insert(comparable(address));
+}
+
+std::optional<std::string> CallerGate::tell_untold(const Caller& caller) {
+    if (caller.owner.kind != ConnectionOwner::Kind::untold || std::exchange(is_untold_told_, true))
+        return std::nullopt;
+    return "this system does not say whose connections from this machine are: all its users may use the "
+           "job's "
+           "port";
 }
 
 std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {

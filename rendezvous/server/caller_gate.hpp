@@ -1,6 +1,7 @@
 // CallerGate: who may say what at the job's port, by where the call comes from. Pure.
 //
-//   a process of this machine     of our own user, or root: everything; of another user: nothing
+//   a process of this machine     of our own user, or root: everything; of another user: nothing; where the system
+//                                 does not tell whose it is: everything
 //   the machine of a node that    everything: its workers use the store
 //   is in the job's round
 //   any other machine             what an agent says, to be admitted
@@ -40,6 +41,8 @@ class CallerGate {
     void begin_round(const std::vector<boost::asio::ip::address>& machines);
     void admit(const std::vector<boost::asio::ip::address>& machines);
 
+    // For the user, once: that nobody is kept out here.
+    std::optional<std::string> tell_untold(const Caller& caller);
     // For the user, once for each of them: what was not let pass, and why.
     std::optional<std::string> tell_turned_away(const Caller& caller);
     // Likewise, of an agent, for this reason.
@@ -51,6 +54,7 @@ class CallerGate {
     uid_t own_;
     std::set<boost::asio::ip::address> machines_;
     std::set<std::string> told_;
+    bool is_untold_told_ = false;
 };
 
 // As it stands in the sets above: an IPv4 address that came to an IPv6 socket is that address, and a scope is left out.

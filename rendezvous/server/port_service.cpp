@@ -102,6 +102,7 @@ asio::awaitable<void> PortService::identify(tcp::socket socket) {
     boost::system::error_code error;
     const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
     const CallerGate::Pass pass = gate_.judge(caller);
+    remark(gate_.tell_untold(caller));
     if (pass == CallerGate::Pass::nothing) co_return remark(gate_.tell_turned_away(caller));
     std::optional<UnprovenPlace> place;
     if (pass == CallerGate::Pass::agents_only) place.emplace(unproven_, socket, caller.address);

@@ -6,14 +6,15 @@ import platform
 import struct
 
 CALLS = {
-    "x86_64": {"clone": 56, "getrandom": 318, "clone3": 435, "eventfd2": 290, "epoll_create1": 291, "accept4": 288},
-    "aarch64": {"clone": 220, "getrandom": 278, "clone3": 435, "eventfd2": 19, "epoll_create1": 20, "accept4": 242},
+    "x86_64": {"clone": 56, "getrandom": 318, "clone3": 435, "eventfd2": 290, "epoll_create1": 291, "accept4": 288, "socket": 41},
+    "aarch64": {"clone": 220, "getrandom": 278, "clone3": 435, "eventfd2": 19, "epoll_create1": 20, "accept4": 242, "socket": 198},
 }.get(platform.machine())
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000
 LOAD, JUMP_IF_EQUAL, JUMP_IF_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
-NUMBER, FIRST_ARGUMENT = 0, 16  # where the filter finds them
+NUMBER, FIRST_ARGUMENT, THIRD_ARGUMENT = 0, 16, 32  # where the filter finds them
+NETLINK_SOCK_DIAG = 4
 CLONE_THREAD = 0x10000
 
 
@@ -43,4 +44,15 @@ def refuse_threads():
         (LOAD, 0, 0, FIRST_ARGUMENT),
         (JUMP_IF_ANY_BIT, 0, 1, CLONE_THREAD),
         (RETURN, 0, 0, REFUSE | errno.EAGAIN),
+        (RETURN, 0, 0, ALLOW)])
+
+
+def refuse_socket_owners():
+    """For preexec_fn: the kernel does not say whose a connection is."""
+    return lambda: _install([
+        (LOAD, 0, 0, NUMBER),
+        (JUMP_IF_EQUAL, 0, 3, CALLS["socket"]),
+        (LOAD, 0, 0, THIRD_ARGUMENT),
+        (JUMP_IF_EQUAL, 0, 1, NETLINK_SOCK_DIAG),
+        (RETURN, 0, 0, REFUSE | errno.EPROTONOSUPPORT),
         (RETURN, 0, 0, ALLOW)])

@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from node_network import NodeNetwork, isolate
+from refused_calls import CALLS, refuse_socket_owners
 from support import EndToEndTest, free_port
 
 support.HANG_GUARD = 120.0
@@ -47,9 +48,9 @@ class ThirdMachine(EndToEndTest):
         super().setUp()
         self.network = self.enterContext(NodeNetwork(3))
 
-    def start(self, number, *flags):
+    def start(self, number, *flags, **popen):
         return self.launch("--nnodes=2", f"--node-rank={number}", "--nproc-per-node=1", f"--master-addr={self.network.address(0)}",
-                           f"--master-port={PORT}", "--grace=2", *flags, *WORKER, prefix=self.network.prefix(number), env={"ADD": ADD})
+                           f"--master-port={PORT}", "--grace=2", *flags, *WORKER, prefix=self.network.prefix(number), env={"ADD": ADD}, **popen)
 
     def test_a_stranger_has_no_store(self):
         here = self.network.address(0)
@@ -67,6 +68,18 @@ class ThirdMachine(EndToEndTest):
         self.assertEqual(add(here, PORT, 1, self.network.prefix(1)), "number is 3")
         host.send(15)
         self.assertEqual((host.wait(), other.wait()), (143, 143), host.err() + other.err())
+
+    @unittest.skipUnless(CALLS, "the numbers of this machine's system calls are not known here")
+    def test_where_the_system_does_not_say_who_calls_a_job_works_and_that_is_told(self):
+        host = self.start(0, preexec_fn=refuse_socket_owners())
+        other = self.start(1)
+        for agent in (host, other):
+            agent.wait_for_line("^number is [12]$")
+            agent.wait_for_line("^ready$")
+        self.assertEqual(add(self.network.address(0), PORT, 100, self.network.prefix(2)), "turned away")
+        host.send(15)
+        self.assertEqual((host.wait(), other.wait()), (143, 143), host.err() + other.err())
+        self.assertEqual(host.err().count("does not say whose connections from this machine are"), 1, host.err())
 
     def test_node_0_listens_where_it_has_to(self):
         host = self.start(0)

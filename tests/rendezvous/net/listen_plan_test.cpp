@@ -84,6 +84,13 @@ TEST_CASE("node 0 of several listens where the others are told to call, too") {
     }
 }
 
+TEST_CASE("other machines reach what listens on another address than loopback") {
+    CHECK(leads_out({.any = true}));
+    CHECK(leads_out({.addresses = {"127.0.1.1", "10.78.0.1"}}));
+    CHECK_FALSE(leads_out({.addresses = {"::1", "127.0.1.1"}}));
+    CHECK_FALSE(leads_out({}));
+}
+
 TEST_CASE("on all addresses listens who asks for it, or has a name that others know as another address") {
     CHECK(plan(request("gpu01", Addresses{"127.0.1.1"}, 2)).any);
     // The other nodes may know the name, as where it belongs to a service that does not yet run.

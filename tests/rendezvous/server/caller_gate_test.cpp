@@ -33,7 +33,7 @@ TEST_CASE("who may say what at the port") {
         {caller(Kind::untold, "127.0.0.1"), Pass::everything},
         {caller(Kind::untold, "::1"), Pass::everything},
         {caller(Kind::untold, "::ffff:127.0.0.1"), Pass::everything},
-        {caller(Kind::untold, "10.0.0.9"), Pass::agents_only},
+        {caller(Kind::untold, "10.0.0.9"), Pass::everything},
         {caller(Kind::elsewhere, "10.0.0.2"), Pass::everything},
         {caller(Kind::elsewhere, "::ffff:10.0.0.2"), Pass::everything},
         {caller(Kind::elsewhere, "fe80::7%3"), Pass::everything},
@@ -58,6 +58,13 @@ TEST_CASE("machines of the round before may not use the store of the next one") 
     CHECK(gate.judge(caller(Kind::elsewhere, "10.0.0.3")) == Pass::everything);
     gate.begin_round({});
     CHECK(gate.judge(there) == Pass::agents_only);
+}
+
+TEST_CASE("where nobody is kept out, that is said once") {
+    CallerGate gate(kOwnUser);
+    CHECK_FALSE(gate.tell_untold(caller(Kind::user, "127.0.0.1", kOwnUser)));
+    CHECK(gate.tell_untold(caller(Kind::untold, "127.0.0.1")));
+    CHECK_FALSE(gate.tell_untold(caller(Kind::untold, "127.0.0.1")));
 }
 
 TEST_CASE("a caller is turned away with a sentence, once, and not all of them are told") {
