@@ -6,24 +6,23 @@
 
 namespace ddprun {
 
-using Kind = CoordinatorLoss::Kind;
-
 CoordinatorLoss stranger_loss(const Endpoint& called) {
-    return {Kind::stranger,
+    return {CoordinatorLoss::Kind::stranger,
             fmt::format("what listens at {} ended the connection without an answer", to_string(called))};
 }
 
 CoordinatorLoss unanswered_loss(const Endpoint& called) {
-    return {Kind::broken, fmt::format("what listens at {} does not answer", to_string(called))};
+    return {CoordinatorLoss::Kind::broken,
+            fmt::format("what listens at {} does not answer", to_string(called))};
 }
 
 CoordinatorLoss lease_loss(const HeartbeatLease& lease, std::chrono::steady_clock::time_point now) {
     const HeartbeatTerms& terms = lease.terms();
     const auto late = now - lease.end();
-    if (late < terms.margin()) return {Kind::silent, silence_text(terms.limit)};
+    if (late < terms.margin()) return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
     const auto stood =
         std::chrono::duration_cast<std::chrono::seconds>(late + terms.patience() - terms.margin());
-    return {Kind::given_up,
+    return {CoordinatorLoss::Kind::given_up,
             fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count())};
 }
 

@@ -63,23 +63,23 @@ Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local)
     return question;
 }
 
-using Kind = ConnectionOwner::Kind;
-
 // By its addresses alone.
-ConnectionOwner owner_not_told(bool is_here) { return {is_here ? Kind::untold : Kind::elsewhere}; }
+ConnectionOwner owner_not_told(bool is_here) {
+    return {is_here ? ConnectionOwner::Kind::untold : ConnectionOwner::Kind::elsewhere};
+}
 
 ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
     if (header.nlmsg_type == NLMSG_ERROR) {
         nlmsgerr error{};
         std::memcpy(&error, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof error);
         if (error.error != -ENOENT) return owner_not_told(is_here);
-        return {is_here ? Kind::closed : Kind::elsewhere};
+        return {is_here ? ConnectionOwner::Kind::closed : ConnectionOwner::Kind::elsewhere};
     }
     inet_diag_msg message{};
     std::memcpy(&message, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof message);
     // One that its process has closed has no file any more, and its user is not known then: root is what is said.
-    if (message.idiag_inode == 0) return {Kind::closed};
-    return {Kind::user, message.idiag_uid};
+    if (message.idiag_inode == 0) return {ConnectionOwner::Kind::closed};
+    return {ConnectionOwner::Kind::user, message.idiag_uid};
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
 ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
     boost::system::error_code gone;
     const tcp::endpoint remote = socket.remote_endpoint(gone);
-    if (gone) return {Kind::closed};
+    if (gone) return {ConnectionOwner::Kind::closed};
     const tcp::endpoint local = socket.local_endpoint(gone);
     const bool is_here = plain(remote.address()).is_loopback() || remote.address() == local.address();
     if (!netlink_)
