@@ -23,7 +23,6 @@ inline constexpr std::size_t kMaxUnknownListed = 8;
 inline constexpr std::size_t kMaxDifferencesInMessage = 16;
 inline constexpr std::size_t kMaxDifferenceText = 400;
 // 32 bytes in hexadecimal.
-inline constexpr std::size_t kMeshKeyText = 64;
 
 // The agent takes part.
 struct Welcome {
@@ -110,15 +109,13 @@ struct RoundReady {
     int coordinator_rank = 0;    // group rank of the node that hosts the coordinator
     std::string reached_at;      // to that node: its address as another one has reached it; empty if none has
     bool through_doors = false;  // workers reach the store through their own agent, as the host's user chose
-    std::string mesh_key;        // what the round's workers may prove to each other; empty: nothing
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
                       (round, job_id, group_rank, group_world_size, place, base_rank, world_size,
                        role_base_rank, role_world_size, restart_count, max_restarts, resizes, restart_reason,
-                       coordinator_rank, reached_at, through_doors, mesh_key))
+                       coordinator_rank, reached_at, through_doors))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
 constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
-constexpr std::size_t limit_of(Of<&RoundReady::mesh_key>) { return kMeshKeyText; }
 constexpr NumberRange range_of(Of<&RoundReady::group_world_size>) { return {1, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&RoundReady::world_size>) { return {1, kMaxRanks}; }
 

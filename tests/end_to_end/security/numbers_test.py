@@ -22,7 +22,8 @@ FINISH = {"type": "finish", "exit_code": 0, "failed": False, "message": "", "oth
           "succeeded": 1, "restarts": [], "resizes": [], "unknown_nodes": [], "unknown_node_count": 0}
 READY = {"type": "round_ready", "round": 0, "job_id": "false-1", "group_rank": 1, "group_world_size": 2, "place": 1,
          "base_rank": 1, "world_size": 2, "role_base_rank": 1, "role_world_size": 2, "restart_count": 0, "max_restarts": 0,
-         "resizes": 0, "restart_reason": "", "coordinator_rank": 0, "reached_at": ""}
+         "resizes": 0, "restart_reason": "", "coordinator_rank": 0, "reached_at": "",
+         "through_doors": False}
 
 
 class Conversation:
