@@ -22,7 +22,6 @@ inline constexpr std::size_t kMaxOthersListed = 20;
 inline constexpr std::size_t kMaxUnknownListed = 8;
 inline constexpr std::size_t kMaxDifferencesInMessage = 16;
 inline constexpr std::size_t kMaxDifferenceText = 400;
-// 32 bytes in hexadecimal.
 
 // The agent takes part.
 struct Welcome {
