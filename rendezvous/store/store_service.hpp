@@ -15,7 +15,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "rendezvous/store/store_pipe.hpp"
 #include "rendezvous/store/store_state.hpp"
 
 namespace ddprun {
@@ -23,6 +25,7 @@ namespace ddprun {
 // The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of that each.
 struct StoreLimits {
     std::size_t connections = 16384;
+    std::size_t pipes = std::size_t{1} << 18;  // clients without a socket, besides
     // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it has come.
     // Silence is no offence: a legacy client's second connection never says anything.
     std::chrono::milliseconds request_progress{30'000};
@@ -36,8 +39,12 @@ struct StoreLimits {
     std::size_t stored = kMaxStoreBytes;
 };
 
+class StoreHub;
+
 class StoreService {
   public:
+    static constexpr ConnectionId kNoConnection = 0;
+
     // Told, on the executor, what the owner's user should know: once, that the store is full, and of what.
     using Remark = std::function<void(const std::string& sentence)>;
 
@@ -51,6 +58,17 @@ class StoreService {
     // Serves one connection until it is over. `first_bytes` have been read from the socket already, perhaps
     // none. Never throws for what a peer does. May outlive the service.
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
+
+    // A client that has no socket of its own; its number, or kNoConnection if there are too many. A pipe must take the same
+    // care as a socket: not more is fed than was served, beside a window of its own.
+    ConnectionId attach(std::shared_ptr<StorePipe> pipe);
+    void feed(ConnectionId client, std::string_view bytes);
+    // The pipe has room again.
+    void resume(ConnectionId client);
+    // It has sent its last: its conversation ends when that is served.
+    void finish(ConnectionId client);
+    // It is gone; its pipe hears nothing more. As for the others, it may have ended already.
+    void detach(ConnectionId client);
 
     // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no
     // straggler of the old round can read or write in the new one. Call it when the old workers are dead and
@@ -69,13 +87,11 @@ class StoreService {
     Counters counters() const;
 
   private:
-    class Hub;
-
-    static boost::asio::awaitable<void> serve_connection(std::shared_ptr<Hub> hub,
+    static boost::asio::awaitable<void> serve_connection(std::shared_ptr<StoreHub> hub,
                                                          boost::asio::ip::tcp::socket socket,
                                                          std::string first_bytes);
 
-    std::shared_ptr<Hub> hub_;
+    std::shared_ptr<StoreHub> hub_;
 };
 
 }  // namespace ddprun

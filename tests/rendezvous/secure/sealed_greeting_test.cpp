@@ -15,7 +15,7 @@ struct CountedAnswer {
 
 CountedAnswer answer_counted(const std::string& call, const std::optional<SecretKey>& key) {
     CountedAnswer counted;
-    counted.answer = answer_sealed_call(call, SealedPurpose::agent, key, [&counted] {
+    counted.answer = answer_sealed_call(call, key, [&counted] {
         ++counted.ephemerals;
         return SecretKey::fresh();
     });

@@ -18,7 +18,7 @@ CallerGate::Caller caller(Kind kind, const char* address, uid_t uid = 0) {
 
 TEST_CASE("who may say what at the port") {
     CallerGate gate(kOwnUser);
-    gate.begin_round({boost::asio::ip::make_address("10.0.0.2"), boost::asio::ip::make_address("fe80::7%1")});
+    gate.begin_round({boost::asio::ip::make_address("10.0.0.2"), boost::asio::ip::make_address("fe80::7%1")}, false);
     struct Case {
         CallerGate::Caller caller;
         Pass expected;
@@ -51,12 +51,12 @@ TEST_CASE("machines of the round before may not use the store of the next one") 
     CallerGate gate(kOwnUser);
     const auto there = caller(Kind::elsewhere, "10.0.0.2");
     CHECK(gate.judge(there) == Pass::agents_only);
-    gate.begin_round({there.address});
+    gate.begin_round({there.address}, false);
     CHECK(gate.judge(there) == Pass::everything);
     gate.admit({boost::asio::ip::make_address("10.0.0.3")});
     CHECK(gate.judge(there) == Pass::everything);
     CHECK(gate.judge(caller(Kind::elsewhere, "10.0.0.3")) == Pass::everything);
-    gate.begin_round({});
+    gate.begin_round({}, false);
     CHECK(gate.judge(there) == Pass::agents_only);
 }
 
