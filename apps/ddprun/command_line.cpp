@@ -177,6 +177,12 @@ void check_times(const CommandLine& line) {
                "must be less than --time-limit, which is " + times.limit_text);
 }
 
+// Within a worker, one of the variables that it got has the name of an option's (worker_env.hpp).
+Environment without_outer_job(Environment environment) {
+    if (environment.contains("DDPRUN_RUN_ID")) environment.erase("DDPRUN_MASTER_ADDR");
+    return environment;
+}
+
 }  // namespace
 
 CommandLine::CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
@@ -195,7 +201,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     line.show = parse_words(app, groups, take_launcher_words(app, words, line.program));
     if (line.show) return line;
 
-    line.origins = take_values(app, groups, environment);
+    line.origins = take_values(app, groups, without_outer_job(environment));
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) line.own_variables.push_back(variable_of(row));
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -30,6 +31,16 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
     if (names.empty()) return {};
     return fmt::format("workers are told to use {}, since {} carries the rendezvous: {}", *interface, address,
                        names);
+}
+
+std::string address_of_node(const std::string& address, const std::vector<LocalAddress>& own) {
+    const bool is_own = std::any_of(own.begin(), own.end(),
+                                    [&](const LocalAddress& local) { return local.address == address; });
+    return is_own ? address : std::string();
+}
+
+std::string loopback_of(const std::string& master_addr) {
+    return is_loopback_address(master_addr) ? master_addr : "127.0.0.1";
 }
 
 }  // namespace ddprun

@@ -35,7 +35,8 @@ class NodeWorkers {
     }
 
     // What RoundWorkers tells in words needs no event of the caller's.
-    void start(const RoundReady& place, RoundEvents events);
+    // `station`: all but what this class and RoundWorkers know themselves.
+    void start(const RoundReady& place, WorkerStation station, RoundEvents events);
     void stop(int signal) { with_round(&RoundWorkers::stop, signal); }
     void kill_now() { with_round(&RoundWorkers::kill_now); }
     void signal_all(int signal) { with_round(&RoundWorkers::signal_all, signal); }
