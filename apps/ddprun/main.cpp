@@ -79,6 +79,8 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         // On loopback only this machine's processes call, and who they are the system says.
         const bool is_open = may_host(options) && leads_out(options.listen);
         options.key = find_job_key(line, secret, is_open, log);
+        if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
+            throw UsageError("--store door: agents need a secret for that (--make-secret)");
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);

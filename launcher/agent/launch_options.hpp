@@ -40,6 +40,13 @@ enum class Hosting {
     no,         // another one
 };
 
+// How workers of a job of several nodes reach the store.
+enum class StoreAccess {
+    automatic,  // through doors where there is a key
+    door,       // by way of their own agent
+    direct,     // at MASTER_ADDR, which is node 0's own
+};
+
 struct LaunchOptions {
     int nnodes = 1;                // at most
     Elasticity elasticity;         // node 0's counts, but for the least number, which all must give
@@ -55,6 +62,7 @@ struct LaunchOptions {
     // From master.port on, of which the coordinator has the first that is free where it is hosted.
     int master_ports = 1;
     ListenPlan listen;                 // of node 0: where it hosts the rendezvous
+    StoreAccess store_access = StoreAccess::automatic;  // likewise
     std::vector<std::string> command;  // the program and its arguments as the user gave them
     bool allow_different = false;      // other nodes may run something else
     bool strict_env = false;           // of node 0: no job of nodes that differ
