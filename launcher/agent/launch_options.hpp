@@ -61,11 +61,11 @@ struct LaunchOptions {
     Endpoint master{"127.0.0.1", 0};
     // From master.port on, of which the coordinator has the first that is free where it is hosted.
     int master_ports = 1;
-    ListenPlan listen;                 // of node 0: where it hosts the rendezvous
+    ListenPlan listen;                                  // of node 0: where it hosts the rendezvous
     StoreAccess store_access = StoreAccess::automatic;  // likewise
-    std::vector<std::string> command;  // the program and its arguments as the user gave them
-    bool allow_different = false;      // other nodes may run something else
-    bool strict_env = false;           // of node 0: no job of nodes that differ
+    std::vector<std::string> command;                   // the program and its arguments as the user gave them
+    bool allow_different = false;                       // other nodes may run something else
+    bool strict_env = false;                            // of node 0: no job of nodes that differ
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout{900'000};

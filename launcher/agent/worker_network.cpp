@@ -3,7 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <vector>
 
-#include "launcher/agent/carrier_interface.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 

@@ -20,7 +20,8 @@ class WorkerNetwork {
   public:
     // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user of this node
     // should know about the door is logged on the executor, which outlives it.
-    WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options, LauncherLog& log);
+    WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
+                  LauncherLog& log);
 
     // Before the round's workers start. The interface that carries the rendezvous becomes part of their environment.
     WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);

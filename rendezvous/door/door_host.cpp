@@ -40,7 +40,8 @@ class DoorHost::Channel final : public StorePipe {
     void served(std::size_t bytes) override {
         owed_ += bytes;
         if (owed_ < kDoorCreditStep) return;
-        put_door_frame(host_.link_->text(), DoorFrameKind::credit, number_, static_cast<std::uint32_t>(owed_));
+        put_door_frame(host_.link_->text(), DoorFrameKind::credit, number_,
+                       static_cast<std::uint32_t>(owed_));
         window_ += std::exchange(owed_, 0);
     }
 

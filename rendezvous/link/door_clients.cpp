@@ -129,8 +129,7 @@ bool DoorClients::deliver(Number number, Client& client, std::string_view data) 
 // How much its socket takes. Of a broken one all: it shows itself at the next event.
 std::size_t DoorClients::send(Client& client, std::string_view data) {
     for (;;) {
-        const ssize_t count =
-            ::send(client.fd.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t count = ::send(client.fd.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (count >= 0) return static_cast<std::size_t>(count);
         if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
         if (errno != EINTR) return data.size();

@@ -56,14 +56,14 @@ class DoorClients {
         explicit Client(OwnedDescriptor socket) : fd(std::move(socket)) {}
 
         OwnedDescriptor fd;
-        std::uint32_t events = 0;           // what the ready set is asked for
-        std::string rest;                   // for it, what its socket has not taken yet, …
-        std::size_t rest_sent = 0;          // … of which so much has gone
-        std::size_t credit = kDoorWindow;   // of what it may send
-        std::size_t window = kDoorWindow;   // of what may come for it
-        std::size_t owed = 0;               // to be given back
-        bool is_held = false;               // it is not read: the link has no room
-        bool has_ended = false;             // the store hangs up, behind what is left
+        std::uint32_t events = 0;          // what the ready set is asked for
+        std::string rest;                  // for it, what its socket has not taken yet, …
+        std::size_t rest_sent = 0;         // … of which so much has gone
+        std::size_t credit = kDoorWindow;  // of what it may send
+        std::size_t window = kDoorWindow;  // of what may come for it
+        std::size_t owed = 0;              // to be given back
+        bool is_held = false;              // it is not read: the link has no room
+        bool has_ended = false;            // the store hangs up, behind what is left
     };
     using Number = std::uint32_t;  // of the channel
 

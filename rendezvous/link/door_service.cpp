@@ -104,8 +104,7 @@ asio::awaitable<bool> DoorService::connect_once(int round, std::chrono::millisec
     try {
         tcp::socket socket = co_await async_connect_tcp(*coordinator_, timeout);
         if (round != round_) co_return false;
-        const SealedCall::Result result =
-            co_await call_sealed(socket, SealedPurpose::store, options_.key);
+        const SealedCall::Result result = co_await call_sealed(socket, SealedPurpose::store, options_.key);
         if (round != round_ || result.proof != Proof::given) co_return false;
         use(std::move(socket), *result.keys);
         co_return true;

@@ -13,7 +13,7 @@
 
 #include "rendezvous/door/sealed_link.hpp"
 #include "rendezvous/link/door_clients.hpp"
-#include "rendezvous/link/store_door.hpp"
+#include "rendezvous/link/door_options.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/connection_limit.hpp"
 
@@ -52,8 +52,8 @@ class DoorService final : private DoorFrameSink {
     DoorClients clients_;
     std::shared_ptr<SealedLink> link_;
     bool is_connecting_ = false;
-    std::string early_;         // for the link, before there is one
-    bool is_missed_ = false;    // room in it, by a client
+    std::string early_;       // for the link, before there is one
+    bool is_missed_ = false;  // room in it, by a client
 };
 
 }  // namespace ddprun

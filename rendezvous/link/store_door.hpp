@@ -12,21 +12,12 @@
 // (scripts/README.md has the figure).
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
 
+#include "rendezvous/link/door_options.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/secure/secret_key.hpp"
 
 namespace ddprun {
-
-struct StoreDoorOptions {
-    SecretKey key;
-    std::size_t spared_descriptors = 0;  // of this process, that are not for workers' connections
-    // Something that the user of this node should know; each sentence once, on the door's thread.
-    std::function<void(const std::string& sentence)> on_remark;
-};
 
 class StoreDoor {
   public:

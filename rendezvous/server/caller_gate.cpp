@@ -53,10 +53,9 @@ std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
             "user {} of this machine was turned away from the job's port: only user {} and root may use it",
             caller.owner.uid, own_);
     else
-        text =
-            fmt::format("a store client at {} was turned away: {}", comparable(caller.address).to_string(),
-                        through_doors_ ? "workers on other machines come through their agents' doors"
-                                       : "no node of this job's round calls from there");
+        text = fmt::format("a store client at {} was turned away: {}", comparable(caller.address).to_string(),
+                           through_doors_ ? "workers on other machines come through their agents' doors"
+                                          : "no node of this job's round calls from there");
     return tell_once(text);
 }
 

@@ -53,7 +53,8 @@ void PortService::start() {
 }
 
 void PortService::take(tcp::socket socket) {
-    if (!limit_.has_room(connections_ + doors_.size())) return remark(limit_.tell_full());  // The socket closes here.
+    if (!limit_.has_room(connections_ + doors_.size()))
+        return remark(limit_.tell_full());  // The socket closes here.
     ++connections_;
     const auto executor = socket.get_executor();
     asio::co_spawn(executor, identify(std::move(socket)), [this](const std::exception_ptr& error) {
@@ -75,8 +76,8 @@ void PortService::begin_round(const std::vector<asio::ip::address>& machines, bo
 void PortService::open_door(tcp::socket socket, const NoiseKeys& keys) {
     const std::uint64_t number = ++last_door_;
     auto& door = doors_[number];
-    door = std::make_unique<DoorHost>(std::move(socket), keys, store_,
-                                      [this, number] { doors_.erase(number); });
+    door =
+        std::make_unique<DoorHost>(std::move(socket), keys, store_, [this, number] { doors_.erase(number); });
 }
 
 // What a stranger's connection holds while it has not shown that it is of the job.

@@ -45,7 +45,7 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     std::size_t fed = 0;              // from there, of which it does not know yet that it was served
     RequestDecoder decoder;
     Outbox outbox;
-    bool has_finished = false;        // and nothing more comes from there
+    bool has_finished = false;       // and nothing more comes from there
     std::size_t accounted = 0;       // of buffered(), in the sum of all
     std::uint32_t events = EPOLLIN;  // what the ready set is asked for
     std::uint64_t received = 0;      // bytes

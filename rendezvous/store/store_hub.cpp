@@ -40,7 +40,7 @@ constexpr int kKeepAliveProbes = 6;
 
 }  // namespace
 
-StoreHub::StoreHub(asio::any_io_executor executor, const StoreLimits& limits, StoreService::Remark on_remark)
+StoreHub::StoreHub(asio::any_io_executor executor, const StoreLimits& limits, StoreRemark on_remark)
     : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {
     on_remark_.swap(on_remark);
 }
@@ -116,8 +116,8 @@ void StoreHub::stop() {
     clear();
 }
 
-StoreService::Counters StoreHub::counters() const {
-    StoreService::Counters counters = counters_;
+StoreCounters StoreHub::counters() const {
+    StoreCounters counters = counters_;
     counters.connections = connections_.size();
     counters.keys = state_.key_count();
     counters.bytes = state_.bytes();
@@ -327,25 +327,25 @@ void StoreHub::watch_progress(StoreConnection& connection) {
     if (connection.progressing || !connection.is_open() || !connection.decoder.in_request()) return;
     connection.progressing = true;
     connection.progress_deadline.expires_after(limits_.request_progress);
-    connection.progress_deadline.async_wait(
-        [hub = shared_from_this(), self = connection.shared_from_this(), requests = connection.requests,
-         received = connection.received](error_code error) {
-            if (error || !self->is_open()) return;
-            self->progressing = false;
-            // Its turn has not come yet, or its replies are not taken: that is looked at elsewhere.
-            const bool waits_for_us = self->unfinished || self->draining;
-            const bool goes_on =
-                waits_for_us || self->requests > requests || self->received - received >= kLeastProgress;
-            if (!self->decoder.in_request()) return;
-            goes_on ? hub->watch_progress(*self) : hub->refuse(*self, "request not complete in time");
-        });
+    connection.progress_deadline.async_wait([hub = shared_from_this(), self = connection.shared_from_this(),
+                                             requests = connection.requests,
+                                             received = connection.received](error_code error) {
+        if (error || !self->is_open()) return;
+        self->progressing = false;
+        // Its turn has not come yet, or its replies are not taken: that is looked at elsewhere.
+        const bool waits_for_us = self->unfinished || self->draining;
+        const bool goes_on =
+            waits_for_us || self->requests > requests || self->received - received >= kLeastProgress;
+        if (!self->decoder.in_request()) return;
+        goes_on ? hub->watch_progress(*self) : hub->refuse(*self, "request not complete in time");
+    });
 }
 
 void StoreHub::refuse(StoreConnection& connection, std::string_view why) {
     if (!connection.is_open()) return;
     ++counters_.refused;
     counters_.last_refusal = why;
-    if (const auto tell = why == kStoreFull ? std::exchange(on_remark_, {}) : StoreService::Remark())
+    if (const auto tell = why == kStoreFull ? std::exchange(on_remark_, {}) : StoreRemark())
         tell("the store is full, whoever stores more is closed: " + state_.description());
     close(connection);
 }

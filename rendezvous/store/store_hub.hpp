@@ -15,13 +15,13 @@
 
 #include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/store/store_connection.hpp"
-#include "rendezvous/store/store_service.hpp"
+#include "rendezvous/store/store_terms.hpp"
 
 namespace ddprun {
 
 class StoreHub final : public Outboxes, public std::enable_shared_from_this<StoreHub> {
   public:
-    StoreHub(boost::asio::any_io_executor executor, const StoreLimits& limits, StoreService::Remark on_remark);
+    StoreHub(boost::asio::any_io_executor executor, const StoreLimits& limits, StoreRemark on_remark);
 
     // Null: there are too many. Who opened it removes it, once it is no longer open.
     std::shared_ptr<StoreConnection> open(boost::asio::ip::tcp::socket socket, std::string_view first_bytes);
@@ -39,7 +39,7 @@ class StoreHub final : public Outboxes, public std::enable_shared_from_this<Stor
 
     void clear();
     void stop();
-    StoreService::Counters counters() const;
+    StoreCounters counters() const;
 
   private:
     bool is_full(std::size_t clients, std::size_t most);
@@ -84,9 +84,9 @@ class StoreHub final : public Outboxes, public std::enable_shared_from_this<Stor
     ConnectionId last_id_ = 0;
     std::size_t buffered_ = 0;
     std::size_t peak_ = 0;  // of all memory, since it was given back last
-    StoreService::Counters counters_;
+    StoreCounters counters_;
     bool stopped_ = false;
-    StoreService::Remark on_remark_;  // for the first time that the store is full
+    StoreRemark on_remark_;  // for the first time that the store is full
 };
 
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 namespace ddprun {
 
 ConnectionId StoreHub::attach(std::shared_ptr<StorePipe> pipe) {
-    if (is_full(piped_.size(), limits_.pipes)) return StoreService::kNoConnection;
+    if (is_full(piped_.size(), limits_.pipes)) return kNoStoreConnection;
     auto connection = std::make_shared<StoreConnection>(++last_id_, std::move(pipe), executor_);
     connections_.emplace(connection->id, connection.get());
     piped_.emplace(connection->id, connection);

@@ -33,8 +33,8 @@ void StoreService::clear() { hub_->clear(); }
 
 StoreService::Counters StoreService::counters() const { return hub_->counters(); }
 
-asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<StoreHub> hub, asio::ip::tcp::socket socket,
-                                                     std::string first_bytes) {
+asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<StoreHub> hub,
+                                                     asio::ip::tcp::socket socket, std::string first_bytes) {
     std::shared_ptr<StoreConnection> connection = hub->open(std::move(socket), first_bytes);
     if (!connection) co_return;
     struct Removal {

@@ -46,6 +46,7 @@ std::string text(Auth value) { return value == Auth::required ? "required" : "an
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
 std::string text(RdzvBackend value) { return value == RdzvBackend::c10d ? "c10d" : "another"; }
 std::string text(Resize value) { return value == Resize::never ? "never" : "another"; }
+std::string text(StoreAccess value) { return value == StoreAccess::direct ? "direct" : "another"; }
 std::string text(SignalScope value) { return value == SignalScope::group ? "group" : "another"; }
 std::string text(Verbosity value) { return value == Verbosity::quiet ? "quiet" : "verbose"; }
 std::string text(const std::map<int, int>& signals) {
@@ -109,6 +110,7 @@ const std::vector<Row> kRows = {
     {"strict-env", "", at(&CommandLine::strict_env), "yes"},
     {"secret-file", "/a/secret", at(&CommandLine::secret_file), "/a/secret"},
     {"auth", "required", at(&CommandLine::auth), "required"},
+    {"store", "direct", at(&CommandLine::store_access), "direct"},
     {"make-secret", "", at(&CommandLine::makes_secret), "yes"},
     {"rdzv-conf", "join_timeout=7,rank=0", at(&CommandLine::join_timeout), "7000"},
     {"module", "", at(&CommandLine::module), "yes"},
@@ -178,6 +180,7 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"rdzv-conf", "timeout"},
                                                      {"join-timeout", "0"},
                                                      {"auth", "never"},
+                                                     {"store", "sealed"},
                                                      {"gpu-bind", "some"},
                                                      {"shutdown-timeout", "-1"},
                                                      {"heartbeat", "0"},

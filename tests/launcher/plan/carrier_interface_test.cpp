@@ -1,4 +1,4 @@
-#include "launcher/agent/carrier_interface.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 
 #include "tests/support/catch.hpp"
 
