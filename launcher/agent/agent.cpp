@@ -299,20 +299,16 @@ class Agent {
         join_news_.end();
         const RoundReady& round = job_.round();
         options_.master = link_->place();
-        const std::string& carrier = link_->hosts() ? round.reached_at : link_->local_address();
-        const auto own = options_.nnodes > 1 ? local_addresses() : std::vector<LocalAddress>();
-        if (options_.nnodes > 1) log_.debug(name_carrier_interface(options_.environment, carrier, own));
+        std::string address = options_.master.host;
+        if (options_.nnodes > 1) {
+            const auto& carrier = link_->hosts() ? round.reached_at : link_->local_address();
+            log_.debug(name_carrier_interface(options_.environment, carrier, local_addresses()));
+            address = carrier;
+        }
         if (link_->hosts()) runner_->set_lease(lease_end_);
-        node_->start(round, station_of(round, carrier, own), round_events());
+        node_->start(round, {.address = address_of_node(address, round.group_world_size)}, round_events());
         limit_->round_begins();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);
-    }
-
-    WorkerStation station_of(const RoundReady& round, const std::string& carrier,
-                             const std::vector<LocalAddress>& own) const {
-        const bool alone = round.group_world_size == 1;
-        return {.store = options_.master,
-                .address = alone ? loopback_of(options_.master.host) : address_of_node(carrier, own)};
     }
 
     // Of all nodes, by way of the coordinator; while it stops them it passes nothing on.

@@ -24,10 +24,8 @@ std::optional<std::string> carrier_interface(const std::string& address,
 std::string name_carrier_interface(Environment& environment, const std::string& address,
                                    const std::vector<LocalAddress>& own);
 
-// The address of this node, as the others reach it: the one at which the rendezvous has shown that it is reached; empty if
-// that is not ours (it is translated on the way).
-std::string address_of_node(const std::string& address, const std::vector<LocalAddress>& own);
-// The same where there are no others.
-std::string loopback_of(const std::string& master_addr);
+// The address of this node in a round of so many: that by which the rendezvous has shown that it is reached (it may be
+// translated on the way; empty: nobody knows), and where there are no others, loopback.
+std::string address_of_node(const std::string& address, int nodes);
 
 }  // namespace ddprun

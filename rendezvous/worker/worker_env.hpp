@@ -12,8 +12,8 @@
 //   DDPRUN_RESTART_REASON  from the second round on
 //   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of this node's own
 //                          agent, through which the worker reaches node 0's store
-//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it; loopback where there are none; not set where
-//                          nobody knows
+//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it (translated on the way, perhaps); loopback where
+//                          there are none; not set where nobody knows
 //   DDPRUN_MESH_KEY        what the collectives' ranks prove to each other that they have, 64 hexadecimal digits: made
 //                          for the round, of the job's secret; without one, on a single node, at random; else not set
 //   DDPRUN_LIFE            see life_table.hpp, where the worker has a slot

@@ -21,11 +21,12 @@ TEST_CASE("the interface that carries the rendezvous is the one with its address
 }
 
 TEST_CASE("a node is where the rendezvous has reached it, or nobody says where") {
-    CHECK(address_of_node("10.78.0.1", kOwn) == "10.78.0.1");
-    CHECK(address_of_node("10.78.0.2", kOwn).empty());
-    CHECK(address_of_node("", kOwn).empty());
-    CHECK(loopback_of("10.78.0.1") == "127.0.0.1");
-    CHECK(loopback_of("::1") == "::1");
+    CHECK(address_of_node("10.78.0.1", 2) == "10.78.0.1");
+    CHECK(address_of_node("", 2).empty());
+    CHECK(address_of_node("10.78.0.1", 1) == "127.0.0.1");
+    CHECK(address_of_node("node-a", 1) == "127.0.0.1");
+    CHECK(address_of_node("", 1) == "127.0.0.1");
+    CHECK(address_of_node("::1", 1) == "::1");
 }
 
 TEST_CASE("what the user has chosen stays") {
