@@ -299,14 +299,11 @@ class Agent {
         join_news_.end();
         const RoundReady& round = job_.round();
         options_.master = link_->place();
-        std::string address = options_.master.host;
-        if (options_.nnodes > 1) {
-            const auto& carrier = link_->hosts() ? round.reached_at : link_->local_address();
-            log_.debug(name_carrier_interface(options_.environment, carrier, local_addresses()));
-            address = carrier;
-        }
+        const std::string& address = link_->hosts() ? round.reached_at : link_->local_address();
+        if (options_.nnodes > 1)
+            log_.debug(name_carrier_interface(options_.environment, address, local_addresses()));
         if (link_->hosts()) runner_->set_lease(lease_end_);
-        node_->start(round, {.address = address_of_node(address, round.group_world_size)}, round_events());
+        node_->start(round, {.address = address}, round_events());
         limit_->round_begins();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);
     }

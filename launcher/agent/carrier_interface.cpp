@@ -32,8 +32,8 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
                        names);
 }
 
-std::string address_of_node(const std::string& address, int nodes) {
-    return nodes > 1 || is_loopback_address(address) ? address : "127.0.0.1";
+std::string loopback_of(const std::string& master_addr) {
+    return is_loopback_address(master_addr) ? master_addr : "127.0.0.1";
 }
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "launcher/agent/carrier_interface.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
@@ -42,6 +43,7 @@ void NodeWorkers::announce(const Restarting& restarting) {
 
 void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEvents events) {
     station.host = host_name();
+    station.address = place.group_world_size > 1 ? station.address : loopback_of(options_.master.host);
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { log_.info(text); };
     events.on_step = [this](const std::string& text) { log_.debug(text); };

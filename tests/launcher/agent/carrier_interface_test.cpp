@@ -20,13 +20,10 @@ TEST_CASE("the interface that carries the rendezvous is the one with its address
     CHECK_FALSE(carrier_interface("", kOwn));
 }
 
-TEST_CASE("a node is where the rendezvous has reached it, or nobody says where") {
-    CHECK(address_of_node("10.78.0.1", 2) == "10.78.0.1");
-    CHECK(address_of_node("", 2).empty());
-    CHECK(address_of_node("10.78.0.1", 1) == "127.0.0.1");
-    CHECK(address_of_node("node-a", 1) == "127.0.0.1");
-    CHECK(address_of_node("", 1) == "127.0.0.1");
-    CHECK(address_of_node("::1", 1) == "::1");
+TEST_CASE("a node without others is at loopback") {
+    CHECK(loopback_of("10.78.0.1") == "127.0.0.1");
+    CHECK(loopback_of("node-a") == "127.0.0.1");
+    CHECK(loopback_of("::1") == "::1");
 }
 
 TEST_CASE("what the user has chosen stays") {
