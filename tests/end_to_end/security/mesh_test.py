@@ -126,7 +126,9 @@ class MeshTest(EndToEndTest):
     def attacked(self, **variables):
         """A job whose store a stranger has read; then it is rank 0 that dials rank 1. The answers with and without a
         challenge; what the job ends with."""
-        agents = self.both(program("collective_program"), "use-for-ever", DDPRUN_TRANSPORT="tcp", **variables)
+        agents = self.both("sh", "-c", f"echo ready; exec {program('collective_program')} use-for-ever",
+                           DDPRUN_TRANSPORT="tcp", **variables)
+        agents[0].wait_for_line("^ready$")
         lines = read_from_store(self.port, "/ddprun/communicators/0/1/table").splitlines()
         nonce = bytes.fromhex(lines[0])
         host, port = lines[2].split()[0].rsplit(":", 1)
