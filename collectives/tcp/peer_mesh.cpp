@@ -165,13 +165,8 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
 
 PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
     TcpLink link;
-    LinkHello hello{channel,
-                    membership_.round,
-                    membership_.communicator,
-                    rank(),
-                    peer,
-                    membership_.nonce,
-                    static_cast<std::uint8_t>(lane)};
+    LinkHello hello{channel, membership_.round, membership_.communicator,       rank(),
+                    peer,    membership_.nonce, static_cast<std::uint8_t>(lane)};
     try {
         if (membership_.mesh_key) hello.challenge = random_nonce();
         link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));

@@ -48,15 +48,15 @@ struct WorkerIdentity {
     int group_rank = 0;        // the node's number in the round
     int group_world_size = 1;  // nodes in the round
     std::string role = "default";
-    int role_rank = 0;        // number among the workers of the same role
-    int role_world_size = 1;  // workers of the same role
+    int role_rank = 0;                      // number among the workers of the same role
+    int role_world_size = 1;                // workers of the same role
     std::string master_addr = "127.0.0.1";  // the store, as the worker reaches it
     std::uint16_t master_port = 0;
     std::string host_addr = "127.0.0.1";  // of node 0
     std::string node_addr;                // of the worker's node; empty: not known
     std::string mesh_key;                 // empty: none
-    std::string run_id = "none";  // what the user gave as --rdzv-id
-    std::string job_id;           // unique for each launch
+    std::string run_id = "none";          // what the user gave as --rdzv-id
+    std::string job_id;                   // unique for each launch
     int round = 0;
     int restart_count = 0;
     int max_restarts = 0;

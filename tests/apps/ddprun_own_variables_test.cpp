@@ -15,10 +15,10 @@ TEST_CASE("options: no variable of the workers is an option of a launcher among 
         for (const OptionRow& row : group.rows) own.insert(variable_of(row));
     }
     // DDPRUN_NET means the same to both.
-    for (const char* name :
-         {"DDPRUN_BACKEND", "DDPRUN_CUDA_LIBRARY", "DDPRUN_DEVICE", "DDPRUN_HOSTID", "DDPRUN_LIFE", "DDPRUN_MESH_KEY",
-          "DDPRUN_NCCL_LIBRARY", "DDPRUN_NODE_ADDR", "DDPRUN_NOTICE", "DDPRUN_RESTART_REASON", "DDPRUN_ROUND", "DDPRUN_RUN_ID",
-          "DDPRUN_SOCKETS_PER_PEER", "DDPRUN_SOCKET_IFNAME", "DDPRUN_TRANSPORT"}) {
+    for (const char* name : {"DDPRUN_BACKEND", "DDPRUN_CUDA_LIBRARY", "DDPRUN_DEVICE", "DDPRUN_HOSTID",
+                             "DDPRUN_LIFE", "DDPRUN_MESH_KEY", "DDPRUN_NCCL_LIBRARY", "DDPRUN_NODE_ADDR",
+                             "DDPRUN_NOTICE", "DDPRUN_RESTART_REASON", "DDPRUN_ROUND", "DDPRUN_RUN_ID",
+                             "DDPRUN_SOCKETS_PER_PEER", "DDPRUN_SOCKET_IFNAME", "DDPRUN_TRANSPORT"}) {
         CHECK_FALSE(own.contains(name));
     }
     CHECK(own.contains("DDPRUN_NET"));

@@ -128,9 +128,11 @@ TEST_CASE("who listens at a rank's address and has no key is not taken for that 
         const char* complaint;
     };
     const std::vector<Case> cases{
-        {"another key", [](const HelloBytes& hello) { return offer_of(SecretKey::fresh(), hello, MeshSide::dialled); },
+        {"another key",
+         [](const HelloBytes& hello) { return offer_of(SecretKey::fresh(), hello, MeshSide::dialled); },
          "has another DDPRUN_MESH_KEY"},
-        {"the other side's proof", [&](const HelloBytes& hello) { return offer_of(key, hello, MeshSide::dialler); },
+        {"the other side's proof",
+         [&](const HelloBytes& hello) { return offer_of(key, hello, MeshSide::dialler); },
          "has another DDPRUN_MESH_KEY"},
         {"a proof of another call",
          [&](HelloBytes hello) {
@@ -144,7 +146,10 @@ TEST_CASE("who listens at a rank's address and has no key is not taken for that 
              return std::vector<std::byte>(answer.begin(), answer.end());
          },
          "is not rank 1"},
-        {"garbage", [](const HelloBytes&) { return std::vector<std::byte>(kHelloAnswerSize + kOfferSize, std::byte{7}); },
+        {"garbage",
+         [](const HelloBytes&) {
+             return std::vector<std::byte>(kHelloAnswerSize + kOfferSize, std::byte{7});
+         },
          "is not rank 1"},
     };
     run_ranks(static_cast<int>(cases.size()), [&](int number) {
@@ -167,7 +172,8 @@ TEST_CASE("an answer that is cut after any of its bytes ends the wait", "[mesh_k
     });
 }
 
-TEST_CASE("data of a rank that has left arrive, though its proof may come after the news of that", "[mesh_key]") {
+TEST_CASE("data of a rank that has left arrive, though its proof may come after the news of that",
+          "[mesh_key]") {
     const SecretKey key = SecretKey::fresh();
     for (int round = 0; round < 20; ++round) {
         run_with_keys({key, key, key}, [](Communicator& communicator) {

@@ -47,8 +47,7 @@ TEST_CASE("bytes that are no LinkHello of this version are recognised", "[frame]
 
 TEST_CASE("answers to a LinkHello come back, unknown ones do not", "[frame]") {
     for (const HelloAnswer answer :
-         {HelloAnswer::welcome, HelloAnswer::other_round, HelloAnswer::other_lane,
-          HelloAnswer::prove}) {
+         {HelloAnswer::welcome, HelloAnswer::other_round, HelloAnswer::other_lane, HelloAnswer::prove}) {
         REQUIRE(decode_hello_answer(encode(answer)) == answer);
     }
     REQUIRE_FALSE(decode_hello_answer(encode(static_cast<HelloAnswer>(10))).has_value());

@@ -123,16 +123,16 @@ class MeshTest(EndToEndTest):
             self.assert_succeeded(agents)
             self.assertIn("of 4: ok", agents[1].out())
 
-    def attacked(self, **variables):
-        """A job whose store a stranger has read; then it is rank 0 that dials rank 1. The answers with and without a
-        challenge; what the job ends with."""
+    def attacked(self, *challenges, **variables):
+        """The agents of a job whose store a stranger has read; then it is rank 0 that dials rank 1, once with each challenge:
+        the connections, with rank 1's answers."""
         agents = self.both("sh", "-c", f"echo ready; exec {program('collective_program')} use-for-ever",
                            DDPRUN_TRANSPORT="tcp", **variables)
         agents[0].wait_for_line("^ready$")
         lines = read_from_store(self.port, "/ddprun/communicators/0/1/table").splitlines()
         nonce = bytes.fromhex(lines[0])
         host, port = lines[2].split()[0].rsplit(":", 1)
-        links = [say_hello((host, int(port)), nonce, challenge) for challenge in (None, os.urandom(16))]
+        links = [say_hello((host, int(port)), nonce, challenge) for challenge in challenges]
         for link, _ in links:
             self.addCleanup(link.close)
         return agents, links
@@ -142,7 +142,8 @@ class MeshTest(EndToEndTest):
         self.assertEqual([agent.wait() for agent in agents], [143, 143], "".join(agent.err() for agent in agents))
 
     def test_who_has_read_all_of_the_store_cannot_take_a_ranks_place(self):
-        agents, ((_, without_proof), (link, with_challenge)) = self.attacked(DDPRUN_SECRET=SECRET)
+        agents, ((_, without_proof), (link, with_challenge)) = self.attacked(
+            None, os.urandom(16), DDPRUN_SECRET=SECRET)
         self.assertEqual((without_proof, with_challenge), (KEY_WANTED, PROVE))
         offer = link.recv(48, socket.MSG_WAITALL)
         # What the rank has sent itself is the best that a stranger has.
@@ -151,7 +152,7 @@ class MeshTest(EndToEndTest):
         self.end(agents)
 
     def test_without_a_key_who_has_read_the_store_is_taken_for_a_rank(self):
-        agents, ((_, answer), _) = self.attacked()
+        agents, ((_, answer),) = self.attacked(None)
         self.assertIn(answer, (WELCOME, REPEATED))
         agents[0].send(signal.SIGTERM)
         for agent in agents:

@@ -91,10 +91,13 @@ TEST_CASE("nothing of an outer job is left, whatever this one does not say") {
     CHECK_FALSE(first_round.environment.contains("DDPRUN_RESTART_REASON"));
 }
 
-TEST_CASE("what a worker is told of its node: the store where it finds it, the host of that, itself, the key of its mesh") {
+TEST_CASE(
+    "what a worker is told of its node: the store where it finds it, the host of that, itself, the key of "
+    "its mesh") {
     const SecretKey key = SecretKey::fresh();
     const Environment environment =
-        place(options_of_node(), 0, {.store = {"127.0.0.1", 4000}, .address = "10.0.0.2", .mesh_key = key}).environment;
+        place(options_of_node(), 0, {.store = {"127.0.0.1", 4000}, .address = "10.0.0.2", .mesh_key = key})
+            .environment;
     CHECK(environment.at("MASTER_ADDR") == "127.0.0.1");
     CHECK(environment.at("MASTER_PORT") == "4000");
     CHECK(environment.at("DDPRUN_MASTER_ADDR") == "node-a");

@@ -102,8 +102,10 @@ TEST_CASE("the addresses of nodes are ddprun's, or not said") {
     CHECK(read_worker_place(environment).host_addr == "node-0");
     environment["DDPRUN_NODE_ADDR"] = "no address";
     CHECK(read_worker_place(environment).node_addr.empty());
-    const Environment of_mpirun = {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"},
-                                   {"DDPRUN_NODE_ADDR", "10.0.0.2"}, {"DDPRUN_MASTER_ADDR", "10.0.0.1"}};
+    const Environment of_mpirun = {{"OMPI_COMM_WORLD_RANK", "0"},
+                                   {"OMPI_COMM_WORLD_SIZE", "1"},
+                                   {"DDPRUN_NODE_ADDR", "10.0.0.2"},
+                                   {"DDPRUN_MASTER_ADDR", "10.0.0.1"}};
     CHECK(read_worker_place(of_mpirun).node_addr.empty());
     CHECK(read_worker_place(of_mpirun).host_addr.empty());
 }
