@@ -24,7 +24,7 @@ libcli11-dev:command lines
 libspdlog-dev:the launcher's log
 libfmt-dev:what spdlog formats with
 libssl-dev:TLS to etcd
-libsodium-dev:what the agents of a job with a secret say to each other"
+libsodium-dev:what the agents of a job with a secret say to each other, and what its ranks prove"
 test_packages="\
 catch2:the unit tests
 python3:the tests that are scripts

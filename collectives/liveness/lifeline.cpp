@@ -31,8 +31,8 @@ Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Ori
       parent_(origin.parent),
       mutex_(family_->mutex),
       acceptor_(
-          std::move(listener),
-          [this](const LinkHello& hello, bool proven) { return judge(hello, proven); }, membership.mesh_key),
+          std::move(listener), [this](const LinkHello& hello, bool proven) { return judge(hello, proven); },
+          membership.mesh_key),
       state_(membership.rank, membership.world_size(), membership.own_numbers),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {

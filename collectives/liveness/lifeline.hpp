@@ -180,7 +180,7 @@ class Lifeline : private DeathNews::Listener {
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
     std::vector<Arrived> arrived_data_;
-    std::vector<LinkHello> proving_;  // see LinkAcceptor
+    std::vector<LinkHello> proving_;         // see LinkAcceptor
     std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::function<void()> hook_;
     EndObserver* observer_ = nullptr;

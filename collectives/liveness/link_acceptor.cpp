@@ -44,8 +44,9 @@ std::vector<LinkAcceptor::Accepted> LinkAcceptor::turn(Deadline now) {
         ProcessDescriptor fd = listener_.accept();
         if (!fd) break;
         if (unidentified_.size() == kMaxUnidentified) unidentified_.erase(unidentified_.begin());
-        unidentified_.push_back(
-            {.link = TcpLink(-1, std::move(fd)), .may_go = now + kLeastSilence, .deadline = now + kHelloTimeout});
+        unidentified_.push_back({.link = TcpLink(-1, std::move(fd)),
+                                 .may_go = now + kLeastSilence,
+                                 .deadline = now + kHelloTimeout});
     }
     had_room_ = has_room(now);
     return accepted;
@@ -98,9 +99,8 @@ bool LinkAcceptor::ask_for_proof(Unidentified& connection, const LinkHello& hell
     connection.held = 0;
     connection.challenge = random_nonce();
     const auto answer = encode(HelloAnswer::prove);
-    const auto offer =
-        encode(MeshOffer{connection.challenge,
-                         make_proof(*key_, MeshSide::dialled, connection.bytes, connection.challenge)});
+    const auto offer = encode(MeshOffer{
+        connection.challenge, make_proof(*key_, MeshSide::dialled, connection.bytes, connection.challenge)});
     std::array<std::byte, kHelloAnswerSize + kOfferSize> bytes;
     std::copy(offer.begin(), offer.end(), std::copy(answer.begin(), answer.end(), bytes.begin()));
     return sends(connection.link, bytes);

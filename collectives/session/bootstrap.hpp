@@ -60,9 +60,9 @@ struct Place {
     std::uint32_t round = 0;
     Transport transport = Transport::automatic;
     HostSettings host;
-    std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
-    std::optional<LifeSlot> life = std::nullopt;      // where its agent watches over it
-    bool own_numbers = false;                         // see Membership
+    std::optional<NcclSettings> nccl = std::nullopt;   // where NCCL is to be the backend
+    std::optional<LifeSlot> life = std::nullopt;       // where its agent watches over it
+    bool own_numbers = false;                          // see Membership
     std::optional<SecretKey> mesh_key = std::nullopt;  // likewise
     // As ddprun says: where this node is reached, and the host of its store, which MASTER_ADDR may stand for. Empty:
     // it does not say.

@@ -61,8 +61,8 @@ struct Session {
     std::uint32_t round = 0;
     Nonce nonce{};
     std::optional<SecretKey> mesh_key;  // see Membership
-    bool own_numbers = false;  // see Membership
-    int shrinks = 0;           // how often this rank has begun a shrink()
+    bool own_numbers = false;           // see Membership
+    int shrinks = 0;                    // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized

@@ -81,7 +81,8 @@ void PeerMesh::await_left_neighbour() {
     const auto verdict = lifeline_.verdict();
     const bool is_culprit = verdict && std::find(verdict->culprits.begin(), verdict->culprits.end(),
                                                  membership_.left()) != verdict->culprits.end();
-    if (is_culprit) return;
+    // One that is refused, or has another key, lives, and is to find out the same.
+    if (is_culprit && verdict->code != CollectiveErrorCode::system) return;
     const Deadline deadline = Clock::now() + kRingTimeout;
     while (!lifeline_.has_left_neighbour() && !lifeline_.verdict_of_parent() && wait_for_news(deadline)) {
     }
@@ -164,13 +165,8 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
 
 PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
     TcpLink link;
-    LinkHello hello{channel,
-                    membership_.round,
-                    membership_.communicator,
-                    rank(),
-                    peer,
-                    membership_.nonce,
-                    static_cast<std::uint8_t>(lane)};
+    LinkHello hello{channel, membership_.round, membership_.communicator,       rank(),
+                    peer,    membership_.nonce, static_cast<std::uint8_t>(lane)};
     try {
         if (membership_.mesh_key) hello.challenge = random_nonce();
         link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));

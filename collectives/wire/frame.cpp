@@ -87,8 +87,10 @@ std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> byt
     if (frame.magic != kHelloMagic || frame.version != kVersion || frame.channel > Channel::data ||
         frame.has_key > 1)
         return std::nullopt;
-    return LinkHello{frame.channel, frame.round, frame.communicator, frame.from, frame.to, frame.nonce,
-                     frame.lane,    frame.has_key == 1 ? std::optional(frame.challenge) : std::nullopt};
+    return LinkHello{frame.channel,      frame.round,
+                     frame.communicator, frame.from,
+                     frame.to,           frame.nonce,
+                     frame.lane,         frame.has_key == 1 ? std::optional(frame.challenge) : std::nullopt};
 }
 
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {

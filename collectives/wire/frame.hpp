@@ -44,7 +44,7 @@ struct LinkHello {
     std::int32_t from = 0;
     std::int32_t to = 0;
     Nonce nonce{};
-    std::uint8_t lane = 0;  // of data connections, below what the ranks agreed on
+    std::uint8_t lane = 0;                          // of data connections, below what the ranks agreed on
     std::optional<Nonce> challenge = std::nullopt;  // where the caller has a key
 
     bool operator==(const LinkHello&) const = default;

@@ -1,7 +1,6 @@
 #include "launcher/agent/worker_network.hpp"
 
 #include <boost/asio/post.hpp>
-#include <vector>
 
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/process/open_files.hpp"
@@ -23,14 +22,11 @@ WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const
 
 WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,
                                          const RendezvousLink& link) {
-    const std::string& carrier = link.hosts() ? round.reached_at : link.local_address();
-    const bool is_alone = round.group_world_size == 1;
-    WorkerStation station{.store = store_of(round, link), .address = loopback_of(options.master.host)};
-    if (options.nnodes == 1) return station;
-    const std::vector<LocalAddress> own = local_addresses();
-    log_.debug(name_carrier_interface(options.environment, carrier, own));
-    if (!is_alone) station.address = address_of_node(carrier, own);
-    return station;
+    const std::string& address = link.hosts() ? round.reached_at : link.local_address();
+    if (options.nnodes > 1)
+        log_.debug(name_carrier_interface(options.environment, address, local_addresses()));
+    return {.store = store_of(round, link),
+            .address = round.group_world_size > 1 ? address : loopback_of(options.master.host)};
 }
 
 Endpoint WorkerNetwork::store_of(const RoundReady& round, const RendezvousLink& link) {

@@ -20,8 +20,8 @@ namespace ddprun {
 // What the node holds ready for one worker.
 struct WorkerStation {
     std::string host;
-    Endpoint store = {};      // where the worker finds it; without a port: LaunchOptions::master
-    std::string address;      // of the node, see WorkerIdentity
+    Endpoint store = {};  // where the worker finds it; without a port: LaunchOptions::master
+    std::string address;  // of the node, see WorkerIdentity
     std::optional<SecretKey> mesh_key = std::nullopt;
     std::string life;        // see WorkerIdentity
     std::string error_file;  // empty: none

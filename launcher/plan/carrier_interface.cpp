@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -31,12 +30,6 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
     if (names.empty()) return {};
     return fmt::format("workers are told to use {}, since {} carries the rendezvous: {}", *interface, address,
                        names);
-}
-
-std::string address_of_node(const std::string& address, const std::vector<LocalAddress>& own) {
-    const bool is_own = std::any_of(own.begin(), own.end(),
-                                    [&](const LocalAddress& local) { return local.address == address; });
-    return is_own ? address : std::string();
 }
 
 std::string loopback_of(const std::string& master_addr) {

@@ -1,5 +1,5 @@
-// By which interface the workers of this node should reach those of other nodes, and at which address they are reached: those
-// that carry the rendezvous. Pure.
+// By which interface the workers of this node should reach those of other nodes: the one that carries the
+// rendezvous. Pure.
 //
 // Gloo, NCCL and TensorPipe otherwise take what the machine's own name stands for (127.0.1.1 on a stock
 // Debian) or the first interface they like (docker0).
@@ -24,10 +24,7 @@ std::optional<std::string> carrier_interface(const std::string& address,
 std::string name_carrier_interface(Environment& environment, const std::string& address,
                                    const std::vector<LocalAddress>& own);
 
-// The address of this node, as the others reach it: the one at which the rendezvous has shown that it is reached; empty if
-// that is not ours (it is translated on the way).
-std::string address_of_node(const std::string& address, const std::vector<LocalAddress>& own);
-// The same where there are no others.
+// The address by which the workers of a node without others reach each other.
 std::string loopback_of(const std::string& master_addr);
 
 }  // namespace ddprun

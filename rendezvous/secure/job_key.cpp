@@ -65,8 +65,6 @@ SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round) {
                        {kMeshPurpose, job_id, {bytes.data(), bytes.size()}});
 }
 
-std::string make_secret_text() {
-    return hex_of(SecretKey::fresh());
-}
+std::string make_secret_text() { return hex_of(SecretKey::fresh()); }
 
 }  // namespace ddprun

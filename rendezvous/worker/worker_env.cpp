@@ -124,8 +124,10 @@ Environment worker_environment(Environment environment, const WorkerIdentity& id
     set("DDPRUN_MASTER_ADDR", identity.host_addr);
     // What there is not may be left of an outer job.
     const auto set_or_erase = [&](const char* name, const std::string& value) {
-        if (value.empty()) environment.erase(name);
-        else set(name, value);
+        if (value.empty())
+            environment.erase(name);
+        else
+            set(name, value);
     };
     set_or_erase("DDPRUN_RESTART_REASON", identity.restart_reason);
     set_or_erase("DDPRUN_NODE_ADDR", identity.node_addr);

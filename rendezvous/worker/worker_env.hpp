@@ -12,8 +12,8 @@
 //   DDPRUN_RESTART_REASON  from the second round on
 //   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of this node's own
 //                          agent, through which the worker reaches node 0's store
-//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it; loopback where there are none; not set where
-//                          nobody knows
+//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it (translated on the way, perhaps); loopback where
+//                          there are none; not set where nobody knows
 //   DDPRUN_MESH_KEY        what the collectives' ranks prove to each other that they have, 64 hexadecimal digits: made
 //                          for the round, of the job's secret; without one, on a single node, at random; else not set
 //   DDPRUN_LIFE            see life_table.hpp, where the worker has a slot
@@ -48,15 +48,15 @@ struct WorkerIdentity {
     int group_rank = 0;        // the node's number in the round
     int group_world_size = 1;  // nodes in the round
     std::string role = "default";
-    int role_rank = 0;        // number among the workers of the same role
-    int role_world_size = 1;  // workers of the same role
+    int role_rank = 0;                      // number among the workers of the same role
+    int role_world_size = 1;                // workers of the same role
     std::string master_addr = "127.0.0.1";  // the store, as the worker reaches it
     std::uint16_t master_port = 0;
     std::string host_addr = "127.0.0.1";  // of node 0
     std::string node_addr;                // of the worker's node; empty: not known
     std::string mesh_key;                 // empty: none
-    std::string run_id = "none";  // what the user gave as --rdzv-id
-    std::string job_id;           // unique for each launch
+    std::string run_id = "none";          // what the user gave as --rdzv-id
+    std::string job_id;                   // unique for each launch
     int round = 0;
     int restart_count = 0;
     int max_restarts = 0;
