@@ -4,7 +4,7 @@
 // An input's first byte chooses the reader: A is the first of kReaders. Seeds are in text_seeds, one for each, by name.
 //
 // Built with clang and -DDDPRUN_FUZZ=ON; run as: text_fuzz -max_total_time=60 tests/launcher/text_seeds
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cstdint>
@@ -47,20 +47,10 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 #include "rendezvous/worker/worker_env.hpp"
+#include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {
 namespace {
-
-using Text = std::string_view;
-
-template <class Value, class Error>
-const Value* value_of(const std::variant<Value, Error>& parsed) {
-    return std::get_if<Value>(&parsed);
-}
-
-bool is_utf8(Text text) { return valid_utf8(text) == text; }
-
-void must(bool good, const char* otherwise) { check(good, otherwise); }
 
 // --- of users
 
@@ -95,7 +85,9 @@ void read_host_list(Text text) {
         must(!host.empty() && host.size() <= kMaxHostText, "a host's name that is none");
     // Quick enough only for few of them.
     if (hosts->empty() || hosts->size() > 64) return;
-    const auto again = expand_host_list(fmt::format("{}", fmt::join(*hosts, ",")));
+    std::string printed;
+    for (const std::string& host : *hosts) printed += host + ",";
+    const auto again = expand_host_list(printed.substr(0, printed.size() - 1));
     must(value_of(again) != nullptr && *value_of(again) == *hosts,
          "the hosts of a list are no list of theirs");
     const auto position = position_of(hosts->back(), *hosts);
@@ -245,20 +237,6 @@ void read_signatures(Text text) {
     must(mask.find("gpu07") == std::string::npos || text.find("gpu07") != Text::npos, "a host from nowhere");
     for (const char byte : masked(text.substr(0, text.find_first_not_of("0123456789")), {}))
         must(byte == '#', "a number is shown");
-}
-
-bool is_harmless(Text line) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        const auto byte = static_cast<unsigned char>(line[i]);
-        if (byte < 0x20 || byte == 0x7f) return false;
-        // C1 as UTF-8, and what turns the direction of text or ends a line.
-        if (byte == 0xc2 && static_cast<unsigned char>(line[i + 1]) < 0xa0) return false;
-        const Text character = line.substr(i, 3);
-        for (const char* bad :
-             {"\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202e", "\u2066", "\u2069"})
-            if (character == bad) return false;
-    }
-    return is_utf8(line);
 }
 
 void show_lines(Text text) {
