@@ -31,6 +31,7 @@ class FieldWalk {
     struct Limits {
         NumberRange range = kCountRange;
         std::size_t size = kMaxControlText;
+        bool may_be_none = false;
     };
 
     template <class T>
@@ -45,12 +46,15 @@ class FieldWalk {
             });
         } else if constexpr (kIsOptional<T>) {
             REQUIRE(value);
-            walk(*value, at, limits);
+            Limits of_value = limits;
+            of_value.may_be_none = true;
+            walk(*value, at, of_value);
         } else if constexpr (kIsList<T>) {
             walk_list(value, at, limits);
         } else {
             ++fields_;
-            refuse(at, {nullptr, json::array(), json::object()});
+            refuse(at, {json::array(), json::object()});
+            if (!limits.may_be_none) refuse(at, {nullptr});
             try_values<T>(at, limits);
         }
     }
