@@ -104,3 +104,16 @@ function(ddprun_script_test name script)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "DDPRUN_SANITIZED=${DDPRUN_SANITIZE}")
   endif()
 endfunction()
+
+option(DDPRUN_FUZZ "Build the programs that throw libFuzzer's inputs at what reads bytes and texts from outside (clang only)" OFF)
+if(DDPRUN_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "DDPRUN_FUZZ=ON needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
+endif()
+# ddprun_fuzz(NAME SOURCE TRIED...): a target of libFuzzer in bin/. What it tries, by paths from the root, is compiled again, so
+# that the fuzzer sees its branches.
+function(ddprun_fuzz name source)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE tried)
+  ddprun_program(${name} ${source} ${tried})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+endfunction()
