@@ -14,6 +14,7 @@
 #include "rendezvous/door/sealed_link.hpp"
 #include "rendezvous/link/door_clients.hpp"
 #include "rendezvous/link/door_options.hpp"
+#include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/connection_limit.hpp"
 

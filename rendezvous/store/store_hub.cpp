@@ -10,7 +10,6 @@
 #include <new>
 #include <utility>
 
-#include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/memory_limit.hpp"
 
 namespace ddprun {
@@ -33,10 +32,6 @@ constexpr std::size_t kMemoryShare = 8;
 constexpr std::size_t kWorthTrimming = std::size_t{64} << 20;
 // Batches served before the executor's other work has its turn.
 constexpr int kBatchesPerWait = 8;
-// A peer whose machine died silently is found out after about two minutes.
-constexpr int kKeepAliveIdleSeconds = 60;
-constexpr int kKeepAliveIntervalSeconds = 10;
-constexpr int kKeepAliveProbes = 6;
 
 }  // namespace
 
@@ -59,7 +54,6 @@ void StoreHub::within_memory(StoreConnection& connection, Work work) {
 std::shared_ptr<StoreConnection> StoreHub::open(asio::ip::tcp::socket socket, std::string_view first_bytes) {
     if (is_full(connections_.size() - piped_.size(), limits_.connections)) return nullptr;
     int fd = socket.release();
-    keep_alive(fd, kKeepAliveIdleSeconds, kKeepAliveIntervalSeconds, kKeepAliveProbes);
     auto connection = std::make_shared<StoreConnection>(++last_id_, fd, executor_);
     ready_.add(fd, connection->id, connection->events);
     connections_.emplace(connection->id, connection.get());
