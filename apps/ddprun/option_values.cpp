@@ -167,6 +167,8 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         if (NamedFile* file = tls_file_of(known, key)) *file = {"--rdzv-conf " + key, value};
         if (key == "etcd_prefix") known.etcd_prefix = parse_etcd_prefix(value);
         if (key == "is_host") known.is_host = parse_is_host(value);
+        if (key == "close_timeout" || key == "heartbeat_timeout" || key == "read_timeout")
+            conf_number(key, value);
         if (key == "join_timeout" || key == "timeout")
             known.join_timeout = std::chrono::seconds(conf_number(key, value));
         if (key == "keep_alive_interval") interval = conf_number(key, value);
@@ -205,6 +207,19 @@ std::set<int> parse_requeue_on(const std::string& text) {
     for (const std::string& name : comma_separated(text))
         signals.insert(passable_signal(name, "--requeue-on " + name));
     return signals;
+}
+
+StandardInput parse_standard_input(const std::string& text) {
+    if (text == "none") return {};
+    if (text == "all") return {.all = true};
+    const auto rank = whole_number<int>(text, 0, kMaxRank);
+    if (!rank) throw BadValue("must be a rank, all or none");
+    return {.rank = rank};
+}
+
+std::string parse_legacy_launch(const std::string& text) {
+    if (text.empty()) return "--local-rank";
+    return "--" + one_of<std::string>({{"local-rank", "local-rank"}, {"local_rank", "local_rank"}})(text);
 }
 
 void parse_time_limit(const std::string& text, TimeLimitOptions& times) {
