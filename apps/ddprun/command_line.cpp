@@ -103,7 +103,8 @@ void check_program(const CommandLine& line) {
     if (line.no_python && !line.run_path && !line.legacy_launch.empty())
         refuse(line, "--no-python",
                "with --legacy-launch it needs --use-env, since " + line.legacy_launch + " is for a script");
-    if (line.virtual_local_rank && line.origins.contains("--gpu-bind") && line.gpu_bind != GpuBind::single)
+    const bool sees_more = line.gpu_bind == GpuBind::all || line.gpu_bind == GpuBind::none;
+    if (line.virtual_local_rank && line.origins.contains("--gpu-bind") && sees_more)
         refuse(line, "--virtual-local-rank", "every worker sees its own GPU only; --gpu-bind says otherwise");
     const StandardInput& input = line.standard_input;
     if (!line.origins.contains("--stdin") || !(input.all || input.rank)) return;

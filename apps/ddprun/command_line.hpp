@@ -62,9 +62,10 @@ struct CommandLine : LaunchOptions {
     GpuBind gpu_bind = GpuBind::automatic;
     std::vector<std::string> program;  // name and arguments; empty only with `show`
     std::vector<std::string>
-        own_variables;                // DDPRUN_<OPTION>: for this launcher, not for those in its workers
-    std::optional<std::string> show;  // --help and the like: print this and end with 0
-    TypedNames typed;                 // for errors
+        own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
+    std::optional<std::string> show;   // --help and the like: print this and end with 0
+    TypedNames typed;                  // for errors
+    std::vector<std::string> remarks;  // of options without effect, worth a line
 };
 
 // The names by which the launcher is called, with a meaning of their own.

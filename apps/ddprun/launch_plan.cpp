@@ -278,7 +278,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.host_list = host_list_of(line, facts);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
-    if (line.module) options.command.emplace_back("-m");
+    const bool is_module = line.module && !line.run_path;
+    if (is_module) options.command.emplace_back("-m");
     options.command.insert(options.command.end(), line.program.begin(), line.program.end());
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
@@ -286,7 +287,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.start = facts.start;
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
-    if (program.is_python && !line.module) options.python_script = program.entry_name;
+    if (program.is_python && !is_module) options.python_script = program.entry_name;
     options.environment = facts.environment;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;

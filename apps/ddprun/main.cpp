@@ -73,6 +73,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (!line.log_file.empty()) {
             if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
         }
+        for (const std::string& remark : line.remarks) log.info(remark);
         for (const std::string& name : line.unknown_signals)
             log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         if (line.address_assumed)

@@ -78,7 +78,15 @@ OptionGroup torchrun_rows(CommandLine& line) {
           "PET_EXIT_BARRIER_TIMEOUT"},
          {"--event-log-handler", "NAME",
           "null, console or dynamic_rendezvous. No effect: --result-file has what happened",
-          no_effect({"null", "console", "dynamic_rendezvous"}), "PET_EVENT_LOG_HANDLER"},
+          [&line](const std::string& text) {
+              no_effect({"null", "console", "dynamic_rendezvous"})(text);
+              if (text == "console")
+                  line.remarks.emplace_back(
+                      "--event-log-handler console: passed over, no events are printed; --result-file has "
+                      "what "
+                      "happened");
+          },
+          "PET_EVENT_LOG_HANDLER"},
          {.names = "--logs-specs",
           .metavar = "NAME",
           .help = "default; another one would be a Python class, which ddprun cannot load",

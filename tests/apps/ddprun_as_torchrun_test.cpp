@@ -242,6 +242,12 @@ TEST_CASE("--local-addr is one of this machine; alone it is MASTER_ADDR, else it
           "--local-addr x: cannot be resolved on this machine: unknown host");
 }
 
+TEST_CASE("as torchrun: what has no effect that somebody may wait for is said") {
+    CHECK(said({"--event-log-handler=null", "--start-method=fork", "--logs-specs=default", "p"})
+              .remarks.empty());
+    CHECK(said({"--event-log-handler=console", "p"}).remarks.size() == 1);
+}
+
 TEST_CASE("workers are told which signals end the job") {
     CHECK(started({"p"}).environment.at("TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
     CHECK(

@@ -243,6 +243,7 @@ class ExitCodes(EndToEndTest):
         code, _, err = self.run_job("no-such-program-on-path")
         self.assertEqual(code, 127)
         with tempfile.NamedTemporaryFile("w") as plain:
+            print("#!/bin/sh", file=plain, flush=True)
             os.chmod(plain.name, stat.S_IRUSR)
             code, _, err = self.run_job(plain.name)
             self.assertEqual(code, 126)
