@@ -95,6 +95,13 @@ NamedFile* tls_file_of(RdzvConf& conf, const std::string& key) {
     return nullptr;
 }
 
+// Lists of arguments, which no shell reads, are often copied from a shell's line with its quotes.
+std::string unquoted(const std::string& text) {
+    const bool is_quoted =
+        text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+    return is_quoted ? text.substr(1, text.size() - 2) : text;
+}
+
 std::string parse_etcd_prefix(const std::string& text) {
     const auto end = text.find_last_not_of('/');
     if (!text.starts_with('/') || end == text.npos)
@@ -154,7 +161,7 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         "ca_cert,cert,key,cacert,etcd_prefix");
     RdzvConf known;
     std::optional<int> interval, attempts;
-    for (const std::string& entry : comma_separated(conf)) {
+    for (const std::string& entry : comma_separated(unquoted(conf))) {
         const auto equals = entry.find('=');
         const std::string key = comma_separated(entry.substr(0, equals)).front();
         const std::string value =

@@ -242,6 +242,13 @@ TEST_CASE("--local-addr is one of this machine; alone it is MASTER_ADDR, else it
           "--local-addr x: cannot be resolved on this machine: unknown host");
 }
 
+TEST_CASE("as torchrun: --rdzv-conf may stand in quotes that no shell has taken away") {
+    for (const char* quoted :
+         {"'join_timeout=7,timeout=7'", "\"join_timeout=7\"", " join_timeout = 7 , rank=0"})
+        CHECK(said({std::string("--rdzv-conf=") + quoted, "p"}).join_timeout == std::chrono::seconds(7));
+    CHECK(refusal({"--rdzv-conf='", "p"}) == "--rdzv-conf ': must be KEY=VALUE,KEY=VALUE,…");
+}
+
 TEST_CASE("as torchrun: what has no effect that somebody may wait for is said") {
     CHECK(said({"--event-log-handler=null", "--start-method=fork", "--logs-specs=default", "p"})
               .remarks.empty());
