@@ -2,16 +2,23 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/random.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <filesystem>
 
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/plan/program_file.hpp"
 #include "launcher/process/exec_search.hpp"
+#include "rendezvous/system/error.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 
 namespace ddprun {
@@ -37,6 +44,17 @@ bool is_of_venv(const std::string& python, const std::string& venv) {
     return std::filesystem::equivalent(prefix, venv, ignored);
 }
 
+// The python3 of the virtual environment that a program is in, or a link to it; empty: it is in none.
+std::string venv_python_beside(const std::filesystem::path& program) {
+    if (program.empty()) return {};
+    std::error_code ignored;
+    const auto python = program.parent_path() / "python3";
+    const bool is_in_venv =
+        std::filesystem::exists(program.parent_path().parent_path() / "pyvenv.cfg", ignored) &&
+        std::filesystem::exists(python, ignored);
+    return is_in_venv ? python.string() : "";
+}
+
 std::string interpreter_text(const NodeFacts& facts) {
     if (facts.python.empty() || !facts.other_venv) return facts.python;
     const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
@@ -55,6 +73,12 @@ int local_world_size(const CommandLine& line, const NodeFacts& facts) {
     return std::stoi(line.nproc_per_node);
 }
 
+// The user's own, or else that of the virtual environment where torchrun's place was taken.
+std::optional<std::string> python_exec_of(const NodeFacts& facts) {
+    const auto said = find(facts.environment, "PYTHON_EXEC");
+    return said || facts.venv_python.empty() ? said : facts.venv_python;
+}
+
 Program program_of(const CommandLine& line, const NodeFacts& facts) {
     return value_or_throw<UsageError>(
         choose_program({.program = line.program.front(),
@@ -62,18 +86,60 @@ Program program_of(const CommandLine& line, const NodeFacts& facts) {
                         .module = line.module,
                         .no_python = line.no_python,
                         .python = line.python,
-                        .python_exec = find(facts.environment, "PYTHON_EXEC")}));
+                        .run_path = line.run_path,
+                        .is_for_python = facts.program_is_pythons,
+                        .local_rank_option = line.legacy_launch,
+                        .substitutes_all = line.like_torchrun,
+                        .python_exec = python_exec_of(facts)}));
 }
 
 std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts& facts,
                                        const Program& program, int workers) {
     return value_or_throw<UsageError>(
-        bind_devices({.bind = line.gpu_bind,
+        bind_devices({.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
                       .share_gpus = line.share_gpus,
                       .is_python = program.is_python,
                       .local_workers = workers,
                       .workers_source = "--nproc-per-node " + line.nproc_per_node,
                       .devices = facts.devices}));
+}
+
+// Of one local rank, over the inherited environment.
+Environment additions_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
+                         const DeviceBinding& binding, int local_rank, int workers) {
+    Environment additions;
+    if (binding.cuda_visible_devices) additions["CUDA_VISIBLE_DEVICES"] = *binding.cuda_visible_devices;
+    if (binding.ddprun_device) additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+    // As torchrun has it where there is no GPU, and nobody has said so.
+    if (line.virtual_local_rank && !binding.cuda_visible_devices && !facts.devices.mask)
+        additions["CUDA_VISIBLE_DEVICES"] = std::to_string(local_rank);
+    // A crash's place in the program then stands in its last lines.
+    if (program.is_python && !line.like_torchrun && !facts.environment.contains("PYTHONFAULTHANDLER"))
+        additions["PYTHONFAULTHANDLER"] = "1";
+    const bool is_asked = !facts.environment.contains("OMP_NUM_THREADS");
+    if (is_asked && line.omp_threads == OmpThreads::cpus)
+        additions["OMP_NUM_THREADS"] = std::to_string(omp_threads(facts.usable_cpus, workers));
+    if (is_asked && line.omp_threads == OmpThreads::one && workers > 1) additions["OMP_NUM_THREADS"] = "1";
+    return additions;
+}
+
+// A terminal is the launcher's; who reads it has to be said.
+StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts) {
+    if (line.tty_rank || line.detach) return {};
+    const bool is_said = line.origins.contains("--stdin") || line.standard_input.all;
+    return is_said || facts.stdin_is_terminal ? line.standard_input : StandardInput{.rank = 0};
+}
+
+// What --local-addr stands for.
+std::vector<std::string> own_addresses_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!facts.local) return {};
+    if (const auto* why = std::get_if<std::string>(&*facts.local))
+        throw UsageError(
+            fmt::format("--local-addr {}: cannot be resolved on this machine: {}", line.local_addr, *why));
+    const auto& resolved = std::get<std::vector<std::string>>(*facts.local);
+    if (!has_own_address(resolved, facts.addresses))
+        throw UsageError(fmt::format("--local-addr {}: no address of this machine", line.local_addr));
+    return resolved;
 }
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.
@@ -143,6 +209,19 @@ void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
     options.etcd->tls->ca = {kTrustedFile, find(facts.environment, kTrustedFile).value_or("")};
 }
 
+// A random UUID, as torchrun's.
+std::string fresh_id() {
+    std::array<unsigned char, 16> random{};
+    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+        fail_errno(errno, "cannot get random bytes for the job's id (getrandom)");
+    random[6] = static_cast<unsigned char>((random[6] & 0x0f) | 0x40);
+    random[8] = static_cast<unsigned char>((random[8] & 0x3f) | 0x80);
+    std::string id;
+    for (std::size_t i = 0; i < random.size(); ++i)
+        id += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", random[i]);
+    return id;
+}
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -150,36 +229,46 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-NodeFacts find_node_facts(const CommandLine& line) {
+NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
     facts.host_name = host_name();
     facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
     facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
-    facts.python =
-        find_executable(python_name(find(facts.environment, "PYTHON_EXEC")), find(facts.environment, "PATH"));
-    if (!line.on_failure.empty())
-        facts.on_failure = find_executable(line.on_failure, find(facts.environment, "PATH"));
+    const auto path = find(facts.environment, "PATH");
+    if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));
+    facts.python = find_executable(python_name(python_exec_of(facts)), path);
+    if (!line.on_failure.empty()) facts.on_failure = find_executable(line.on_failure, path);
     const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
     facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
     facts.hangup_ignored = is_ignored(SIGHUP);
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
+    facts.fresh_id = fresh_id();
+    facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
+    if (!line.program.empty()) {
+        const std::string& name = line.program.front();
+        facts.program_is_pythons = is_for_python(name, find_executable(name, path));
+    }
     const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
-    if (!line.master_addr || !may_host) return facts;
-    facts.addresses = local_addresses();
-    facts.master = resolve_host(*line.master_addr);
+    const bool asks_for_master = line.master_addr && may_host;
+    if (asks_for_master || !line.local_addr.empty()) facts.addresses = local_addresses();
+    if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr);
+    if (asks_for_master) facts.master = resolve_host(*line.master_addr);
     return facts;
 }
 
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     if (const auto peers = find_peer_tasks(facts.environment); peers && !line.nodes_said)
         throw UsageError(advice(*peers));
+    const std::vector<std::string> own_addresses = own_addresses_of(line, facts);
     const int workers = local_world_size(line, facts);
     const Program program = program_of(line, facts);
     const auto bindings = bindings_of(line, facts, program, workers);
 
     LaunchOptions options = line;
+    if (line.standalone) options.run_id = facts.fresh_id;
+    options.standard_input = standard_input_of(line, facts);
     trust_as_told(options, facts);
     options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
     const std::uint16_t default_port =
@@ -189,7 +278,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.host_list = host_list_of(line, facts);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
-    if (line.module) options.command.emplace_back("-m");
+    const bool is_module = line.module && !line.run_path;
+    if (is_module) options.command.emplace_back("-m");
     options.command.insert(options.command.end(), line.program.begin(), line.program.end());
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
@@ -197,25 +287,22 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.start = facts.start;
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
-    if (program.is_python && !line.module) options.python_script = program.entry_name;
+    if (program.is_python && !is_module) options.python_script = program.entry_name;
     options.environment = facts.environment;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
+    options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;
+    // Gloo and NCCL of several nodes go by an interface.
+    for (const std::string& address : own_addresses) {
+        if (line.nnodes > 1) name_carrier_interface(options.environment, address, facts.addresses);
+    }
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
         const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));
-        WorkerPlan plan{.argv = argv_for_worker(program, local_rank), .additions = {}};
-        if (binding.cuda_visible_devices)
-            plan.additions["CUDA_VISIBLE_DEVICES"] = *binding.cuda_visible_devices;
-        if (binding.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
-        // A crash's place in the program then stands in its last lines.
-        if (program.is_python && !facts.environment.contains("PYTHONFAULTHANDLER"))
-            plan.additions["PYTHONFAULTHANDLER"] = "1";
-        if (!facts.environment.contains("OMP_NUM_THREADS")) {
-            plan.additions["OMP_NUM_THREADS"] = std::to_string(omp_threads(facts.usable_cpus, workers));
-        }
-        options.workers.push_back(std::move(plan));
+        options.workers.push_back(
+            {.argv = argv_for_worker(program, local_rank),
+             .additions = additions_of(line, facts, program, binding, local_rank, workers)});
     }
     check_ranks(options);
     return options;

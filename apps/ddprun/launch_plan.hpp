@@ -21,13 +21,21 @@ struct NodeFacts {
     std::vector<LocalAddress> addresses;
     // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
-    std::string python;       // the file that runs Python programs, as found on PATH; empty: not found
+    // Likewise --local-addr, if it is given.
+    std::optional<std::variant<std::vector<std::string>, std::string>> local;
+    std::string fresh_id;  // of no other launch
+    bool stdin_is_terminal = false;
+    bool program_is_pythons = false;  // see program_file.hpp
+    std::string
+        venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
+    std::string python;  // the file that runs Python programs, as found on PATH; empty: not found
     std::string on_failure;   // the file that --on-failure names, likewise
     bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
 };
 
-// Reads the machine; on node 0 resolves --master-addr, which may take as long as the resolver's limits.
-NodeFacts find_node_facts(const CommandLine& line);
+// Reads the machine; on node 0 resolves --master-addr, which may take as long as the resolver's limits. `called` is
+// the launcher's own name as a shell would look for it.
+NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
 
 // Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a
 // --master-addr on node 0 that is none of its addresses, ranks that the job of one node does not have; and

@@ -1,15 +1,13 @@
 #include "apps/ddprun/option_rows.hpp"
 
 #include "apps/ddprun/option_values.hpp"
+#include "apps/ddprun/program_rows.hpp"
 #include "rendezvous/net/network.hpp"
 
 namespace ddprun {
 namespace {
 
 using Set = std::function<void(const std::string&)>;
-
-// The largest value taken; beyond it a number is a typing error.
-constexpr int kMaxRank = 100'000'000;
 
 // One part of the output's plan, whose grammar the launcher has.
 template <class Text, class... Part>
@@ -72,6 +70,11 @@ OptionGroup node_rows(CommandLine& line) {
           into(line.master_addr, parse_master_addr), "PET_MASTER_ADDR"},
          {"--master-port", "PORT", "Port on node 0 (a free one on a single node, else 29500)",
           into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")), "PET_MASTER_PORT"},
+         {"--local-addr", "HOST",
+          "Address of this node by which its workers are to reach the others (the one that reaches node "
+          "0)\nIt has to "
+          "be one of its own. On a single node, unless --master-addr is given, it is MASTER_ADDR.",
+          into(line.local_addr, parse_master_addr), "PET_LOCAL_ADDR"},
          {"--listen", "WHERE",
           "auto: node 0 listens where it has to, and --master-addr must be an address of its own; any: on "
           "all its addresses (auto)\nIt has to on loopback and at --master-addr; any is for a --master-addr "
@@ -85,8 +88,11 @@ OptionGroup node_rows(CommandLine& line) {
                         "must be networks like 10.0.0.0/8 or fd00::/8, with commas between")(text);
               line.networks = text;
           }},
-         {"--standalone", "", "One node and a free port; the default on one node", into(line.standalone),
-          "PET_STANDALONE"}}};
+         {"--standalone", "",
+          "One node, a free port and a job id of its own, whatever other options say of nodes and "
+          "rendezvous\nOne "
+          "node and a free port are the default.",
+          into(line.standalone), "PET_STANDALONE"}}};
 }
 
 OptionGroup rendezvous_rows(CommandLine& line) {
@@ -162,18 +168,6 @@ OptionGroup security_rows(CommandLine& line) {
           into(line.makes_secret)}}};
 }
 
-OptionGroup program_rows(CommandLine& line) {
-    return {"Program",
-            {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
-             {"--no-python", "", "Execute the program itself, also if its name ends in .py",
-              into(line.no_python), "PET_NO_PYTHON"},
-             {"--python", "",
-              "Run the program by python3 -u, whatever its name\nSo run those in .py: by $PYTHON_EXEC, else "
-              "python3.",
-              into(line.python)},
-             {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
-}
-
 OptionGroup device_rows(CommandLine& line) {
     return {"Devices",
             {{"--gpu-bind", "HOW",
@@ -182,7 +176,12 @@ OptionGroup device_rows(CommandLine& line) {
               into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
              {"--share-gpus", "",
               "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
-              into(line.share_gpus)}}};
+              into(line.share_gpus)},
+             {"--virtual-local-rank", "",
+              "Every worker has LOCAL_RANK=0, and sees its own GPU only\nBy CUDA_VISIBLE_DEVICES, which "
+              "without any "
+              "GPU is the local rank.",
+              into(line.virtual_local_rank), "PET_VIRTUAL_LOCAL_RANK"}}};
 }
 
 OptionGroup supervision_rows(CommandLine& line) {
@@ -196,6 +195,7 @@ OptionGroup supervision_rows(CommandLine& line) {
           "Signals that are passed on to all workers and end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)",
           [&line](const std::string& text) {
               line.terminating_signals = parse_signals(text, line.unknown_signals);
+              line.signals_text = text;
           },
           "PET_SIGNALS_TO_HANDLE"},
          {"--forward", "A,B=C",
@@ -276,9 +276,7 @@ OptionGroup restart_rows(CommandLine& line) {
           "exclude NODE on stdout\nOn the node that hosts the rendezvous, within 10 s. Its restart is "
           "stronger than "
           "the options above, but for --max-restarts; where it does not answer, these decide.",
-          into(line.on_failure)},
-         {"--monitor-interval", "S", "No effect: nothing is polled", [](const std::string&) {},
-          "PET_MONITOR_INTERVAL"}}};
+          into(line.on_failure)}}};
 }
 
 OptionGroup file_rows(CommandLine& line) {
@@ -365,7 +363,8 @@ OptionGroup debugging_rows(CommandLine& line) {
 std::vector<OptionGroup> option_rows(CommandLine& line) {
     return {{"", {config_row()}}, node_rows(line),   rendezvous_rows(line),  security_rows(line),
             program_rows(line),   device_rows(line), supervision_rows(line), time_rows(line),
-            restart_rows(line),   file_rows(line),   console_rows(line),     debugging_rows(line)};
+            restart_rows(line),   file_rows(line),   console_rows(line),     debugging_rows(line),
+            torchrun_rows(line)};
 }
 
 }  // namespace ddprun

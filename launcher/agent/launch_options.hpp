@@ -47,6 +47,12 @@ enum class StoreAccess {
     direct,     // at MASTER_ADDR, which is node 0's own
 };
 
+// Who reads the launcher's own standard input; everybody else has /dev/null.
+struct StandardInput {
+    bool all = false;
+    std::optional<int> rank = {};  // the global one
+};
+
 struct LaunchOptions {
     int nnodes = 1;                // at most
     Elasticity elasticity;         // node 0's counts, but for the least number, which all must give
@@ -88,6 +94,9 @@ struct LaunchOptions {
     bool is_detached = false;  // the launcher's stdout and stderr are one file of its own
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
+    StandardInput standard_input;     // where there is no tty_rank
+    bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all
+    bool exits_with_one = false;      // whatever the failure; a wrong command line excepted
     std::string result_file;          // empty: none
     std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;           // what reports call the program

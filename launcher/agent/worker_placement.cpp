@@ -9,7 +9,7 @@ WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round
                            const WorkerStation& station) {
     const Endpoint& store = station.store.port != 0 ? station.store : options.master;
     return {.rank = round.base_rank + local_rank,
-            .local_rank = local_rank,
+            .local_rank = options.virtual_local_rank ? 0 : local_rank,
             .world_size = round.world_size,
             .local_world_size = static_cast<int>(options.workers.size()),
             .group_rank = round.group_rank,
@@ -59,6 +59,8 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     spec.standard_error = station.standard_error;
     spec.ignore_hangup = options.hangup_ignored;
     spec.open_files = options.open_files;
+    const StandardInput& input = options.standard_input;
+    if (input.all || input.rank == identity.rank) spec.standard_input = Stdio::inherit;
     if (options.tty_rank == identity.rank) lend_streams(spec, launcher);
     return spec;
 }

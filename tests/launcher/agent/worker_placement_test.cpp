@@ -167,4 +167,27 @@ TEST_CASE("where a worker's streams lead") {
     }
 }
 
+TEST_CASE("the launcher's standard input goes to whom it was given, by global rank") {
+    LaunchOptions options = options_of_node();
+    const auto reads = [&options](int local_rank) {
+        return place(options, local_rank).standard_input == StreamTarget(Stdio::inherit);
+    };
+    CHECK_FALSE((reads(0) || reads(1)));
+    options.standard_input = {.rank = 0};  // of another node
+    CHECK_FALSE((reads(0) || reads(1)));
+    options.standard_input = {.rank = 4};
+    CHECK((!reads(0) && reads(1)));
+    options.standard_input = {.all = true};
+    CHECK((reads(0) && reads(1)));
+}
+
+TEST_CASE("with a virtual local rank it is 0, whatever the worker's place is") {
+    LaunchOptions options = options_of_node();
+    options.virtual_local_rank = true;
+    const WorkerSpec spec = place(options, 1);
+    CHECK(spec.environment.at("LOCAL_RANK") == "0");
+    CHECK(spec.environment.at("RANK") == "4");
+    CHECK(spec.local_rank == 1);
+}
+
 }  // namespace ddprun

@@ -74,16 +74,15 @@ TEST_CASE("every socket is close-on-exec from birth, connected ones without dela
         }(endpoint));
         CHECK_FALSE(error);
         int accepted = 0;
-        asio::co_spawn(
-            context,
-            accept_each(acceptor,
-                        [&accepted](asio::ip::tcp::socket socket) {
-                            CHECK(close_on_exec(socket.native_handle()));
-                            CHECK(no_delay(socket.native_handle()));
-                            CHECK(is_kept_alive(socket.native_handle()));
-                            ++accepted;
-                        }),
-            asio::detached);
+        asio::co_spawn(context,
+                       accept_each(acceptor,
+                                   [&accepted](asio::ip::tcp::socket socket) {
+                                       CHECK(close_on_exec(socket.native_handle()));
+                                       CHECK(no_delay(socket.native_handle()));
+                                       CHECK(is_kept_alive(socket.native_handle()));
+                                       ++accepted;
+                                   }),
+                       asio::detached);
         context.restart();
         while (accepted < 2) REQUIRE(context.run_one_for(20s) == 1);
         ::close(blocking);
