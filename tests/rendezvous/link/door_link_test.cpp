@@ -81,6 +81,44 @@ TEST_CASE("frames of channels that have been closed are passed over", "[door_lin
     CHECK(door.hear(9 + 8) == get_reply(2, ""));
 }
 
+TEST_CASE("a client gets no more than it has room for, and others theirs meanwhile", "[door_link]") {
+    DoorFixture job;
+    RawDoor door(job, job.key());
+    const std::string value(3 * kDoorWindow, 'v');
+    door.open(1);
+    door.open(2);
+    RawClient setter = job.client();
+    setter.send(opening() + modern({.opcode = Opcode::set, .key = "big", .value = value}) +
+                modern({.opcode = Opcode::get, .key = "none"}));
+    setter.receive(8);
+    door.data(1, opening() + modern({.opcode = Opcode::get, .key = "big"}));
+    std::string got;
+    const auto hear_data = [&] {
+        const std::string header = door.hear(9);
+        CHECK(header[0] == static_cast<char>(DoorFrameKind::data));
+        const std::string data = door.hear(load_u32(header.data() + 5));
+        return std::pair(load_u32(header.data() + 1), data);
+    };
+    while (got.size() < kDoorWindow) {
+        const auto [channel, data] = hear_data();
+        CHECK(channel == 1);
+        got += data;
+    }
+    CHECK(got.size() == kDoorWindow);
+    // Nothing more of it comes, but what others ask for does.
+    door.data(2, opening() + modern({.opcode = Opcode::get, .key = "none"}));
+    CHECK(hear_data() == std::pair(2U, wire_string("")));
+    door.say(frame_of(DoorFrameKind::credit, 1, kDoorWindow));
+    while (got.size() < 2 * kDoorWindow) got += hear_data().second;
+    door.data(2, modern({.opcode = Opcode::get, .key = "none"}));
+    CHECK(hear_data() == std::pair(2U, wire_string("")));
+    door.say(frame_of(DoorFrameKind::credit, 1, kDoorWindow));
+    while (got.size() < 3 * kDoorWindow) got += hear_data().second;
+    door.say(frame_of(DoorFrameKind::credit, 1, kDoorWindow));
+    got += hear_data().second;
+    CHECK(got == wire_string(value));
+}
+
 TEST_CASE("who has the key but says what no door says is hung up on, and nobody else", "[door_link]") {
     DoorFixture job;
     RawClient other = job.client();
