@@ -25,18 +25,15 @@ def store_verbs(results, setting):
     if launchers[0].code != 0 or not lines:
         results.note(setting.title("store verbs"), f"no outcomes, exit code {launchers[0].code}", tail(launchers))
         return
-    seen = json.loads(lines[0].partition(" ")[2])
     told = told_differences()
-    for name, by_server in seen["outcomes"].items():
-        peers = {server: what for server, what in by_server.items() if server != "ddprun"}
-        ours, default = by_server["ddprun"], next(iter(peers.values()))
-        differs = ours != default
+    for name, by_server in json.loads(lines[0].partition(" ")[2]).items():
+        ours, default = by_server["ddprun"], by_server["libuv"]
         complaint = None
-        if ours != default and name not in told:
-            complaint = f"ddprun {ours}, " + ", ".join(f"PyTorch's {server} {what}" for server, what in peers.items())
-        elif not differs and name in told and len(peers) > 1:
+        if "hangs" in ours:
+            complaint = f"it hangs: {by_server}"
+        elif ours != default and name not in told:
+            complaint = ", ".join(f"{server}: {what}" for server, what in by_server.items())
+        elif ours == default and name in told:
             complaint = "the table of scripts/README.md says that it differs, and it does not"
-        known = " (differs, see scripts/README.md)" if differs and not complaint else ""
+        known = " (differs, see scripts/README.md)" if ours != default and not complaint else ""
         results.note(setting.title(f"store: {name}{known}"), complaint)
-    for name in seen["left_out"]:
-        results.skip(setting.title(f"store: {name}"), "this client does not have the verb")

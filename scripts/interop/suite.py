@@ -49,11 +49,11 @@ class Jobs:
         self.add(torch_cases.restart, pytorch, "two agents, c10d", c10d(), 2)
         self.add(torch_cases.elastic, pytorch, "three agents, c10d", [[]] * 3)
 
-        self.add(store_cases.store_verbs, pytorch, "one node", [[]])
 
     def of_torch_2(self, pytorch):
         pair = Setting(pytorch, "two agents, c10d", c10d_pair(support.free_port()), self.secret)
         self.add(torch_cases.sharding, pytorch, "one node", [[]], 4, pair, 2)
+        self.add(store_cases.store_verbs, pytorch, "one node", [[]])
 
 
 def read_words():

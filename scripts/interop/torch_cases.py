@@ -8,12 +8,13 @@ import signal
 from jobs import Folder, check_said, support, tail, wait, wait_for_file
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "all_to_all_single", "send_recv",
-               "isend_irecv", "barrier", "objects", "new_group", "monitored_barrier")
+               "isend_irecv", "barrier", "objects")
 SINCE_2 = ("reduce_scatter_tensor", "all_gather_into_tensor")  # with Gloo
+GROUPS = ("new_group", "monitored_barrier")  # the last: it breaks the group
 
 
 def process_groups(results, setting, ranks):
-    collectives = COLLECTIVES + (SINCE_2 if setting.pytorch.name == "current" else ())
+    collectives = (*COLLECTIVES, *(SINCE_2 if setting.pytorch.name == "current" else ()), *GROUPS)
     with Folder() as folder:
         launchers = setting.run(["--nproc-per-node", str(ranks // len(setting.agents))], "process_groups.py",
                                 os.path.join(folder, "group"), *collectives)
