@@ -39,6 +39,13 @@ class Environment:
     def has(self, part):
         return os.path.exists(os.path.join(self.folder, f"has-{part}"))
 
+    def runs(self):
+        """Whether its Python is there; the one that it was made with may be gone."""
+        try:
+            return subprocess.run([self.python, "-c", ""], timeout=INSTALL_LIMIT, check=False).returncode == 0
+        except OSError:
+            return False
+
     def mark(self, part):
         with open(os.path.join(self.folder, f"has-{part}"), "w", encoding="ascii"):
             pass
@@ -78,7 +85,7 @@ class Environment:
 
     def make(self):
         """Makes what is missing; raises Unavailable."""
-        if self.has("torch"):
+        if self.has("torch") and self.runs():
             return
         if sys.version_info < OLDEST_PYTHON:
             raise Unavailable(f"python3 is {sys.version.split()[0]}, a current PyTorch wants {'.'.join(map(str, OLDEST_PYTHON))}")

@@ -25,8 +25,11 @@ def store_verbs(results, setting):
     if launchers[0].code != 0 or not lines:
         results.note(setting.title("store verbs"), f"no outcomes, exit code {launchers[0].code}", tail(launchers))
         return
+    seen = json.loads(lines[0].partition(" ")[2])
+    unproven = seen["unproven"]
+    results.note(setting.title("store: every verb has a probe"), f"none: {', '.join(unproven)}" if unproven else None)
     told = told_differences()
-    for name, by_server in json.loads(lines[0].partition(" ")[2]).items():
+    for name, by_server in seen["by_probe"].items():
         ours, default = by_server["ddprun"], by_server["libuv"]
         complaint = None
         if "hangs" in ours:
