@@ -17,6 +17,7 @@ def main():
     scores = torch.arange(10, dtype=torch.float64)[rank::world]  # this rank's share of ten samples
     metrics = averaged({"score": scores.sum().item(), "above 4": (scores > 4).sum().item()}, len(scores))
     print(f"rank {rank}: {len(scores)} samples, score {metrics['score']:.2f}, above 4: {metrics['above 4']:.0%}")
+    dist.barrier()  # Nobody leaves before all have their metrics.
     dist.destroy_process_group()
 
 

@@ -116,7 +116,10 @@ def main():
         elif reason := available.reason_against(need):
             results.skip(title, reason)
         else:
-            run()
+            try:
+                run()
+            except Exception as error:  # One job must not keep the others from running.
+                results.note(title, f"the suite itself: {error!r}")
     if words.list:
         return 0
     print(f"interop: {time.monotonic() - begin:.0f} s")

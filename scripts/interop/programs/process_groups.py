@@ -139,6 +139,7 @@ def monitored_barrier():
 def main():
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=RANK, world_size=WORLD, timeout=LIMIT)
     all_reduce()
+    dist.barrier()  # Or Gloo's thread may still have a tensor, see training.py.
     dist.destroy_process_group()
     ok("file://")
     dist.init_process_group("gloo", timeout=LIMIT)
