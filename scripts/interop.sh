@@ -12,4 +12,4 @@ if [[ " $* " != *" --bin"* && " $* " != *" --help "* && " $* " != *" -h "* && " 
     cmake --build build --target ddprun
 fi
 # The limit is for a suite that would hang as a whole; each job has its own.
-exec timeout --kill-after=10 "${DDPRUN_INTEROP_LIMIT:-2400}" python3 -B scripts/interop/suite.py "$@"
+exec timeout --kill-after=10 2400 python3 -B scripts/interop/suite.py "$@"

@@ -45,6 +45,7 @@ class Jobs:
         self.add(torch_cases.training, pytorch, "two agents, c10d", c10d_pair(), 2, needs=needs)
         self.add(torch_cases.parameter_server, pytorch, "one node, c10d",
                  [["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--nnodes=1"]], 3, needs=needs)
+        self.add(torch_cases.parameter_server, pytorch, "two agents, static", static_pair(), 2, needs=needs)
         self.add(torch_cases.recorded_error, pytorch, "one node", [[]], needs=needs)
         self.add(torch_cases.restart, pytorch, "one node", [[]], 2, needs=needs)
         self.add(torch_cases.restart, pytorch, "two agents, c10d", c10d_pair(), 2, needs=needs)
