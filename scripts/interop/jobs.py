@@ -84,7 +84,7 @@ def check_said(results, setting, launchers, names, ranks, codes=(0,)):
         elif not ended_right and name == names[-1]:
             complaint = f"the agents ended with {[launcher.code for launcher in launchers]}"
         results.note(setting.title(name), complaint, shown)
-        shown = ""  # once is enough
+        shown = "" if complaint else shown  # once is enough
 
 
 class Folder:

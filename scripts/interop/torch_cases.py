@@ -8,8 +8,8 @@ import signal
 from jobs import Folder, check_said, support, tail, wait, wait_for_file
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "all_to_all_single", "send_recv",
-               "isend_irecv", "barrier", "objects")
-SINCE_2 = ("reduce_scatter_tensor", "all_gather_into_tensor")  # with Gloo
+               "isend_irecv", "batch_isend_irecv", "barrier", "objects")
+SINCE_2 = ("reduce_scatter_tensor", "reduce_scatter", "all_to_all", "all_gather_into_tensor")  # with Gloo
 GROUPS = ("new_group", "monitored_barrier")  # the last: it breaks the group
 
 

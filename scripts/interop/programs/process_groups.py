@@ -72,6 +72,17 @@ def reduce_scatter_tensor():
     assert same(result, WORLD * RANK)
 
 
+def reduce_scatter():
+    dist.reduce_scatter(result := torch.empty(3), [mine(part) for part in range(WORLD)])
+    assert same(result, WORLD * RANK)
+
+
+def all_to_all():
+    parts = [torch.empty(3) for _ in range(WORLD)]
+    dist.all_to_all(parts, [mine(10 * RANK + to) for to in range(WORLD)])
+    assert all(same(part, 10 * rank + RANK) for rank, part in enumerate(parts))
+
+
 def all_gather_into_tensor():
     dist.all_gather_into_tensor(result := torch.empty(3 * WORLD), mine())
     assert all(same(part, rank) for rank, part in enumerate(result.chunk(WORLD)))
@@ -95,6 +106,13 @@ def isend_irecv():
     assert same(tensor, LAST)
 
 
+def batch_isend_irecv():
+    operations = [dist.P2POp(dist.isend, mine(), NEXT), dist.P2POp(dist.irecv, tensor := torch.empty(3), LAST)]
+    for request in dist.batch_isend_irecv(operations):
+        request.wait()
+    assert same(tensor, LAST)
+
+
 def barrier():
     for _ in range(3):
         dist.barrier()
@@ -105,6 +123,8 @@ def objects():
     assert gathered == [{"rank": rank} for rank in range(WORLD)]
     dist.broadcast_object_list(told := [("from", RANK)], src=1)
     assert told == [("from", 1)]
+    dist.gather_object(RANK, all_ranks := [None] * WORLD if RANK == 0 else None)
+    assert RANK != 0 or all_ranks == list(range(WORLD))
     dist.scatter_object_list(given := [None], [f"for {rank}" for rank in range(WORLD)] if RANK == 0 else None, src=0)
     assert given == [f"for {RANK}"]
 
