@@ -29,6 +29,8 @@ test_packages="\
 catch2:the unit tests
 python3:the tests that are scripts
 python3-torch:PyTorch's own store client and torchrun
+python3-venv:the environment with a current PyTorch
+binutils:which of CUDA's libraries that one needs
 openmpi-bin:the tests under mpirun
 strace:which files a launcher opens, and the wake-ups of an idle one
 groff-base:the manual pages, made

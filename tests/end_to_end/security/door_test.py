@@ -28,9 +28,11 @@ print("hung up" if not store.recv(1) else "an answer", flush=True)
 
 
 class Door(EndToEndTest):
+    ipv6 = False
+
     def setUp(self):
         super().setUp()
-        self.network = self.enterContext(NodeNetwork(2))
+        self.network = self.enterContext(NodeNetwork(2, ipv6=self.ipv6))
 
     def start(self, number, *flags, worker=(), secret=None, workers=3):
         return self.launch("--nnodes=2", f"--node-rank={number}", f"--nproc-per-node={workers}",
@@ -45,7 +47,7 @@ class Door(EndToEndTest):
         """Of node 0's port, from other machines."""
         shown = subprocess.run([*self.network.prefix(node), "ss", "-tnH", "state", "established"], capture_output=True,
                                text=True, check=True).stdout
-        here = f"{self.network.address(0)}:{PORT}"
+        here = f"[{self.network.address(0)}]:{PORT}" if self.ipv6 else f"{self.network.address(0)}:{PORT}"
         return [line for line in shown.splitlines() if here in line and "127.0.0.1" not in line]
 
     def end(self, agents):
@@ -100,6 +102,10 @@ class Door(EndToEndTest):
         agent = self.start(0, "--store=door", secret={"XDG_CONFIG_HOME": "/nonexistent"})
         self.assertEqual(agent.wait(), USAGE)
         self.assertEqual(agent.err().splitlines()[-1], "ddprun: --store door: agents need a secret for that (--make-secret)")
+
+
+class DoorOfIpv6Only(Door):
+    ipv6 = True
 
 
 if __name__ == "__main__":
