@@ -58,8 +58,9 @@ std::string& DoorService::text() { return link_ ? link_->text() : early_; }
 
 bool DoorService::has_room() {
     if (link_) return link_->has_room();
-    is_missed_ = early_.size() >= SealedLink::kHighWater;
-    return !is_missed_;
+    const bool is_full = early_.size() >= SealedLink::kHighWater;
+    if (is_full) is_missed_ = true;
+    return !is_full;
 }
 
 // Who is turned away is closed here.
