@@ -196,7 +196,7 @@ class OwnLines(OutputTest):
     def test_quiet_and_verbose_contradict_each_other(self):
         code, _, err = self.run_job("-q", "-v", "true")
         self.assertEqual((code, len(err.splitlines())), (2, 1))
-        self.assertIn("--quiet", err)
+        self.assertEqual(err, "ddprun: -q: contradicts --verbose")
 
 
 class LogFile(OutputTest):

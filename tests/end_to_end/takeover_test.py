@@ -125,6 +125,7 @@ class Standstill(Takeover):
 
     def test_of_two_the_one_without_the_coordinator_ends(self):
         host, second = self.all_run("1:2", 2, *BRIEF)
+        second.wait_until_idle()  # It may take longer than the limit until it has told that its workers run.
         second.send(signal.SIGSTOP)
         self.runs(host, 0, 1, 0, 1)
         second.send(signal.SIGCONT)

@@ -74,6 +74,7 @@ class Survivor(EtcdTakeover):
 
     def test_of_two_the_host_goes_on_when_the_other_is_frozen(self):
         host, second = self.pair()
+        second.wait_until_idle()  # As in takeover_test.py.
         second.send(signal.SIGSTOP)
         self.runs(host, 0, 1)
         self.assertEqual(self.recorded(epoch=0, round=2)["pid"], host.pid)
@@ -119,6 +120,7 @@ class WithoutEtcd(EtcdTakeover):
     def test_a_member_is_frozen_and_the_others_wait_for_etcd(self):
         host, second = self.pair()
         self.etcd.stop()
+        second.wait_until_idle()  # As in takeover_test.py.
         second.send(signal.SIGSTOP)
         host.wait_for_line("^ddprun: the job goes on when etcd says that no other node leads it: cannot connect to")
         self.assertEqual(host.out().count("place "), 2)
@@ -134,6 +136,7 @@ class WithoutEtcd(EtcdTakeover):
         shutil.rmtree(os.path.join(self.folder.name, "data"))
         self.etcd.start()
         self.assertEqual(self.host_of(), host.pid)
+        second.wait_until_idle()  # As in takeover_test.py.
         second.send(signal.SIGSTOP)
         self.assertEqual(host.wait(), UNAVAILABLE)
         self.assertIn("etcd has lost the job's last round, so another node may lead the job by now", host.err())
