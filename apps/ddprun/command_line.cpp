@@ -151,6 +151,8 @@ void check_together(const CommandLine& line) {
     if (line.nnodes > 1 && !line.etcd && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "no other node could know which port is free here; 0 is for one node only");
+    if (line.numa_binding && line.origins.contains("--bind"))
+        refuse(line, "--bind", "contradicts --numa-binding; one of them is enough");
     if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
 }
 
@@ -207,6 +209,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     set_times(line);
     set_signals(line);
     check_together(line);
+    if (line.numa_binding) line.cpu_bind = *line.numa_binding;
     check_times(line);
     set_nodes(line);
     if (line.program.empty() && !line.makes_secret)

@@ -45,13 +45,13 @@ std::string interpreter_text(const NodeFacts& facts) {
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
-    if (line.nproc_per_node == "gpu" && facts.devices.count == 0)
+    if (line.nproc_per_node == "gpu" && facts.hardware.devices.count == 0)
         throw UsageError(
-            fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.devices.source));
-    if (line.nproc_per_node == "gpu") return facts.devices.count;
-    if (line.nproc_per_node == "cpu") return facts.usable_cpus;
+            fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.hardware.devices.source));
+    if (line.nproc_per_node == "gpu") return facts.hardware.devices.count;
+    if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
     if (line.nproc_per_node == "auto")
-        return facts.devices.count > 0 ? facts.devices.count : facts.usable_cpus;
+        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : facts.hardware.usable_cpus;
     return std::stoi(line.nproc_per_node);
 }
 
@@ -65,15 +65,28 @@ Program program_of(const CommandLine& line, const NodeFacts& facts) {
                         .python_exec = find(facts.environment, "PYTHON_EXEC")}));
 }
 
-std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts& facts,
-                                       const Program& program, int workers) {
+NodePlacement placement_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
+                           int workers) {
     return value_or_throw<UsageError>(
-        bind_devices({.bind = line.gpu_bind,
-                      .share_gpus = line.share_gpus,
-                      .is_python = program.is_python,
-                      .local_workers = workers,
-                      .workers_source = "--nproc-per-node " + line.nproc_per_node,
-                      .devices = facts.devices}));
+        place_workers({.bind = line.gpu_bind,
+                       .share_gpus = line.share_gpus,
+                       .is_python = program.is_python,
+                       .local_workers = workers,
+                       .workers_source = "--nproc-per-node " + line.nproc_per_node,
+                       .devices = {}},
+                      line.cpu_bind, facts.hardware));
+}
+
+NodeHardware find_hardware(const CommandLine& line, const Environment& environment) {
+    NodeHardware hardware;
+    const CpuList cpus = affinity_cpus();
+    hardware.devices = find_devices(environment, find_gpus());
+    hardware.usable_cpus = usable_cpus(static_cast<int>(cpus.size()), find_cpu_quota());
+    if (hardware.devices.count > 0) hardware.nics = find_nics();
+    if (line.cpu_bind != CpuBind::none) hardware.memory_refusal = memory_policy_refusal();
+    const bool is_shown = line.dry_run || line.verbosity == Verbosity::verbose || !line.log_file.empty();
+    if (is_shown || line.cpu_bind != CpuBind::none) hardware.topology = read_topology(cpus);
+    return hardware;
 }
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.
@@ -155,8 +168,7 @@ NodeFacts find_node_facts(const CommandLine& line) {
     facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
     facts.host_name = host_name();
-    facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
-    facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
+    facts.hardware = find_hardware(line, facts.environment);
     facts.python =
         find_executable(python_name(find(facts.environment, "PYTHON_EXEC")), find(facts.environment, "PATH"));
     if (!line.on_failure.empty())
@@ -177,7 +189,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         throw UsageError(advice(*peers));
     const int workers = local_world_size(line, facts);
     const Program program = program_of(line, facts);
-    const auto bindings = bindings_of(line, facts, program, workers);
+    const NodePlacement placement = placement_of(line, facts, program, workers);
 
     LaunchOptions options = line;
     trust_as_told(options, facts);
@@ -204,18 +216,25 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
-        const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));
-        WorkerPlan plan{.argv = argv_for_worker(program, local_rank), .additions = {}};
-        if (binding.cuda_visible_devices)
-            plan.additions["CUDA_VISIBLE_DEVICES"] = *binding.cuda_visible_devices;
-        if (binding.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+        const PlacedWorker& place = placement.workers.at(static_cast<std::size_t>(local_rank));
+        WorkerPlan plan{.argv = argv_for_worker(program, local_rank),
+                        .additions = {},
+                        .cpus = place.placement.cpus,
+                        .memory_node = place.placement.memory_node,
+                        .place = place.text};
+        if (place.device.mask) plan.additions[facts.hardware.devices.variable] = *place.device.mask;
+        if (place.device.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *place.device.ddprun_device;
+        if (!place.placement.nic.empty()) plan.additions["DDPRUN_NIC"] = place.placement.nic;
         // A crash's place in the program then stands in its last lines.
         if (program.is_python && !facts.environment.contains("PYTHONFAULTHANDLER"))
             plan.additions["PYTHONFAULTHANDLER"] = "1";
         if (!facts.environment.contains("OMP_NUM_THREADS")) {
-            plan.additions["OMP_NUM_THREADS"] = std::to_string(omp_threads(facts.usable_cpus, workers));
+            plan.additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
         }
         options.workers.push_back(std::move(plan));
+    }
+    for (const std::string& remark : {facts.hardware.devices.remark, placement.remark}) {
+        if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     check_ranks(options);
     return options;

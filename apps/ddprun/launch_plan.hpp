@@ -6,7 +6,7 @@
 
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/node_placement.hpp"
 
 namespace ddprun {
 
@@ -14,8 +14,7 @@ struct NodeFacts {
     std::chrono::steady_clock::time_point start;  // when this launcher began to look
     Environment environment;
     std::string host_name;
-    NodeDevices devices;
-    int usable_cpus = 1;
+    NodeHardware hardware;
     bool hangup_ignored = false;
     bool terminal_stop_ignored = false;
     std::vector<LocalAddress> addresses;

@@ -167,14 +167,34 @@ OptionGroup program_rows(CommandLine& line) {
 }
 
 OptionGroup device_rows(CommandLine& line) {
-    return {"Devices",
-            {{"--gpu-bind", "HOW",
-              "single: a worker sees its own GPU; all: it sees all and uses LOCAL_RANK; none: untouched; "
-              "auto: all for Python programs, single for others (auto)",
-              into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
-             {"--share-gpus", "",
-              "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
-              into(line.share_gpus)}}};
+    return {
+        "Devices",
+        {{"--gpu-bind", "HOW",
+          "single: a worker sees its own GPU; all: it sees all and uses LOCAL_RANK; none: untouched; "
+          "auto: all for Python programs, single for others (auto)",
+          into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
+         {"--share-gpus", "",
+          "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
+          into(line.share_gpus)},
+         {"--bind", "HOW",
+          "Which CPUs a worker may run on, of those that ddprun may use. cores: cores of its own; numa: "
+          "those of "
+          "one NUMA node; none: all (none)\nNear its GPU where it has one, else all workers get equal parts. "
+          "Its "
+          "memory is taken from there, too.",
+          into(line.cpu_bind, parsed_by(parse_bind, "must be cores, numa or none"))},
+         {"--numa-binding", "HOW",
+          "The same as torchrun says it. node: the CPUs of its GPU's NUMA node; socket: of that node's "
+          "socket; "
+          "exclusive: cores of its own there; core-complex: those that share one last-level cache\nexclusive "
+          "refuses too few cores.",
+          into(line.numa_binding,
+               parsed_by(parse_numa_binding, "must be node, socket, exclusive or core-complex"))},
+         {"--dry-run", "",
+          "Print where each worker of this node would run (CPUs, NUMA node, GPU, NIC) and what, and "
+          "exit\nNothing "
+          "is connected to and nothing started.",
+          into(line.dry_run)}}};
 }
 
 OptionGroup supervision_rows(CommandLine& line) {

@@ -52,6 +52,8 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     spec.standard_output = station.standard_output;
     spec.standard_error = station.standard_error;
     spec.ignore_hangup = options.hangup_ignored;
+    spec.cpus = plan.cpus;
+    spec.memory_node = plan.memory_node;
     spec.open_files = options.open_files;
     if (options.tty_rank == identity.rank) lend_streams(spec, launcher);
     return spec;

@@ -44,6 +44,10 @@ std::string text(const std::optional<Value>& value) {
 }
 std::string text(Auth value) { return value == Auth::required ? "required" : "another"; }
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
+std::string text(CpuBind value) {
+    if (value == CpuBind::core_complex) return "core-complex";
+    return value == CpuBind::cores ? "cores" : "another";
+}
 std::string text(RdzvBackend value) { return value == RdzvBackend::c10d ? "c10d" : "another"; }
 std::string text(Resize value) { return value == Resize::never ? "never" : "another"; }
 std::string text(SignalScope value) { return value == SignalScope::group ? "group" : "another"; }
@@ -117,6 +121,9 @@ const std::vector<Row> kRows = {
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
+    {"bind", "cores", at(&CommandLine::cpu_bind), "cores"},
+    {"numa-binding", "core-complex", at(&CommandLine::cpu_bind), "core-complex"},
+    {"dry-run", "", at(&CommandLine::dry_run), "yes"},
     {"heartbeat", "7", at(&CommandLine::heartbeat), "7000"},
     {"shutdown-timeout", "5", at(&CommandLine::grace_period), "5000"},
     {"signals-to-handle", "TERM,USR1", at(&CommandLine::terminating_signals), "15 10 "},
@@ -179,6 +186,8 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"join-timeout", "0"},
                                                      {"auth", "never"},
                                                      {"gpu-bind", "some"},
+                                                     {"bind", "node"},
+                                                     {"numa-binding", "cores"},
                                                      {"shutdown-timeout", "-1"},
                                                      {"heartbeat", "0"},
                                                      {"forward", "KILL=TERM"},
