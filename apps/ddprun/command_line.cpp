@@ -179,6 +179,19 @@ void check_times(const CommandLine& line) {
                "must be less than --time-limit, which is " + times.limit_text);
 }
 
+// One that all ranks have which no other --program names is as good as PROGRAM.
+void set_program(CommandLine& line) {
+    if (!line.program.empty() || line.makes_secret) return;
+    for (const RankCommand& one : line.rank_programs) {
+        if (one.ranks == RankSet::all()) line.program = one.words;
+    }
+    if (!line.program.empty()) return;
+    throw UsageError(
+        line.rank_programs.empty()
+            ? "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]"
+            : "no program given for the ranks that no --program names; PROGRAM, or --program '*:COMMAND'");
+}
+
 }  // namespace
 
 CommandLine::CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
@@ -196,6 +209,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     add_rows(app, groups);
     line.show = parse_words(app, groups, take_launcher_words(app, words, line.program));
     if (line.show) return line;
+    line.further_programs = take_further_programs(line.program);
 
     line.origins = take_values(app, groups, environment);
     for (const OptionGroup& group : groups) {
@@ -212,8 +226,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     if (line.numa_binding) line.cpu_bind = *line.numa_binding;
     check_times(line);
     set_nodes(line);
-    if (line.program.empty() && !line.makes_secret)
-        throw UsageError("no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
+    set_program(line);
     return line;
 }
 

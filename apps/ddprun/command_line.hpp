@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/ddprun/node_programs.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
@@ -56,7 +57,9 @@ struct CommandLine : LaunchOptions {
     CpuBind cpu_bind = CpuBind::none;     // --bind …
     std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
     bool dry_run = false;
-    std::vector<std::string> program;  // name and arguments; empty only with `show`
+    std::vector<RankCommand> rank_programs;     // --program
+    std::vector<NodeProgram> further_programs;  // behind ":"
+    std::vector<std::string> program;           // name and arguments; empty only with `show`
     std::vector<std::string>
         own_variables;                // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;  // --help and the like: print this and end with 0

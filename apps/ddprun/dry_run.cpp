@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
 
 namespace ddprun {
@@ -21,10 +22,11 @@ std::string dry_run_text(const LaunchOptions& options, const std::string& host) 
     std::string text;
     for (std::size_t i = 0; i < options.workers.size(); ++i) {
         const WorkerPlan& worker = options.workers[i];
+        const int number = static_cast<int>(i);
         const auto threads = worker.additions.find("OMP_NUM_THREADS");
         text += fmt::format("{} {} on {} ({}): {}{}; runs {}\n", rank, i, node, host, worker.place,
                             threads == worker.additions.end() ? "" : ", OMP_NUM_THREADS=" + threads->second,
-                            command_text(worker.argv));
+                            command_text(argv_of_worker(options, {number, number, host})));
     }
     return text;
 }

@@ -12,6 +12,7 @@
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/process/exec_search.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 
 namespace ddprun {
@@ -55,26 +56,61 @@ int local_world_size(const CommandLine& line, const NodeFacts& facts) {
     return std::stoi(line.nproc_per_node);
 }
 
-Program program_of(const CommandLine& line, const NodeFacts& facts) {
+Program program_of(const std::vector<std::string>& words, const CommandLine& line, const NodeFacts& facts) {
+    const bool is_first = &words == &line.program;  // which -m and --python are about
     return value_or_throw<UsageError>(
-        choose_program({.program = line.program.front(),
-                        .arguments = {line.program.begin() + 1, line.program.end()},
-                        .module = line.module,
+        choose_program({.program = words.front(),
+                        .arguments = {words.begin() + 1, words.end()},
+                        .module = is_first && line.module,
                         .no_python = line.no_python,
-                        .python = line.python,
+                        .python = is_first && line.python,
                         .python_exec = find(facts.environment, "PYTHON_EXEC")}));
+}
+
+std::string workers_source(const CommandLine& line) {
+    std::string source = "--nproc-per-node " + line.nproc_per_node;
+    for (const NodeProgram& further : line.further_programs) source += fmt::format(" : {}", further.workers);
+    return source;
+}
+
+// One for each local rank.
+std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts) {
+    std::vector<Program> programs(static_cast<std::size_t>(local_world_size(line, facts)),
+                                  program_of(line.program, line, facts));
+    for (const NodeProgram& further : line.further_programs)
+        programs.insert(programs.end(), static_cast<std::size_t>(further.workers),
+                        program_of(further.words, line, facts));
+    if (programs.size() > kMaxWorkersPerNode)
+        throw UsageError(fmt::format("{}: {} workers, must be at most {}", workers_source(line),
+                                     programs.size(), kMaxWorkersPerNode));
+    return programs;
+}
+
+// What all nodes of the job are to have in common.
+std::vector<std::string> command_of(const CommandLine& line) {
+    std::vector<std::string> command;
+    if (line.module) command.emplace_back("-m");
+    command.insert(command.end(), line.program.begin(), line.program.end());
+    for (const NodeProgram& further : line.further_programs) {
+        command.emplace_back(":");
+        command.insert(command.end(), further.words.begin(), further.words.end());
+    }
+    for (const RankCommand& one : line.rank_programs) {
+        command.emplace_back("--program");
+        command.insert(command.end(), one.words.begin(), one.words.end());
+    }
+    return command;
 }
 
 NodePlacement placement_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
                            int workers) {
-    return value_or_throw<UsageError>(
-        place_workers({.bind = line.gpu_bind,
-                       .share_gpus = line.share_gpus,
-                       .is_python = program.is_python,
-                       .local_workers = workers,
-                       .workers_source = "--nproc-per-node " + line.nproc_per_node,
-                       .devices = {}},
-                      line.cpu_bind, facts.hardware));
+    return value_or_throw<UsageError>(place_workers({.bind = line.gpu_bind,
+                                                     .share_gpus = line.share_gpus,
+                                                     .is_python = program.is_python,
+                                                     .local_workers = workers,
+                                                     .workers_source = workers_source(line),
+                                                     .devices = {}},
+                                                    line.cpu_bind, facts.hardware));
 }
 
 NodeHardware find_hardware(const CommandLine& line, const Environment& environment) {
@@ -187,8 +223,9 @@ NodeFacts find_node_facts(const CommandLine& line) {
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     if (const auto peers = find_peer_tasks(facts.environment); peers && !line.nodes_said)
         throw UsageError(advice(*peers));
-    const int workers = local_world_size(line, facts);
-    const Program program = program_of(line, facts);
+    const std::vector<Program> programs = programs_of(line, facts);
+    const int workers = static_cast<int>(programs.size());
+    const Program program = program_of(line.program, line, facts);
     const NodePlacement placement = placement_of(line, facts, program, workers);
 
     LaunchOptions options = line;
@@ -201,8 +238,9 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.host_list = host_list_of(line, facts);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
-    if (line.module) options.command.emplace_back("-m");
-    options.command.insert(options.command.end(), line.program.begin(), line.program.end());
+    options.command = command_of(line);
+    for (const RankCommand& one : line.rank_programs)
+        options.programs.push_back({one, program_of(one.words, line, facts)});
     options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
@@ -217,7 +255,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
         const PlacedWorker& place = placement.workers.at(static_cast<std::size_t>(local_rank));
-        WorkerPlan plan{.argv = argv_for_worker(program, local_rank),
+        const Program& own = programs[static_cast<std::size_t>(local_rank)];
+        WorkerPlan plan{.argv = argv_for_worker(own, local_rank),
                         .additions = {},
                         .cpus = place.placement.cpus,
                         .memory_node = place.placement.memory_node,
@@ -226,7 +265,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         if (place.device.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *place.device.ddprun_device;
         if (!place.placement.nic.empty()) plan.additions["DDPRUN_NIC"] = place.placement.nic;
         // A crash's place in the program then stands in its last lines.
-        if (program.is_python && !facts.environment.contains("PYTHONFAULTHANDLER"))
+        if (own.is_python && !facts.environment.contains("PYTHONFAULTHANDLER"))
             plan.additions["PYTHONFAULTHANDLER"] = "1";
         if (!facts.environment.contains("OMP_NUM_THREADS")) {
             plan.additions["OMP_NUM_THREADS"] = std::to_string(place.threads);

@@ -155,15 +155,28 @@ OptionGroup security_rows(CommandLine& line) {
 }
 
 OptionGroup program_rows(CommandLine& line) {
-    return {"Program",
-            {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
-             {"--no-python", "", "Execute the program itself, also if its name ends in .py",
-              into(line.no_python), "PET_NO_PYTHON"},
-             {"--python", "",
-              "Run the program by python3 -u, whatever its name\nSo run those in .py: by $PYTHON_EXEC, else "
-              "python3.",
-              into(line.python)},
-             {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
+    return {
+        "Program",
+        {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
+         {"--no-python", "", "Execute the program itself, also if its name ends in .py", into(line.no_python),
+          "PET_NO_PYTHON"},
+         {"--python", "",
+          "Run the program by python3 -u, whatever its name\nSo run those in .py: by $PYTHON_EXEC, else "
+          "python3.",
+          into(line.python)},
+         {.names = "--program",
+          .metavar = "RANKS:COMMAND",
+          .help =
+              "These ranks (0,8-15; local=0; *) run COMMAND in place of PROGRAM\nMay be repeated; the first "
+              "that "
+              "names a rank counts. The same on all nodes. With '*:…' among them PROGRAM may be left out.",
+          .set =
+              [&line](const std::string& text) {
+                  line.rank_programs.push_back(value_or_throw<UsageError>(
+                      parse_rank_command("--program", text, "'0:./server --port 7' or 'local=1:./helper'")));
+              },
+          .repeated = true},
+         {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
 }
 
 OptionGroup device_rows(CommandLine& line) {

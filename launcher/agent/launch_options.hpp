@@ -13,6 +13,7 @@
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/cpu_list.hpp"
+#include "launcher/plan/program.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/times/time_limit.hpp"
@@ -81,7 +82,8 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
-    bool is_detached = false;  // the launcher's stdout and stderr are one file of its own
+    bool is_detached = false;           // the launcher's stdout and stderr are one file of its own
+    std::vector<RankProgram> programs;  // of ranks that run something else than WorkerPlan::argv
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
     std::string result_file;          // empty: none

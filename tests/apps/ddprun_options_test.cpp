@@ -118,6 +118,7 @@ const std::vector<Row> kRows = {
     {"module", "", at(&CommandLine::module), "yes"},
     {"no-python", "", at(&CommandLine::no_python), "yes"},
     {"python", "", at(&CommandLine::python), "yes"},
+    {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
@@ -214,6 +215,7 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"show", "x"},
                                                      {"local-ranks-filter", "x"},
                                                      {"tty", "x"},
+                                                     {"program", "0:"},
                                                      {"wrap", "x:gdb"}};
 
 std::string upper_name(const Row& row) {

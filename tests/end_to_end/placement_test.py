@@ -99,6 +99,37 @@ class Binding(EndToEndTest):
             self.assertEqual(sorted(out.splitlines()), [f"0 {variable}=4", f"1 {variable}=6"])
 
 
+class Programs(EndToEndTest):
+    """Several programs in one job."""
+
+    def lines(self, *arguments):
+        code, out, err = self.run_job("--gpu-bind=none", *arguments)
+        self.assertEqual((code, err), (0, ""))
+        return sorted(out.splitlines())
+
+    def test_programs_behind_colons_have_the_local_ranks_behind(self):
+        say = ("sh", "-c", 'echo "$RANK of $WORLD_SIZE $0 $*"')
+        self.assertEqual(self.lines("--nproc-per-node=2", *say, "a", ":", ":", "--nproc-per-node", 1, *say, "b", ":",
+                                    "--nproc_per_node=1", *say, "c", "x"),
+                         ["0 of 4 a :", "1 of 4 a :", "2 of 4 b ", "3 of 4 c x"])
+
+    def test_programs_by_rank(self):
+        say = ("sh", "-c", 'echo "$RANK plain"')
+        server = "sh -c 'echo $RANK server $0' ${local_rank}"
+        self.assertEqual(self.lines("--nproc-per-node=3", f"--program=1:{server}", *say), ["0 plain", "1 server 1", "2 plain"])
+        self.assertEqual(self.lines("--nproc-per-node=2", f"--program=1:{server}", "--program", "*:sh -c 'echo $RANK all'"),
+                         ["0 all", "1 server 1"])
+        for flags, words in ((("--program=1:true",), ("no program given", "--program '*:COMMAND'")),
+                             (("--program=1:true", "true"), ("--program '1:true'", "1 worker")),
+                             (("--program=1", "true"), ("--program '1'", "RANKS:COMMAND")),
+                             (("true", ":", "--nproc-per-node", "x", "true"), (": --nproc-per-node x",)),
+                             (("true", ":", "--nproc-per-node", "1"), (": --nproc-per-node 1", "no program"))):
+            code, out, err = self.run_job(*flags)
+            self.assertEqual((code, out, len(err.splitlines())), (2, "", 1), err)
+            for word in words:
+                self.assertIn(word, err)
+
+
 class OtherMachine(EndToEndTest):
     """A machine of two NUMA nodes with a GPU and an adapter on each, of which the one counted first is on node 1."""
 

@@ -1,5 +1,7 @@
 #include "launcher/plan/cpu_binding.hpp"
 
+#include <algorithm>
+#include <map>
 #include <random>
 
 #include "tests/launcher/plan/machine_fixture.hpp"

@@ -1,5 +1,7 @@
 #include "launcher/plan/device_masks.hpp"
 
+#include <fmt/core.h>
+
 #include "tests/launcher/plan/machine_fixture.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,6 +1,8 @@
 #include "launcher/plan/pci_place.hpp"
 
+#include <fmt/core.h>
 #include "launcher/plan/device_masks.hpp"
+
 #include "tests/launcher/plan/machine_fixture.hpp"
 #include "tests/support/catch.hpp"
 
