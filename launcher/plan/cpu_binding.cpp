@@ -179,7 +179,8 @@ std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable) {
     for (const CpuList& cpus : bound) {
         for (const int cpu : cpus) ++users[cpu];
     }
-    const double paid = users.empty() ? 1 : std::min(1.0, static_cast<double>(usable) / users.size());
+    const double paid =
+        users.empty() ? 1 : std::min(1.0, static_cast<double>(usable) / static_cast<double>(users.size()));
     std::vector<int> threads;
     for (const CpuList& cpus : bound) {
         // Summed by the number of users, so that whole CPUs stay whole numbers.

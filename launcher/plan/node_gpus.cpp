@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxDeviceFile = 64 * 1024;
 constexpr int kMaxGpuNumber = 100'000;
+// A processor's own graphics have less memory of their own: nobody computes there, and jobs for CPUs have more workers.
+constexpr std::uint64_t kLeastMemory = std::uint64_t{4} << 30;
 
 std::string read_text(const fs::path& path) {
     auto text = read_small_file(path, kMaxDeviceFile);
@@ -64,11 +66,19 @@ NodeGpus nvidia_gpus(const fs::path& root) {
     return found;
 }
 
+bool is_for_display(const fs::path& root, const std::string& address) {
+    std::string text = read_text(root / "sys/bus/pci/devices" / address / "mem_info_vram_total");
+    while (text.ends_with('\n')) text.pop_back();
+    const auto memory = whole_number<std::uint64_t>(text);
+    return memory && *memory < kLeastMemory;
+}
+
 // The runtime counts the nodes of its topology that compute and are no CPU.
 std::vector<Gpu> amd_gpus(const fs::path& root) {
     if (!is_there(root / "dev/kfd")) return {};
     const fs::path nodes = root / "sys/class/kfd/kfd/topology/nodes";
     std::map<int, Gpu> by_number;
+    bool computes = false;
     for (const std::string& name : names_in(nodes)) {
         const auto number = whole_number<int>(name, 0, kMaxGpuNumber);
         // What a container may not use cannot be read.
@@ -81,9 +91,11 @@ std::vector<Gpu> amd_gpus(const fs::path& root) {
         const std::string address = fmt::format("{:04x}:{:02x}:{:02x}.{}", domain, *location >> 8 & 0xff,
                                                 *location >> 3 & 0x1f, *location & 0x7);
         const auto id = whole_number<std::uint64_t>(value_of(text, "unique_id")).value_or(0);
+        computes = computes || !is_for_display(root, address);
         by_number[*number] = {pci_place(root, address), id == 0 ? "" : fmt::format("GPU-{:016x}", id)};
     }
     std::vector<Gpu> gpus;
+    if (!computes) return gpus;
     for (auto& [number, gpu] : by_number) gpus.push_back(std::move(gpu));
     return gpus;
 }

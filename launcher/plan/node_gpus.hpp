@@ -28,7 +28,7 @@ struct NodeGpus {
 };
 
 // NVIDIA's by /dev/nvidia<N>, in the order of their PCI addresses. AMD's by
-// /dev/kfd and its topology. Intel's by /dev/dri, those that have no display (Data Center GPUs). The first of these
+// /dev/kfd and its topology, unless all there is are the graphics of a processor. Intel's by /dev/dri, those that have no display (Data Center GPUs). The first of these
 // that the machine has; without any, none of NVIDIA.
 NodeGpus find_gpus(const std::filesystem::path& root = "/");
 

@@ -1,5 +1,7 @@
 #include "launcher/plan/topology.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -63,7 +65,7 @@ std::optional<CpuList> read_last_cache(const fs::path& cpu) {
     std::optional<CpuList> sharing;
     int highest = 0;
     for (int index = 0; index < kMaxCaches; ++index) {
-        const fs::path cache = cpu / "cache" / ("index" + std::to_string(index));
+        const fs::path cache = cpu / "cache" / fmt::format("index{}", index);
         const auto level = read_number(cache / "level");
         if (!level) break;
         if (*level <= highest || read_line(cache / "type") == "Instruction") continue;
@@ -99,10 +101,10 @@ CpuList read_memory_nodes(const fs::path& root) {
 
 }  // namespace
 
-CpuList Topology::nodes_of(const CpuList& some) const {
+CpuList Topology::nodes_of(const CpuList& some_cpus) const {
     CpuList nodes;
     for (const CpuPlace& place : cpus) {
-        if (std::binary_search(some.begin(), some.end(), place.cpu)) nodes.push_back(place.node);
+        if (std::binary_search(some_cpus.begin(), some_cpus.end(), place.cpu)) nodes.push_back(place.node);
     }
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
@@ -116,7 +118,7 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
     std::map<int, int> cores, caches, first_of_node;
     for (const auto& [cpu, node] : node_of) first_of_node.try_emplace(node, cpu);
     for (const int cpu : allowed) {
-        const fs::path folder = system / "cpu" / ("cpu" + std::to_string(cpu));
+        const fs::path folder = system / "cpu" / fmt::format("cpu{}", cpu);
         CpuPlace place{.cpu = cpu};
         if (const auto node = node_of.find(cpu); node != node_of.end()) place.node = node->second;
         place.socket = std::max(read_number(folder / "topology/physical_package_id").value_or(0), 0);

@@ -26,7 +26,7 @@ struct Topology {
     std::vector<CpuPlace> cpus;
     CpuList memory_nodes;  // NUMA nodes with memory that this process may use
 
-    CpuList nodes_of(const CpuList& cpus) const;
+    CpuList nodes_of(const CpuList& some_cpus) const;
 };
 
 // Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.

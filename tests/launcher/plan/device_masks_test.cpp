@@ -136,6 +136,16 @@ TEST_CASE("AMD's are those of the topology, behind two masks") {
     CHECK(find_devices({}, find_gpus(machine.root())).count == 0);
 }
 
+TEST_CASE("the graphics of a processor are no GPU for workers, unless there is another one") {
+    Machine machine("0 0 0-1\n");
+    machine.amd(1, "pci0000:00/0000:00:08.1/0000:05:00.0", -1, 0x500, 0)
+        .file("sys/devices/pci0000:00/0000:00:08.1/0000:05:00.0/mem_info_vram_total", "536870912\n");
+    CHECK(find_devices({}, find_gpus(machine.root())).count == 0);
+    machine.amd(2, "pci0000:00/0000:00:01.1/0000:03:00.0", -1, 0x300, 0)
+        .file("sys/devices/pci0000:00/0000:00:01.1/0000:03:00.0/mem_info_vram_total", "17163091968\n");
+    CHECK(addresses(find_devices({}, find_gpus(machine.root()))) == Entries{"0000:05:00.0", "0000:03:00.0"});
+}
+
 TEST_CASE("variables that contradict each other are named") {
     CHECK(masked({{"ROCR_VISIBLE_DEVICES", "2,3"}, {"HIP_VISIBLE_DEVICES", "2,3"}}).contradiction ==
           "HIP_VISIBLE_DEVICES=2,3 names device 2 of the 2 that ROCR_VISIBLE_DEVICES=2,3 leaves, which are "
