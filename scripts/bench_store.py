@@ -1,10 +1,12 @@
-"""Store throughput: our server and PyTorch's own, in interleaved rounds, with the same 64 client processes.
+"""The store: our server and PyTorch's own, in interleaved rounds, with the same client processes (1, 8 and 64 of them).
 
-Called by bench_store.sh with the path of store_host_program. Prints the median of the rounds for each server,
-and the median of the rounds' ratios, so that what the machine does meanwhile touches both alike.
+Called by bench_store.sh with the path of store_host_program, under the Python of one PyTorch. Prints the medians of the rounds
+for each server, and the median of the rounds' ratios, so that what the machine does meanwhile touches both alike: operations
+in a second, the 99th percentile of what one takes, and the server's CPU time for each.
 """
 
 import datetime
+import glob
 import os
 import platform
 import select
@@ -20,11 +22,15 @@ try:
 except ImportError as error:
     sys.exit(f"bench_store: needs PyTorch's client (Debian package python3-torch): {error}")
 
-CLIENTS = 64
+CLIENTS = (1, 8, 64)
 ROUNDS = 25
-# operation -> how often each client does it in one round
-OPERATIONS = {"get": 80, "add": 120, "set": 120, "wait": 120}
-GOALS = {"get": 1.0, "add": 1.0}  # ratios to reach
+# operation -> how often each of 64 clients does it in one round; fewer clients do it more often, up to MOST
+OPERATIONS = {"get": 80, "add": 120, "set": 120, "wait": 120, "multi_get": 40}
+OPERATIONS = {name: count for name, count in OPERATIONS.items() if hasattr(TCPStore, name)}  # Debian's client lacks one
+MOST = 1000
+MULTI_GET_KEYS = 8
+# Ratios to reach, ours to theirs: at least, at most, at most.
+RATE_GOAL, P99_GOAL, CPU_GOAL = 1.0, 1.0, 0.8
 VALUE = b"v" * 64
 CLIENT_LIMIT = 120  # seconds; a client that hangs ends itself
 STEP_LIMIT = 60  # seconds for one round of one operation
@@ -34,36 +40,42 @@ def connect(port):
     return TCPStore("127.0.0.1", port, None, False, timeout=datetime.timedelta(seconds=30))
 
 
+def calls(store, key):
+    """operation -> what one client does for it once"""
+    keys = [f"{key}/{number}" for number in range(MULTI_GET_KEYS)]
+    return {"get": lambda: store.get(key), "add": lambda: store.add(key + "/n", 1), "set": lambda: store.set(key, VALUE),
+            "wait": lambda: store.wait([key]), "multi_get": lambda: store.multi_get(keys)}
+
+
 def perform(store, operation, key, count):
-    if operation == "get":
-        for _ in range(count):
-            store.get(key)
-    elif operation == "add":
-        for _ in range(count):
-            store.add(key + "/n", 1)
-    elif operation == "set":
-        for _ in range(count):
-            store.set(key, VALUE)
+    """Returns what each call took, in microseconds."""
+    call, durations, clock = calls(store, key)[operation], [], time.monotonic
+    before = clock()
+    for _ in range(count):
+        call()
+        now = clock()
+        durations.append(1e6 * (now - before))
+        before = now
+    if operation == "set":
         store.get(key)  # set has no reply: the answer to this one says that the server has done them all
-    else:
-        for _ in range(count):
-            store.wait([key])
+    return durations
 
 
 def run_client(number, ports, commands, results):
-    """Obeys lines `SERVER OPERATION COUNT`; answers each with its begin and end on the monotonic clock."""
+    """Obeys lines `SERVER OPERATION COUNT`; answers with begin and end on the monotonic clock, and what each call took."""
     signal.alarm(CLIENT_LIMIT)
     stores = [connect(port) for port in ports]
     key = f"client/{number:02}"
     for store in stores:
-        store.set(key, VALUE)
+        for each in (key, *(f"{key}/{part}" for part in range(MULTI_GET_KEYS))):
+            store.set(each, VALUE)
     results.write("connected\n")
     results.flush()
     for line in commands:
         server, operation, count = line.split()
         begin = time.monotonic()
-        perform(stores[int(server)], operation, key, int(count))
-        results.write(f"{begin} {time.monotonic()}\n")
+        durations = perform(stores[int(server)], operation, key, int(count))
+        results.write(f"{begin} {time.monotonic()} {' '.join(f'{each:.1f}' for each in durations)}\n")
         results.flush()
 
 
@@ -98,12 +110,26 @@ class Client:
         return line.split()
 
 
-def measure(clients, server, operation, count):
+def measure_in_full(clients, server, operation, count):
+    """Operations in a second, and what each of them took."""
     for client in clients:
         client.ask(f"{server} {operation} {count}")
-    times = [[float(word) for word in client.answer()] for client in clients]
-    elapsed = max(end for _, end in times) - min(begin for begin, _ in times)
-    return len(clients) * count / elapsed
+    answers = [[float(word) for word in client.answer()] for client in clients]
+    elapsed = max(end for _, end, *_ in answers) - min(begin for begin, *_ in answers)
+    return len(clients) * count / elapsed, [each for _, _, *durations in answers for each in durations]
+
+
+def measure(clients, server, operation, count):
+    return measure_in_full(clients, server, operation, count)[0]
+
+
+def cpu_time(pid):
+    """Microseconds that all threads of the process have run."""
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path, encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    return total / 1e3
 
 
 def start_ours(program):
@@ -135,42 +161,77 @@ def machine():
     return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
 
 
+class Figures:
+    """What one operation with so many clients came to, ours first."""
+
+    def __init__(self, clients, operation):
+        self.clients, self.operation = clients, operation
+        self.rates, self.p99s, self.costs = ([], []), ([], []), ([], [])
+
+    def add(self, server, rate, durations, cost):
+        self.rates[server].append(rate)
+        self.p99s[server].append(statistics.quantiles(durations, n=100)[98])
+        self.costs[server].append(cost)
+
+    @staticmethod
+    def ratio(both):
+        return statistics.median(ours / theirs for ours, theirs in zip(*both) if theirs > 0)
+
+    def missed(self):
+        return [name for name, miss in (("rate", self.ratio(self.rates) < RATE_GOAL), ("p99", self.ratio(self.p99s) > P99_GOAL),
+                                        ("CPU", self.ratio(self.costs) > CPU_GOAL)) if miss]
+
+    def row(self):
+        cells = []
+        for both, form in ((self.rates, ".0f"), (self.p99s, ".0f"), (self.costs, ".2f")):
+            cells += [format(statistics.median(each), form) for each in both] + [format(self.ratio(both), ".2f")]
+        missed = f"  missed: {', '.join(self.missed())}" if self.missed() else ""
+        return f"{self.clients:>7} {self.operation:<9}" + "".join(f"{cell:>9}" for cell in cells) + missed
+
+
+def one_round(figures, clients, servers, order):
+    number = len(clients)
+    for operation, each in figures.items():
+        count = min(MOST, OPERATIONS[operation] * CLIENTS[-1] // number)
+        for server in order:
+            before = cpu_time(servers[server].pid)
+            rate, durations = measure_in_full(clients, server, operation, count)
+            each.add(server, rate, durations, (cpu_time(servers[server].pid) - before) / (number * count))
+
+
 def main():
-    servers = [start_ours(sys.argv[1]), start_pytorch()]
-    ports = [port for _, port in servers]
-    clients = [Client(number, ports) for number in range(CLIENTS)]
+    started = [start_ours(sys.argv[1]), start_pytorch()]
+    servers, ports = [server for server, _ in started], [port for _, port in started]
+    clients = [Client(number, ports) for number in range(max(CLIENTS))]
     for client in clients:
         client.answer()
     for server in (0, 1):
-        for operation, count in OPERATIONS.items():
-            measure(clients, server, operation, max(1, count // 10))  # warm-up
+        for operation in OPERATIONS:
+            measure(clients, server, operation, max(1, OPERATIONS[operation] // 10))  # warm-up
 
-    rates = {operation: ([], []) for operation in OPERATIONS}
-    for round_number in range(ROUNDS):
-        order = (0, 1) if round_number % 2 == 0 else (1, 0)
-        for operation, count in OPERATIONS.items():
-            for server in order:
-                rates[operation][server].append(measure(clients, server, operation, count))
+    all_figures = []
+    for number in CLIENTS:
+        figures = {operation: Figures(number, operation) for operation in OPERATIONS}
+        for round_number in range(ROUNDS):
+            one_round(figures, clients[:number], servers, (0, 1) if round_number % 2 == 0 else (1, 0))
+        all_figures += figures.values()
 
     for client in clients:
         client.commands.close()
     for client in clients:
         os.waitpid(client.pid, 0)
-    for server, _ in servers:
+    for server in servers:
         server.stdin.close()
         server.wait(timeout=STEP_LIMIT)
 
     today = datetime.date.today().isoformat()
-    print(f"{today}, {machine()}; {CLIENTS} clients of PyTorch {torch.__version__}, {ROUNDS} rounds in turn, medians")
-    print(f"{'operation':<10}{'ddprun/s':>12}{'PyTorch/s':>12}{'ratio':>8}")
-    missed = False
-    for operation, (ours, theirs) in rates.items():
-        ratio = statistics.median(mine / other for mine, other in zip(ours, theirs))
-        goal = GOALS.get(operation)
-        missed = missed or (goal is not None and ratio < goal)
-        print(f"{operation:<10}{statistics.median(ours):>12.0f}{statistics.median(theirs):>12.0f}{ratio:>8.2f}"
-              + (f"  goal {goal:.2f}{'' if ratio >= goal else ': missed'}" if goal is not None else ""))
-    return 1 if missed else 0
+    print(f"{today}, {machine()}; clients and other server of PyTorch {torch.__version__}, {ROUNDS} rounds in turn, medians")
+    print(f"{'':17}{'operations/s':>27}{'p99, us':>27}{'server CPU, us each':>27}")
+    print(f"{'clients':>7} {'':<9}" + "".join(f"{'ddprun':>9}{'PyTorch':>9}{'ratio':>9}" for _ in range(3)))
+    for figures in all_figures:
+        print(figures.row())
+    print(f"goals: rate at least {RATE_GOAL}, p99 at most {P99_GOAL}, CPU at most {CPU_GOAL} of PyTorch's")
+    return 1 if any(figures.missed() for figures in all_figures) else 0
 
 
 if __name__ == "__main__":

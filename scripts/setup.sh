@@ -24,11 +24,13 @@ libcli11-dev:command lines
 libspdlog-dev:the launcher's log
 libfmt-dev:what spdlog formats with
 libssl-dev:TLS to etcd
-libsodium-dev:what the agents of a job with a secret say to each other"
+libsodium-dev:what the agents of a job with a secret say to each other, and what its ranks prove"
 test_packages="\
 catch2:the unit tests
 python3:the tests that are scripts
 python3-torch:PyTorch's own store client and torchrun
+python3-venv:the environment with a current PyTorch
+binutils:which of CUDA's libraries that one needs
 openmpi-bin:the tests under mpirun
 strace:which files a launcher opens, and the wake-ups of an idle one
 groff-base:the manual pages, made

@@ -34,6 +34,7 @@ class HelpText : public CLI::Formatter {
 struct Given {
     std::vector<std::string> texts;
     OptionOrigin origin;
+    std::string typed = {};  // what errors call the option; empty: by its first name
 };
 
 // Looks among the few that were given, since a search by name goes through all.
@@ -59,13 +60,13 @@ void set_row(const OptionRow& row, Given given) {
     // Where an option has no value of its own, `true` says that it is given.
     const bool may_be_bare =
         row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
+    const std::string& shown = given.typed.empty() ? first_name(row) : given.typed;
     for (std::string text : given.texts) {
         if (may_be_bare && text == "true") text.clear();
         try {
             row.set(text);
         } catch (const BadValue& bad) {
-            throw UsageError(
-                fmt::format("{} {}: {}{}", first_name(row), text, bad.what(), origin_text(given.origin)));
+            throw UsageError(fmt::format("{} {}: {}{}", shown, text, bad.what(), origin_text(given.origin)));
         } catch (const UsageError& error) {
             throw UsageError(error.what() + origin_text(given.origin));
         }
@@ -159,10 +160,12 @@ void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
 }
 
 OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                          const Environment& environment) {
+                          const Environment& environment, const TypedNames& typed) {
     const auto given_to = [&](const OptionRow& row) {
         Given given = given_by_words(app, row);
-        return given.texts.empty() ? given_by_variables(row, environment) : given;
+        if (given.texts.empty()) return given_by_variables(row, environment);
+        if (const auto name = typed.find(long_name(row)); name != typed.end()) given.typed = name->second;
+        return given;
     };
     ConfigFile config;
     if (const Given file = given_to(config_row()); !file.texts.empty()) {
@@ -179,7 +182,7 @@ OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& g
             Given given = given_to(row);
             if (const auto entry = config.values.find(long_name(row));
                 given.texts.empty() && entry != config.values.end())
-                given = {entry->second, {OptionSource::config_file, config.path}};
+                given = {entry->second, {OptionSource::config_file, config.path}, {}};
             if (given.texts.empty()) continue;
             origins[long_name(row)] = given.origin;
             set_row(row, std::move(given));

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct OptionRow {
     std::function<void(const std::string&)> set;  // throws BadValue, or UsageError with a text of its own
     std::string variables;                        // torchrun's, the stronger first, with commas between
     bool repeated = false;                        // every occurrence counts, not only the last
+    bool is_torchruns = false;                    // torchrun has it, too, but no variable for it
 };
 
 struct OptionGroup {
@@ -61,9 +63,13 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
 // What the command line of `app`, parsed, gives to the rows. Throws UsageError for a value.
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups);
 
-// The same with all sources; reads the file that --config names. Returns where the values are from.
+// An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
+using TypedNames = std::map<std::string, std::string>;
+
+// The same with all sources; reads the file that --config names. Errors call what the command line names as it was
+// typed. Returns where the values are from.
 OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                          const Environment& environment);
+                          const Environment& environment, const TypedNames& typed);
 
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);

@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
 
 #include "launcher/output/output_plan.hpp"
@@ -20,6 +22,15 @@ Grammar<int> number(int low, int high) {
         if (!value) throw BadValue(fmt::format("must be a whole number from {} to {}", low, high));
         return *value;
     };
+}
+
+std::string decimal_text(const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    if (!is_number || !std::isfinite(value) || value < 0)
+        throw BadValue("must be a number of seconds like 0.1, not negative");
+    return text;
 }
 
 Grammar<std::uint64_t> byte_size(std::uint64_t low) {

@@ -54,6 +54,9 @@ std::string any_text(const std::string& text);
 // A whole number from `low` to `high`.
 Grammar<int> number(int low, int high);
 
+// Checks that the text is a number that is not negative, 0.1 or 5; the text itself.
+std::string decimal_text(const std::string& text);
+
 // 8, 32K, 1M, 2G (powers of 1024), at least `low`.
 Grammar<std::uint64_t> byte_size(std::uint64_t low);
 

@@ -13,10 +13,16 @@
 namespace ddprun {
 namespace {
 
+// The flag is called as the user has typed it.
 [[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
-    const auto origin = line.origins.find(flag.substr(0, flag.find(' ')));
-    throw UsageError(
-        fmt::format("{}: {}{}", flag, why, origin == line.origins.end() ? "" : origin_text(origin->second)));
+    const auto end = std::min(flag.find(' '), flag.size());
+    const std::string name = flag.substr(0, end);
+    const auto origin = line.origins.find(name);
+    const bool is_known = origin != line.origins.end();
+    const auto typed = line.typed.find(name);
+    const bool is_typed = typed != line.typed.end() && is_known && origin->second.name.empty();
+    throw UsageError(fmt::format("{}{}: {}{}", is_typed ? typed->second : name, flag.substr(end), why,
+                                 is_known ? origin_text(origin->second) : ""));
 }
 
 void set_tls(CommandLine& line) {
@@ -54,8 +60,67 @@ void set_etcd(CommandLine& line) {
     line.master_addr.reset();
 }
 
+// Of one node or more that is the one which is here.
+void become_one_node(CommandLine& line) {
+    if (line.elasticity.min_nodes != 1) return;
+    line.nnodes = 1;
+    line.elasticity.min_nodes.reset();
+    line.elasticity.spares = 0;
+}
+
+// Whatever else was said of how nodes find each other: there is one, and it needs nobody.
+void set_standalone(CommandLine& line) {
+    become_one_node(line);
+    if (line.nnodes != 1)
+        refuse(line, "--standalone",
+               fmt::format("one node only, but --nnodes is {}",
+                           line.elasticity.is_elastic()
+                               ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
+                               : std::to_string(line.nnodes)));
+    line.node_rank = 0;
+    line.rdzv_backend = RdzvBackend::fixed;
+    line.rdzv_endpoint.clear();
+    line.master_addr.reset();
+    line.master_port.reset();
+}
+
+// What the flag's way is where nothing else was said.
+void set_likeness(CommandLine& line, const std::string& called) {
+    const auto said = [&line](const char* flag) { return line.origins.contains(flag); };
+    if (called == kTorchrunName && !said("--like-torchrun")) line.like_torchrun = true;
+    if (called == kLegacyLaunchName && !said("--legacy-launch")) line.legacy_launch = parse_legacy_launch("");
+    if (line.use_env) line.legacy_launch.clear();
+    if (!line.like_torchrun) return;
+    if (!said("--exit-codes")) line.exits_with_one = true;
+    if (!said("--python")) line.python = !line.no_python;
+    if (!said("--omp-threads")) line.omp_threads = OmpThreads::one;
+    // torchrun's binding is to the GPU at the local rank, which all binds to without hiding any.
+    if (!said("--gpu-bind")) line.gpu_bind = line.numa_binding ? GpuBind::all : GpuBind::none;
+    if (!said("--signal-scope")) line.signal_scope = SignalScope::group;
+    if (!said("--stdin") && !line.tty_rank) line.standard_input = {.all = true};
+}
+
+void check_program(const CommandLine& line) {
+    if (line.no_python && !line.run_path && !line.legacy_launch.empty())
+        refuse(line, "--no-python",
+               "with --legacy-launch it needs --use-env, since " + line.legacy_launch + " is for a script");
+    const bool sees_more = line.gpu_bind == GpuBind::all || line.gpu_bind == GpuBind::none;
+    if (line.virtual_local_rank && line.origins.contains("--gpu-bind") && sees_more)
+        refuse(line, "--virtual-local-rank", "every worker sees its own GPU only; --gpu-bind says otherwise");
+    const StandardInput& input = line.standard_input;
+    if (!line.origins.contains("--stdin") || !(input.all || input.rank)) return;
+    const std::string value = input.all ? "all" : std::to_string(*input.rank);
+    if (line.tty_rank) refuse(line, "--stdin " + value, "contradicts --tty, whose rank has it");
+    if (line.detach) refuse(line, "--stdin " + value, "contradicts --detach, after which nothing is read");
+}
+
+// HOST:0, which is another thing than HOST.
+bool asks_for_free_port(const CommandLine& line) {
+    if (line.rdzv_endpoint.empty() || line.master_port) return false;
+    return parse_endpoint(line.rdzv_endpoint, 1)->port == 0;
+}
+
 void set_master(CommandLine& line) {
-    if (line.standalone) return;
     if (line.rdzv_backend == RdzvBackend::etcd) return set_etcd(line);
     if (line.rdzv_endpoint.empty()) return;
     if (line.rdzv_endpoint.find(',') != std::string::npos)
@@ -84,10 +149,8 @@ void set_times(CommandLine& line) {
 
 // As torchrun has it: without an address all nodes are this machine. With c10d and etcd only an explicit number is one.
 void set_nodes(CommandLine& line) {
-    if (line.standalone) {
-        line.nnodes = 1;
-        line.rdzv_backend = RdzvBackend::fixed;
-    }
+    // Nobody else has to reach the node that is alone.
+    if (line.nnodes == 1 && !line.master_addr && !line.local_addr.empty()) line.master_addr = line.local_addr;
     line.address_assumed = line.nnodes > 1 && !line.master_addr && !line.etcd;
     if (line.address_assumed) line.master_addr = "127.0.0.1";
     if (line.rdzv_backend == RdzvBackend::fixed) return;
@@ -126,12 +189,6 @@ void check_spares(const CommandLine& line) {
                            *line.elasticity.min_nodes, *line.elasticity.min_nodes, line.nnodes));
 }
 
-// HOST:0, which is another thing than HOST.
-bool asks_for_free_port(const CommandLine& line) {
-    if (line.rdzv_endpoint.empty() || line.master_port) return false;
-    return parse_endpoint(line.rdzv_endpoint, 1)->port == 0;
-}
-
 void check_together(const CommandLine& line) {
     const std::string nnodes = line.elasticity.is_elastic()
                                    ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
@@ -139,8 +196,6 @@ void check_together(const CommandLine& line) {
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
-    if (line.standalone && line.nnodes != 1)
-        refuse(line, "--standalone", "one node only, but --nnodes is " + nnodes);
     if (line.node_rank >= line.nnodes)
         refuse(line, fmt::format("--node-rank {}", line.node_rank),
                "must be less than --nnodes, which is " + nnodes);
@@ -192,11 +247,18 @@ void set_program(CommandLine& line) {
             : "no program given for the ranks that no --program names; PROGRAM, or --program '*:COMMAND'");
 }
 
+// Within a worker, one of the variables that it got has the name of an option's (worker_env.hpp).
+Environment without_outer_job(Environment environment) {
+    if (environment.contains("DDPRUN_RUN_ID")) environment.erase("DDPRUN_MASTER_ADDR");
+    return environment;
+}
+
 }  // namespace
 
 CommandLine::CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
 
-CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment) {
+CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
+                               const std::string& called) {
     CLI::App app("Starts a distributed program on this node as part of a job, and supervises it.", "ddprun");
     app.footer(
         "Every option can also be set by a variable, DDPRUN_<NAME> (DDPRUN_NODE_RANK=1; a flag by 1), by\n"
@@ -207,11 +269,14 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");
     add_rows(app, groups);
-    line.show = parse_words(app, groups, take_launcher_words(app, words, line.program));
+    LauncherWords own = split_words(app, groups, words);
+    line.program = std::move(own.program);
+    line.typed = std::move(own.typed);
+    line.show = parse_words(app, groups, std::move(own.options));
     if (line.show) return line;
     line.further_programs = take_further_programs(line.program);
 
-    line.origins = take_values(app, groups, environment);
+    line.origins = take_values(app, groups, without_outer_job(environment), line.typed);
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) line.own_variables.push_back(variable_of(row));
     }
@@ -219,6 +284,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     line.nodes_said = line.standalone || line.origins.contains("--nnodes");
     if (line.quiet) line.verbosity = Verbosity::quiet;
     if (line.verbose) line.verbosity = Verbosity::verbose;
+    set_likeness(line, called);
+    check_program(line);
+    if (line.standalone) set_standalone(line);
+    if (line.rdzv_backend != RdzvBackend::etcd && asks_for_free_port(line)) become_one_node(line);
     set_master(line);
     set_times(line);
     set_signals(line);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/cli/option_row.hpp"
 #include "apps/ddprun/node_programs.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
@@ -31,6 +32,7 @@ struct CommandLine : LaunchOptions {
 
     bool nodes_said = false;  // --nnodes or --standalone was given, or its variable
     bool standalone = false;
+    std::string local_addr;            // empty: not said
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
@@ -39,8 +41,9 @@ struct CommandLine : LaunchOptions {
     bool address_assumed = false;  // 127.0.0.1 for several nodes, worth a line
     RdzvConf rdzv_conf;            // its times are made into join_timeout and heartbeat
     bool listen_any = false;
-    std::string networks;                      // for the workers' own connections; empty: not said
-    std::vector<std::string> unknown_signals;  // named in --signals-to-handle, worth a warning
+    std::string networks;  // for the workers' own connections; empty: not said
+    std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // --signals-to-handle, for the workers
+    std::vector<std::string> unknown_signals;                    // named in it, worth a warning
     Verbosity verbosity = Verbosity::usual;
     std::string log_file;  // empty: none
     bool quiet = false;    // made into `verbosity`
@@ -49,6 +52,11 @@ struct CommandLine : LaunchOptions {
     Auth auth = Auth::automatic;
     std::string secret_file;  // empty: not said
     bool makes_secret = false;
+    bool like_torchrun = false;
+    OmpThreads omp_threads = OmpThreads::cpus;
+    std::string legacy_launch;  // the argument with the local rank; empty: none
+    bool use_env = false;       // made into an empty `legacy_launch`
+    bool run_path = false;
     bool module = false;
     bool no_python = false;
     bool python = false;
@@ -61,11 +69,18 @@ struct CommandLine : LaunchOptions {
     std::vector<NodeProgram> further_programs;  // behind ":"
     std::vector<std::string> program;           // name and arguments; empty only with `show`
     std::vector<std::string>
-        own_variables;                // DDPRUN_<OPTION>: for this launcher, not for those in its workers
-    std::optional<std::string> show;  // --help and the like: print this and end with 0
+        own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
+    std::optional<std::string> show;   // --help and the like: print this and end with 0
+    TypedNames typed;                  // for errors
+    std::vector<std::string> remarks;  // of options without effect, worth a line
 };
 
-// `words` without the launcher's own name. Throws UsageError.
-CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment);
+// The names by which the launcher is called, with a meaning of their own.
+inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
+inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
+
+// `words` without the launcher's own name, which is `called`: without folders. Throws UsageError.
+CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
+                               const std::string& called = "ddprun");
 
 }  // namespace ddprun

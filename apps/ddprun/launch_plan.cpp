@@ -1,17 +1,13 @@
 #include "apps/ddprun/launch_plan.hpp"
 
 #include <fmt/core.h>
-#include <signal.h>
-
-#include <filesystem>
 
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
-#include "launcher/plan/node_resources.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/program.hpp"
-#include "launcher/process/exec_search.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 
@@ -26,21 +22,9 @@ constexpr const char* kNoRunId = "none";  // the default: any job's
 constexpr const char* kTrustedFile = "SSL_CERT_FILE";
 constexpr const char* kSchedulerEnd = "SLURM_JOB_END_TIME";
 
-std::optional<std::string> find(const Environment& environment, const std::string& name) {
-    const std::string* value = find_variable(environment, name);
-    return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
-// A virtual environment's python3 is a link to another one, so the folder it lies in decides.
-bool is_of_venv(const std::string& python, const std::string& venv) {
-    std::error_code ignored;
-    const auto prefix = std::filesystem::path(python).parent_path().parent_path();
-    return std::filesystem::equivalent(prefix, venv, ignored);
-}
-
 std::string interpreter_text(const NodeFacts& facts) {
     if (facts.python.empty() || !facts.other_venv) return facts.python;
-    const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
+    const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
     return fmt::format("{0}, but VIRTUAL_ENV is {1}; PYTHON_EXEC={1}/bin/python3 takes that one",
                        facts.python, venv);
 }
@@ -56,15 +40,21 @@ int local_world_size(const CommandLine& line, const NodeFacts& facts) {
     return std::stoi(line.nproc_per_node);
 }
 
+bool is_module(const CommandLine& line) { return line.module && !line.run_path; }
+
 Program program_of(const std::vector<std::string>& words, const CommandLine& line, const NodeFacts& facts) {
-    const bool is_first = &words == &line.program;  // which -m and --python are about
+    const bool is_first = &words == &line.program;  // which -m and its like are about
     return value_or_throw<UsageError>(
         choose_program({.program = words.front(),
                         .arguments = {words.begin() + 1, words.end()},
                         .module = is_first && line.module,
                         .no_python = line.no_python,
                         .python = is_first && line.python,
-                        .python_exec = find(facts.environment, "PYTHON_EXEC")}));
+                        .run_path = is_first && line.run_path,
+                        .is_for_python = facts.for_python.contains(words.front()),
+                        .local_rank_option = is_first ? line.legacy_launch : "",
+                        .substitutes_all = line.like_torchrun,
+                        .python_exec = python_exec_of(facts)}));
 }
 
 std::string workers_source(const CommandLine& line) {
@@ -89,7 +79,7 @@ std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts
 // What all nodes of the job are to have in common.
 std::vector<std::string> command_of(const CommandLine& line) {
     std::vector<std::string> command;
-    if (line.module) command.emplace_back("-m");
+    if (is_module(line)) command.emplace_back("-m");
     command.insert(command.end(), line.program.begin(), line.program.end());
     for (const NodeProgram& further : line.further_programs) {
         command.emplace_back(":");
@@ -104,25 +94,54 @@ std::vector<std::string> command_of(const CommandLine& line) {
 
 NodePlacement placement_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
                            int workers) {
-    return value_or_throw<UsageError>(place_workers({.bind = line.gpu_bind,
-                                                     .share_gpus = line.share_gpus,
-                                                     .is_python = program.is_python,
-                                                     .local_workers = workers,
-                                                     .workers_source = workers_source(line),
-                                                     .devices = {}},
-                                                    line.cpu_bind, facts.hardware));
+    return value_or_throw<UsageError>(
+        place_workers({.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
+                       .share_gpus = line.share_gpus,
+                       .is_python = program.is_python,
+                       .local_workers = workers,
+                       .workers_source = workers_source(line),
+                       .devices = {}},
+                      line.cpu_bind, facts.hardware));
 }
 
-NodeHardware find_hardware(const CommandLine& line, const Environment& environment) {
-    NodeHardware hardware;
-    const CpuList cpus = affinity_cpus();
-    hardware.devices = find_devices(environment, find_gpus());
-    hardware.usable_cpus = usable_cpus(static_cast<int>(cpus.size()), find_cpu_quota());
-    if (hardware.devices.count > 0) hardware.nics = find_nics();
-    if (line.cpu_bind != CpuBind::none) hardware.memory_refusal = memory_policy_refusal();
-    const bool is_shown = line.dry_run || line.verbosity == Verbosity::verbose || !line.log_file.empty();
-    if (is_shown || line.cpu_bind != CpuBind::none) hardware.topology = read_topology(cpus);
-    return hardware;
+// Of one local rank, over the inherited environment.
+Environment additions_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
+                         const PlacedWorker& place, int local_rank, int workers) {
+    const NodeDevices& devices = facts.hardware.devices;
+    Environment additions;
+    if (place.device.mask) additions[devices.variable] = *place.device.mask;
+    if (place.device.ddprun_device) additions["DDPRUN_DEVICE"] = *place.device.ddprun_device;
+    // As torchrun has it where there is no GPU, and nobody has said so.
+    if (line.virtual_local_rank && !place.device.mask && !devices.mask)
+        additions[devices.variable] = std::to_string(local_rank);
+    if (!place.placement.nic.empty()) additions["DDPRUN_NIC"] = place.placement.nic;
+    // A crash's place in the program then stands in its last lines.
+    if (program.is_python && !line.like_torchrun && !facts.environment.contains("PYTHONFAULTHANDLER"))
+        additions["PYTHONFAULTHANDLER"] = "1";
+    const bool is_asked = !facts.environment.contains("OMP_NUM_THREADS");
+    if (is_asked && line.omp_threads == OmpThreads::cpus)
+        additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
+    if (is_asked && line.omp_threads == OmpThreads::one && workers > 1) additions["OMP_NUM_THREADS"] = "1";
+    return additions;
+}
+
+// A terminal is the launcher's; who reads it has to be said.
+StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts) {
+    if (line.tty_rank || line.detach) return {};
+    const bool is_said = line.origins.contains("--stdin") || line.standard_input.all;
+    return is_said || facts.stdin_is_terminal ? line.standard_input : StandardInput{.rank = 0};
+}
+
+// What --local-addr stands for.
+std::vector<std::string> own_addresses_of(const CommandLine& line, const NodeFacts& facts) {
+    if (!facts.local) return {};
+    if (const auto* why = std::get_if<std::string>(&*facts.local))
+        throw UsageError(
+            fmt::format("--local-addr {}: cannot be resolved on this machine: {}", line.local_addr, *why));
+    const auto& resolved = std::get<std::vector<std::string>>(*facts.local);
+    if (!has_own_address(resolved, facts.addresses))
+        throw UsageError(fmt::format("--local-addr {}: no address of this machine", line.local_addr));
+    return resolved;
 }
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.
@@ -160,7 +179,7 @@ ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFa
 // Where something is to happen before the job's end, one has to be known.
 std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const NodeFacts& facts) {
     if (!line.times.warn_before) return std::nullopt;
-    const std::string text = find(facts.environment, kSchedulerEnd).value_or("");
+    const std::string text = facts.variable(kSchedulerEnd).value_or("");
     const auto end = parse_scheduler_end(text);
     if (end || (text.empty() && line.times.limit)) return end;
     const std::string why =
@@ -189,46 +208,23 @@ void check_ranks(const LaunchOptions& options) {
 // By OpenSSL's own variable, where the user names nobody.
 void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
     if (!options.etcd || !options.etcd->tls || options.etcd->tls->ca.is_given()) return;
-    options.etcd->tls->ca = {kTrustedFile, find(facts.environment, kTrustedFile).value_or("")};
-}
-
-bool is_ignored(int signal) {
-    struct sigaction action {};
-    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    options.etcd->tls->ca = {kTrustedFile, facts.variable(kTrustedFile).value_or("")};
 }
 
 }  // namespace
 
-NodeFacts find_node_facts(const CommandLine& line) {
-    NodeFacts facts;
-    facts.start = std::chrono::steady_clock::now();
-    facts.environment = current_environment();
-    facts.host_name = host_name();
-    facts.hardware = find_hardware(line, facts.environment);
-    facts.python =
-        find_executable(python_name(find(facts.environment, "PYTHON_EXEC")), find(facts.environment, "PATH"));
-    if (!line.on_failure.empty())
-        facts.on_failure = find_executable(line.on_failure, find(facts.environment, "PATH"));
-    const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
-    facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
-    facts.hangup_ignored = is_ignored(SIGHUP);
-    facts.terminal_stop_ignored = is_ignored(SIGTSTP);
-    const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
-    if (!line.master_addr || !may_host) return facts;
-    facts.addresses = local_addresses();
-    facts.master = resolve_host(*line.master_addr);
-    return facts;
-}
-
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     if (const auto peers = find_peer_tasks(facts.environment); peers && !line.nodes_said)
         throw UsageError(advice(*peers));
+    const std::vector<std::string> own_addresses = own_addresses_of(line, facts);
     const std::vector<Program> programs = programs_of(line, facts);
     const int workers = static_cast<int>(programs.size());
     const Program program = program_of(line.program, line, facts);
     const NodePlacement placement = placement_of(line, facts, program, workers);
 
     LaunchOptions options = line;
+    if (line.standalone) options.run_id = facts.fresh_id;
+    options.standard_input = standard_input_of(line, facts);
     trust_as_told(options, facts);
     options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
     const std::uint16_t default_port =
@@ -241,36 +237,31 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.command = command_of(line);
     for (const RankCommand& one : line.rank_programs)
         options.programs.push_back({one, program_of(one.words, line, facts)});
-    options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+    options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
-    if (program.is_python && !line.module) options.python_script = program.entry_name;
+    if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
     options.environment = facts.environment;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
+    options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;
+    // Gloo and NCCL of several nodes go by an interface.
+    for (const std::string& address : own_addresses) {
+        if (line.nnodes > 1) name_carrier_interface(options.environment, address, facts.addresses);
+    }
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
         const PlacedWorker& place = placement.workers.at(static_cast<std::size_t>(local_rank));
         const Program& own = programs[static_cast<std::size_t>(local_rank)];
-        WorkerPlan plan{.argv = argv_for_worker(own, local_rank),
-                        .additions = {},
-                        .cpus = place.placement.cpus,
-                        .memory_node = place.placement.memory_node,
-                        .place = place.text};
-        if (place.device.mask) plan.additions[facts.hardware.devices.variable] = *place.device.mask;
-        if (place.device.ddprun_device) plan.additions["DDPRUN_DEVICE"] = *place.device.ddprun_device;
-        if (!place.placement.nic.empty()) plan.additions["DDPRUN_NIC"] = place.placement.nic;
-        // A crash's place in the program then stands in its last lines.
-        if (own.is_python && !facts.environment.contains("PYTHONFAULTHANDLER"))
-            plan.additions["PYTHONFAULTHANDLER"] = "1";
-        if (!facts.environment.contains("OMP_NUM_THREADS")) {
-            plan.additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
-        }
-        options.workers.push_back(std::move(plan));
+        options.workers.push_back({.argv = argv_for_worker(own, local_rank),
+                                   .additions = additions_of(line, facts, own, place, local_rank, workers),
+                                   .cpus = place.placement.cpus,
+                                   .memory_node = place.placement.memory_node,
+                                   .place = place.text});
     }
     for (const std::string& remark : {facts.hardware.devices.remark, placement.remark}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "apps/cli/option_values.hpp"
@@ -12,19 +13,11 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kEndOfOptions = "--";
-
-[[noreturn]] void refuse_unknown(const std::string& flag, const std::vector<const CLI::Option*>& options) {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : options) {
-        if (option->get_group().empty()) continue;
-        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    throw UsageError(
-        fmt::format("{}: no such flag{}", flag, did_you_mean(flag, names, "; see ddprun --help")));
-}
+constexpr std::string_view kTorchrunsVariables = "PET_";
 
 // A word that begins like an option: its name with dashes, and where that ends in the word.
 struct OptionWord {
+    std::string typed;
     std::string name;
     std::size_t end = 0;
     bool is_long = false;
@@ -35,60 +28,150 @@ std::optional<OptionWord> as_option(const std::string& word) {
     OptionWord option;
     option.is_long = word[1] == '-';
     option.end = option.is_long ? std::min(word.find('='), word.size()) : 2;
-    option.name = word.substr(0, option.end);
+    option.typed = option.name = word.substr(0, option.end);
     std::replace(option.name.begin() + 2, option.name.end(), '_', '-');
     return option;
 }
 
-const CLI::Option* find_option(const std::vector<const CLI::Option*>& options, const std::string& name) {
-    auto match = std::find_if(options.begin(), options.end(),
-                              [&](const CLI::Option* option) { return option->check_name(name); });
-    return match == options.end() ? nullptr : *match;
-}
+std::string first_long_name(const CLI::Option& option) { return "--" + option.get_lnames().front(); }
 
-// The value that stands in a word of its own. An option there is not it: an unset shell variable has left the
-// value out.
-std::string separate_value(const std::vector<const CLI::Option*>& options, const std::string& name,
-                           const std::vector<std::string>& words, std::size_t at) {
-    if (at == words.size()) throw UsageError(name + ": needs a value");
-    const auto option = as_option(words[at]);
-    if (words[at] == kEndOfOptions || (option && find_option(options, option->name) != nullptr)) {
-        throw UsageError(
-            fmt::format("{0}: needs a value, but {1} follows; write {0}{2}VALUE for one that begins so", name,
-                        words[at], name.starts_with("--") ? "=" : ""));
+// What the command line may name.
+class KnownOptions {
+  public:
+    KnownOptions(const CLI::App& app, const std::vector<OptionGroup>& groups)
+        : options_(app.get_options()), torchruns_{"--help", "--print-completion"} {
+        for (const OptionGroup& group : groups) {
+            for (const OptionRow& row : group.rows) {
+                if (row.is_torchruns || row.variables.starts_with(kTorchrunsVariables))
+                    torchruns_.insert(long_name(row));
+            }
+        }
     }
-    return words[at];
-}
+
+    // Null for what is none.
+    const CLI::Option* find(const OptionWord& word) const {
+        for (const CLI::Option* option : options_) {
+            if (option->check_name(word.name)) return option;
+        }
+        const auto begins = abbreviated(word);
+        if (begins.size() < 2) return begins.empty() ? nullptr : begins.front();
+        std::vector<std::string> names;
+        for (const CLI::Option* option : begins) names.push_back(first_long_name(*option));
+        throw UsageError(fmt::format("{}: ambiguous, it may be {}", word.typed, alternatives(names)));
+    }
+
+    // Whether a word means an option, be it several.
+    bool is_option(const std::string& word) const {
+        const auto option = as_option(word);
+        if (!option) return false;
+        const auto has_name = [&](const CLI::Option* known) { return known->check_name(option->name); };
+        return std::any_of(options_.begin(), options_.end(), has_name) || !abbreviated(*option).empty();
+    }
+
+    std::vector<std::string> shown_names() const {
+        std::vector<std::string> names;
+        for (const CLI::Option* option : options_) {
+            if (option->get_group().empty()) continue;
+            for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+        }
+        return names;
+    }
+
+  private:
+    // torchrun's options that begin so, or else ours.
+    std::vector<const CLI::Option*> abbreviated(const OptionWord& word) const {
+        std::vector<const CLI::Option*> torchruns, ours;
+        if (!word.is_long || word.name == kEndOfOptions) return ours;
+        for (const CLI::Option* option : options_) {
+            const auto begins_so = [&](const std::string& name) {
+                return ("--" + name).starts_with(word.name);
+            };
+            const auto& names = option->get_lnames();
+            if (option->get_group().empty() || std::none_of(names.begin(), names.end(), begins_so)) continue;
+            (torchruns_.contains(first_long_name(*option)) ? torchruns : ours).push_back(option);
+        }
+        return torchruns.empty() ? ours : torchruns;
+    }
+
+    std::vector<const CLI::Option*> options_;
+    std::set<std::string> torchruns_;
+};
+
+class WordReader {
+  public:
+    WordReader(const KnownOptions& known, const std::vector<std::string>& words)
+        : known_(known), words_(words) {}
+
+    LauncherWords read() {
+        for (; at_ < words_.size() && words_[at_] != kEndOfOptions; ++at_) {
+            if (!take(words_[at_])) break;
+        }
+        take_program();
+        return std::move(taken_);
+    }
+
+  private:
+    // False for a word that is no option.
+    bool take(const std::string& word) {
+        const auto begin = as_option(word);
+        if (!begin) return false;
+        const CLI::Option* option = known_.find(*begin);
+        if (option == nullptr) {
+            throw UsageError(
+                fmt::format("{}: no such flag{}", begin->typed,
+                            did_you_mean(begin->name, known_.shown_names(), "; see ddprun --help")));
+        }
+        // Of a short one too: what is printed of it has the long name.
+        const std::string name = begin->is_long ? first_long_name(*option) : begin->name;
+        taken_.typed[first_long_name(*option)] = begin->typed;
+        const std::string rest = word.substr(begin->end);
+        // One whose value is optional takes it only behind an "=".
+        if (option->get_items_expected_min() == 0) {
+            const bool is_joined_by_short = !begin->is_long && !rest.empty() && rest.front() != '=';
+            taken_.options.push_back(is_joined_by_short ? name : name + rest);
+            return !is_joined_by_short || take("-" + rest);
+        }
+        const std::string value =
+            rest.empty() ? separate_value(begin->typed) : rest.substr(rest.front() == '=' ? 1 : 0);
+        // CLI11 would take the next word for an empty one. And "--name=value" keeps a value that begins with
+        // a dash from being read as an option.
+        if (!value.empty()) taken_.options.push_back(name + (begin->is_long ? "=" : "") + value);
+        return true;
+    }
+
+    // The value that stands in a word of its own. An option there is not it: an unset shell variable has left the
+    // value out.
+    std::string separate_value(const std::string& typed) {
+        if (++at_ == words_.size()) throw UsageError(typed + ": needs a value");
+        const std::string& value = words_[at_];
+        if (value == kEndOfOptions || known_.is_option(value)) {
+            throw UsageError(
+                fmt::format("{0}: needs a value, but {1} follows; write {0}{2}VALUE for one that begins so",
+                            typed, value, typed.starts_with("--") ? "=" : ""));
+        }
+        return value;
+    }
+
+    // argparse swallows one "--" in all, and launch lines are written for that.
+    void take_program() {
+        const bool swallowed = at_ < words_.size() && words_[at_] == kEndOfOptions;
+        std::vector<std::string>& program = taken_.program;
+        program.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_ + (swallowed ? 1 : 0)), words_.end());
+        if (!swallowed && program.size() > 1 && program[1] == kEndOfOptions)
+            program.erase(program.begin() + 1);
+    }
+
+    const KnownOptions& known_;
+    const std::vector<std::string>& words_;
+    std::size_t at_ = 0;
+    LauncherWords taken_;
+};
 
 }  // namespace
 
-std::vector<std::string> take_launcher_words(const CLI::App& app, const std::vector<std::string>& words,
-                                             std::vector<std::string>& program) {
-    const std::vector<const CLI::Option*> options = app.get_options();
-    std::vector<std::string> launcher;
-    std::size_t i = 0;
-    for (; i < words.size() && words[i] != kEndOfOptions; ++i) {
-        const auto word = as_option(words[i]);
-        if (!word) break;
-        const CLI::Option* option = find_option(options, word->name);
-        if (option == nullptr) refuse_unknown(word->name, options);
-        // One whose value is optional takes it only behind an "=".
-        if (option->get_items_expected_min() == 0) {
-            launcher.push_back(word->name + words[i].substr(word->end));
-            continue;
-        }
-        const bool is_joined = word->end < words[i].size();
-        const std::string value = is_joined ? words[i].substr(word->end + (word->is_long ? 1 : 0))
-                                            : separate_value(options, word->name, words, ++i);
-        // CLI11 would take the next word for an empty one. And "--name=value" keeps a value that begins with
-        // a dash from being read as an option.
-        if (!value.empty()) launcher.push_back(word->name + (word->is_long ? "=" : "") + value);
-    }
-    // argparse swallows one in all, and launch lines are written for that.
-    const bool swallowed = i < words.size() && words[i] == kEndOfOptions;
-    program.assign(words.begin() + static_cast<std::ptrdiff_t>(i + (swallowed ? 1 : 0)), words.end());
-    if (!swallowed && program.size() > 1 && program[1] == kEndOfOptions) program.erase(program.begin() + 1);
-    return launcher;
+LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                          const std::vector<std::string>& words) {
+    return WordReader(KnownOptions(app, groups), words).read();
 }
 
 }  // namespace ddprun

@@ -5,14 +5,23 @@
 #include <string>
 #include <vector>
 
+#include "apps/cli/option_row.hpp"
+
 namespace ddprun {
 
-// Splits the words into the launcher's, with dashes in the options' names, and the program's. The launcher's
-// end at "--" or at the first word that is neither an option of `app` nor an option's value. One "--" is
-// dropped, before the program or else directly behind its name, as argparse does. An option with an empty
-// value counts as not given and is left out. Throws UsageError for an option that is none and for one without
-// its value.
-std::vector<std::string> take_launcher_words(const CLI::App& app, const std::vector<std::string>& words,
-                                             std::vector<std::string>& program);
+struct LauncherWords {
+    std::vector<std::string> options;  // for CLI11, with the options' whole names, and dashes in them
+    std::vector<std::string> program;  // its name and its arguments
+    TypedNames typed;
+};
+
+// Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an option of
+// `app` nor an option's value. One "--" is dropped, before the program or else directly behind its name. A long name
+// may be abbreviated as long as only one option begins so; first those count that torchrun has (as `groups` say), so
+// that ours make none of its abbreviations ambiguous. A value of a short option may follow "=". An option with an
+// empty value counts as not given and is left out. Throws UsageError for an option that is none, for an abbreviation
+// of several, and for one without its value.
+LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                          const std::vector<std::string>& words);
 
 }  // namespace ddprun

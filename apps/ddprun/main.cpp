@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -57,17 +59,22 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
     return run_agent(options, log, &job);
 }
 
-int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
+// `exits_with_one` is what the user says of that, as soon as it is known.
+int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
+        bool& exits_with_one) {
     using namespace ddprun;
     try {
         std::string secret = take_variable(kSecretVariable);
-        const CommandLine line = parse_command_line(words, current_environment());
+        const CommandLine line = parse_command_line(words, current_environment(),
+                                                    std::filesystem::path(called).filename().string());
+        exits_with_one = line.exits_with_one;
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (line.makes_secret) return make_secret();
         log.set_verbosity(line.verbosity);
         if (!line.log_file.empty()) {
             if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
         }
+        for (const std::string& remark : line.remarks) log.info(remark);
         for (const std::string& name : line.unknown_signals)
             log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
         if (line.address_assumed)
@@ -75,7 +82,7 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
                 "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
                 "cannot reach");
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
-        LaunchOptions options = resolve_launch(line, find_node_facts(line));
+        LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
         if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
         for (const std::string& remark : options.placement_remarks) log.warn(remark);
         if (line.dry_run)
@@ -83,6 +90,8 @@ int run(const std::vector<std::string>& words, ddprun::LauncherLog& log) {
         // On loopback only this machine's processes call, and who they are the system says.
         const bool is_open = may_host(options) && leads_out(options.listen);
         options.key = find_job_key(line, secret, is_open, log);
+        if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
+            throw UsageError("--store door: agents need a secret for that (--make-secret)");
         options.open_files = raise_open_files();
         if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
@@ -128,5 +137,9 @@ int main(int argc, char** argv) {
     // One beyond the limit of a file's size is an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
     ddprun::LauncherLog log;
-    return run({argv + 1, argv + argc}, log);
+    bool exits_with_one = false;
+    const int code =
+        run(argc > 0 ? argv[0] : "", {argv + std::min(argc, 1), argv + argc}, log, exits_with_one);
+    // Of a job that has run, the agent has taken care; 2 is then a wrong command line's.
+    return exits_with_one && code != 0 && code != ddprun::kExitUsage ? 1 : code;
 }

@@ -1,15 +1,14 @@
 #include "apps/ddprun/option_rows.hpp"
 
+#include "apps/ddprun/device_rows.hpp"
 #include "apps/ddprun/option_values.hpp"
+#include "apps/ddprun/program_rows.hpp"
 #include "rendezvous/net/network.hpp"
 
 namespace ddprun {
 namespace {
 
 using Set = std::function<void(const std::string&)>;
-
-// The largest value taken; beyond it a number is a typing error.
-constexpr int kMaxRank = 100'000'000;
 
 // One part of the output's plan, whose grammar the launcher has.
 template <class Text, class... Part>
@@ -72,6 +71,11 @@ OptionGroup node_rows(CommandLine& line) {
           into(line.master_addr, parse_master_addr), "PET_MASTER_ADDR"},
          {"--master-port", "PORT", "Port on node 0 (a free one on a single node, else 29500)",
           into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")), "PET_MASTER_PORT"},
+         {"--local-addr", "HOST",
+          "Address of this node by which its workers are to reach the others (the one that reaches node "
+          "0)\nIt has to "
+          "be one of its own. On a single node, unless --master-addr is given, it is MASTER_ADDR.",
+          into(line.local_addr, parse_master_addr), "PET_LOCAL_ADDR"},
          {"--listen", "WHERE",
           "auto: node 0 listens where it has to, and --master-addr must be an address of its own; any: on "
           "all its addresses (auto)\nIt has to on loopback and at --master-addr; any is for a --master-addr "
@@ -85,8 +89,11 @@ OptionGroup node_rows(CommandLine& line) {
                         "must be networks like 10.0.0.0/8 or fd00::/8, with commas between")(text);
               line.networks = text;
           }},
-         {"--standalone", "", "One node and a free port; the default on one node", into(line.standalone),
-          "PET_STANDALONE"}}};
+         {"--standalone", "",
+          "One node, a free port and a job id of its own, whatever other options say of nodes and "
+          "rendezvous\nOne "
+          "node and a free port are the default.",
+          into(line.standalone), "PET_STANDALONE"}}};
 }
 
 OptionGroup rendezvous_rows(CommandLine& line) {
@@ -150,64 +157,16 @@ OptionGroup security_rows(CommandLine& line) {
           "required for all.",
           into(line.auth,
                one_of<Auth>({{"auto", Auth::automatic}, {"required", Auth::required}, {"off", Auth::off}}))},
+         {"--store", "WAY",
+          "How workers of several nodes reach the store. door: through their own agents, encrypted; direct: "
+          "all at node 0, in clear; auto: door where there is a secret (auto)\nNode 0's counts. With door "
+          "MASTER_ADDR and MASTER_PORT are a port on loopback; a program that opens ports of its own at "
+          "MASTER_ADDR takes DDPRUN_MASTER_ADDR for that, or direct.",
+          into(line.store_access, one_of<StoreAccess>({{"auto", StoreAccess::automatic},
+                                                       {"door", StoreAccess::door},
+                                                       {"direct", StoreAccess::direct}}))},
          {"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
           into(line.makes_secret)}}};
-}
-
-OptionGroup program_rows(CommandLine& line) {
-    return {
-        "Program",
-        {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
-         {"--no-python", "", "Execute the program itself, also if its name ends in .py", into(line.no_python),
-          "PET_NO_PYTHON"},
-         {"--python", "",
-          "Run the program by python3 -u, whatever its name\nSo run those in .py: by $PYTHON_EXEC, else "
-          "python3.",
-          into(line.python)},
-         {.names = "--program",
-          .metavar = "RANKS:COMMAND",
-          .help =
-              "These ranks (0,8-15; local=0; *) run COMMAND in place of PROGRAM\nMay be repeated; the first "
-              "that "
-              "names a rank counts. The same on all nodes. With '*:…' among them PROGRAM may be left out.",
-          .set =
-              [&line](const std::string& text) {
-                  line.rank_programs.push_back(value_or_throw<UsageError>(
-                      parse_rank_command("--program", text, "'0:./server --port 7' or 'local=1:./helper'")));
-              },
-          .repeated = true},
-         {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
-}
-
-OptionGroup device_rows(CommandLine& line) {
-    return {
-        "Devices",
-        {{"--gpu-bind", "HOW",
-          "single: a worker sees its own GPU; all: it sees all and uses LOCAL_RANK; none: untouched; "
-          "auto: all for Python programs, single for others (auto)",
-          into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
-         {"--share-gpus", "",
-          "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
-          into(line.share_gpus)},
-         {"--bind", "HOW",
-          "Which CPUs a worker may run on, of those that ddprun may use. cores: cores of its own; numa: "
-          "those of "
-          "one NUMA node; none: all (none)\nNear its GPU where it has one, else all workers get equal parts. "
-          "Its "
-          "memory is taken from there, too.",
-          into(line.cpu_bind, parsed_by(parse_bind, "must be cores, numa or none"))},
-         {"--numa-binding", "HOW",
-          "The same as torchrun says it. node: the CPUs of its GPU's NUMA node; socket: of that node's "
-          "socket; "
-          "exclusive: cores of its own there; core-complex: those that share one last-level cache\nexclusive "
-          "refuses too few cores.",
-          into(line.numa_binding,
-               parsed_by(parse_numa_binding, "must be node, socket, exclusive or core-complex"))},
-         {"--dry-run", "",
-          "Print where each worker of this node would run (CPUs, NUMA node, GPU, NIC) and what, and "
-          "exit\nNothing "
-          "is connected to and nothing started.",
-          into(line.dry_run)}}};
 }
 
 OptionGroup supervision_rows(CommandLine& line) {
@@ -221,6 +180,7 @@ OptionGroup supervision_rows(CommandLine& line) {
           "Signals that are passed on to all workers and end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)",
           [&line](const std::string& text) {
               line.terminating_signals = parse_signals(text, line.unknown_signals);
+              line.signals_text = text;
           },
           "PET_SIGNALS_TO_HANDLE"},
          {"--forward", "A,B=C",
@@ -301,9 +261,7 @@ OptionGroup restart_rows(CommandLine& line) {
           "exclude NODE on stdout\nOn the node that hosts the rendezvous, within 10 s. Its restart is "
           "stronger than "
           "the options above, but for --max-restarts; where it does not answer, these decide.",
-          into(line.on_failure)},
-         {"--monitor-interval", "S", "No effect: nothing is polled", [](const std::string&) {},
-          "PET_MONITOR_INTERVAL"}}};
+          into(line.on_failure)}}};
 }
 
 OptionGroup file_rows(CommandLine& line) {
@@ -390,7 +348,8 @@ OptionGroup debugging_rows(CommandLine& line) {
 std::vector<OptionGroup> option_rows(CommandLine& line) {
     return {{"", {config_row()}}, node_rows(line),   rendezvous_rows(line),  security_rows(line),
             program_rows(line),   device_rows(line), supervision_rows(line), time_rows(line),
-            restart_rows(line),   file_rows(line),   console_rows(line),     debugging_rows(line)};
+            restart_rows(line),   file_rows(line),   console_rows(line),     debugging_rows(line),
+            torchrun_rows(line)};
 }
 
 }  // namespace ddprun

@@ -95,6 +95,13 @@ NamedFile* tls_file_of(RdzvConf& conf, const std::string& key) {
     return nullptr;
 }
 
+// Lists of arguments, which no shell reads, are often copied from a shell's line with its quotes.
+std::string unquoted(const std::string& text) {
+    const bool is_quoted =
+        text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"');
+    return is_quoted ? text.substr(1, text.size() - 2) : text;
+}
+
 std::string parse_etcd_prefix(const std::string& text) {
     const auto end = text.find_last_not_of('/');
     if (!text.starts_with('/') || end == text.npos)
@@ -154,7 +161,7 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         "ca_cert,cert,key,cacert,etcd_prefix");
     RdzvConf known;
     std::optional<int> interval, attempts;
-    for (const std::string& entry : comma_separated(conf)) {
+    for (const std::string& entry : comma_separated(unquoted(conf))) {
         const auto equals = entry.find('=');
         const std::string key = comma_separated(entry.substr(0, equals)).front();
         const std::string value =
@@ -167,6 +174,8 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         if (NamedFile* file = tls_file_of(known, key)) *file = {"--rdzv-conf " + key, value};
         if (key == "etcd_prefix") known.etcd_prefix = parse_etcd_prefix(value);
         if (key == "is_host") known.is_host = parse_is_host(value);
+        if (key == "close_timeout" || key == "heartbeat_timeout" || key == "read_timeout")
+            conf_number(key, value);
         if (key == "join_timeout" || key == "timeout")
             known.join_timeout = std::chrono::seconds(conf_number(key, value));
         if (key == "keep_alive_interval") interval = conf_number(key, value);
@@ -205,6 +214,19 @@ std::set<int> parse_requeue_on(const std::string& text) {
     for (const std::string& name : comma_separated(text))
         signals.insert(passable_signal(name, "--requeue-on " + name));
     return signals;
+}
+
+StandardInput parse_standard_input(const std::string& text) {
+    if (text == "none") return {};
+    if (text == "all") return {.all = true};
+    const auto rank = whole_number<int>(text, 0, kMaxRank);
+    if (!rank) throw BadValue("must be a rank, all or none");
+    return {.rank = rank};
+}
+
+std::string parse_legacy_launch(const std::string& text) {
+    if (text.empty()) return "--local-rank";
+    return "--" + one_of<std::string>({{"local-rank", "local-rank"}, {"local_rank", "local_rank"}})(text);
 }
 
 void parse_time_limit(const std::string& text, TimeLimitOptions& times) {

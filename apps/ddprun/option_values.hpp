@@ -18,6 +18,7 @@ namespace ddprun {
 // The largest values taken; beyond them a number is a typing error.
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
 inline constexpr int kMaxRestarts = 1'000'000;
+inline constexpr int kMaxRank = 100'000'000;
 
 // `N` or `MIN:MAX`: the most, and the least where it is another number.
 struct NodeCount {
@@ -65,6 +66,19 @@ std::map<int, int> parse_forward(const std::string& text);
 
 // `USR1,USR2`: signals that can be caught.
 std::set<int> parse_requeue_on(const std::string& text);
+
+// A global rank, `all` or `none`.
+StandardInput parse_standard_input(const std::string& text);
+
+// Who decides how many threads a library like OpenMP's takes.
+enum class OmpThreads {
+    cpus,  // the node's usable CPUs by its workers
+    one,   // 1 where there are several workers
+    none,  // nobody
+};
+
+// The name of the argument by which a program is told its local rank; none is empty.
+std::string parse_legacy_launch(const std::string& text);
 
 // A duration longer than none.
 void parse_time_limit(const std::string& text, TimeLimitOptions& times);

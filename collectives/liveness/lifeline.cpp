@@ -30,7 +30,9 @@ Lifeline::Lifeline(const Membership& membership, TcpListener listener, const Ori
       ranks_in_parent_(origin.ranks),
       parent_(origin.parent),
       mutex_(family_->mutex),
-      acceptor_(std::move(listener), [this](const LinkHello& hello) { return judge(hello); }),
+      acceptor_(
+          std::move(listener), [this](const LinkHello& hello, bool proven) { return judge(hello, proven); },
+          membership.mesh_key),
       state_(membership.rank, membership.world_size(), membership.own_numbers),
       data_came_(membership.members.size() * static_cast<std::size_t>(lanes_)) {
     for (int rank = 0; rank < membership.world_size(); ++rank) {
@@ -83,6 +85,13 @@ std::optional<TcpLink> Lifeline::take_data(int peer, int lane) {
     TcpLink link = std::move(found->link);
     arrived_data_.erase(found);
     return link;
+}
+
+bool Lifeline::may_bring_data(int peer, int lane) const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(proving_.begin(), proving_.end(), [&](const LinkHello& hello) {
+        return hello.channel == Channel::data && hello.from == peer && hello.lane == lane;
+    });
 }
 
 void Lifeline::on_news(std::function<void()> hook) {
@@ -152,6 +161,8 @@ void Lifeline::run() {
             if (stopping_) return;
         }
         for (auto& accepted : acceptor_.turn(Deadline::clock::now())) admit(std::move(accepted));
+        // Before it is heard who has left: their proofs may come later than the news of that.
+        note_proving();
         serve_neighbours();
         serve_lost_lives();
     }
@@ -165,19 +176,25 @@ std::vector<pollfd> Lifeline::descriptors() const {
     return polled;
 }
 
-HelloAnswer Lifeline::judge(const LinkHello& hello) {
+HelloAnswer Lifeline::judge(const LinkHello& hello, bool proven) {
     const std::lock_guard lock(mutex_);
     if (hello.round != membership_.round) return HelloAnswer::other_round;
     if (hello.communicator != membership_.communicator) return HelloAnswer::other_communicator;
     if (hello.nonce != membership_.nonce) return HelloAnswer::other_job;
+    const bool has_key = membership_.mesh_key.has_value();
+    if (hello.challenge.has_value() != has_key)
+        return has_key ? HelloAnswer::key_wanted : HelloAnswer::key_unknown;
     const bool known =
         hello.from >= 0 && hello.from < membership_.world_size() && hello.from != membership_.rank;
     if (hello.to != membership_.rank || !known) return HelloAnswer::other_rank;
     if (hello.channel == Channel::lifeline) {
         if (hello.from != membership_.left()) return HelloAnswer::other_rank;
+        // Who has not proven the key does not hear either who has come already.
+        if (has_key && !proven) return HelloAnswer::prove;
         return left_neighbour_came_ ? HelloAnswer::repeated : HelloAnswer::welcome;
     }
     if (hello.lane >= lanes_) return HelloAnswer::other_lane;
+    if (has_key && !proven) return HelloAnswer::prove;
     return data_came_[data_index(hello)] ? HelloAnswer::repeated : HelloAnswer::welcome;
 }
 
@@ -197,6 +214,14 @@ void Lifeline::admit(LinkAcceptor::Accepted accepted) {
         data_came_[index] = true;
         arrived_data_.push_back({std::move(accepted.link), accepted.hello.lane});
     }
+    tell_news();
+}
+
+void Lifeline::note_proving() {
+    std::vector<LinkHello> proving = acceptor_.proving();
+    const std::lock_guard lock(mutex_);
+    if (proving == proving_) return;
+    proving_ = std::move(proving);
     tell_news();
 }
 

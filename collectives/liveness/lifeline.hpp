@@ -82,6 +82,8 @@ class Lifeline : private DeathNews::Listener {
     // The data connection that `peer` has dialled to this rank as its `lane`, given away once; none while it
     // has not.
     std::optional<TcpLink> take_data(int peer, int lane);
+    // Somebody says that he dials as that, and has not proven it yet.
+    bool may_bring_data(int peer, int lane) const;
 
     // Becomes readable when anything below may have changed; take_news() makes it unreadable again.
     int news_descriptor() const noexcept { return news_.descriptor(); }
@@ -147,7 +149,9 @@ class Lifeline : private DeathNews::Listener {
     bool read_from(Neighbour& neighbour);
     void admit(LinkAcceptor::Accepted accepted);
     void greet(TcpLink link);
-    HelloAnswer judge(const LinkHello& hello);
+    // `proven`: the caller has the mesh's key.
+    HelloAnswer judge(const LinkHello& hello, bool proven);
+    void note_proving();
     // Where data_came_ counts the connection that says this.
     std::size_t data_index(const LinkHello& hello) const;
     void tell_news() const;
@@ -176,6 +180,7 @@ class Lifeline : private DeathNews::Listener {
     bool left_neighbour_came_ = false;
     std::vector<bool> data_came_;
     std::vector<Arrived> arrived_data_;
+    std::vector<LinkHello> proving_;         // see LinkAcceptor
     std::vector<std::uint64_t> lost_lives_;  // heard of, not yet judged
     std::function<void()> hook_;
     EndObserver* observer_ = nullptr;

@@ -64,12 +64,29 @@ std::string listen_address(const HostSettings& settings, const std::string& usua
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
 
-// The address that carried the rendezvous. Debian maps a machine's own name to 127.0.1.1, which nobody else
+// Debian maps a machine's own name to 127.0.1.1, which nobody else
 // can reach: then the address towards the outside is taken. A plain loopback address was meant as one.
-std::string listen_address(const TcpMeeting& meeting) {
-    const std::string address = source_address(meeting.endpoint.host);
+std::string address_towards(const std::string& host) {
+    const std::string address = source_address(host);
     const bool meant = address == "127.0.0.1" || address == "::1" || !is_loopback(address);
     return meant ? address : default_source_address();
+}
+
+// The address of this node as ddprun says it, else the one that carried the rendezvous, be it through ddprun's door on
+// loopback. What ddprun says may be left over from the job around this one: on another machine, or of one node.
+std::string address_of(const Place& place, const TcpMeeting& meeting) {
+    const std::string usual = address_towards(meeting.endpoint.host);
+    try {
+        const auto own = local_addresses();
+        const bool is_own = std::any_of(own.begin(), own.end(), [&](const LocalAddress& local) {
+            return local.address == place.node_addr;
+        });
+        if (is_own && (is_loopback(usual) || !is_loopback(place.node_addr))) return place.node_addr;
+        if (is_loopback(usual) && !place.host_addr.empty()) return address_towards(place.host_addr);
+    } catch (const boost::system::system_error&) {
+        // What was usual has to do.
+    }
+    return usual;
 }
 
 // A launcher's store is there before its workers are: who waits for it waits for something else.
@@ -161,6 +178,7 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
         {place.rank, place.world_size, place.round, fmt::format("pid {} on {}", ::getpid(), host_identity())},
         self, deadline);
     joined.membership.own_numbers = place.own_numbers;
+    joined.membership.mesh_key = place.mesh_key;
     room.departure = std::make_unique<Departure>(std::move(joined.departure));
     auto session = open_session(std::move(joined.membership), std::move(listener), place.transport,
                                 place.nccl, options, deadline, {.death_news = std::move(news)});
@@ -222,6 +240,7 @@ Place read_place(const Environment& environment, const CommunicatorOptions& opti
     place.host = read_host_settings(environment);
     place.nccl = read_nccl_settings(environment, options, local_rank);
     place.life = read_life_slot(environment);
+    place.mesh_key = read_mesh_key(environment);
     return place;
 }
 
@@ -263,7 +282,7 @@ std::unique_ptr<Session> open_session(const Meeting& meeting, const Place& place
             }
             const auto& tcp = std::get<TcpMeeting>(meeting);
             MeetingRoom room = enter_tcp(tcp, place, deadline);
-            const std::string address = listen_address(place.host, listen_address(tcp));
+            const std::string address = listen_address(place.host, address_of(place, tcp));
             return join_in(std::move(room), address, place, options, deadline);
         } catch (const boost::system::system_error& error) {
             const auto now = Deadline::clock::now();
@@ -294,6 +313,7 @@ std::unique_ptr<Session> open_session(Membership membership, TcpListener listene
     session->round = membership.round;
     session->nonce = membership.nonce;
     session->own_numbers = membership.own_numbers;
+    session->mesh_key = membership.mesh_key;
     const PeerMesh::Operation joining = joining_until(deadline, options);
     session->transport = transport;
     session->nccl = nccl;
@@ -335,6 +355,8 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
     place.local_rank = told ? found.local_rank : -1;
     place.local_world_size = told ? found.local_world_size : -1;
     place.round = static_cast<std::uint32_t>(found.restart_count);
+    place.node_addr = found.node_addr;
+    place.host_addr = found.host_addr;
     CommunicatorOptions wanted = options;
     if (wanted.notice_after.count() == 0) wanted.notice_after = read_notice(environment);
     return open_session(TcpMeeting{{found.master_addr, found.master_port}, !found.agent_hosts_store}, place,

@@ -60,12 +60,17 @@ struct Place {
     std::uint32_t round = 0;
     Transport transport = Transport::automatic;
     HostSettings host;
-    std::optional<NcclSettings> nccl = std::nullopt;  // where NCCL is to be the backend
-    std::optional<LifeSlot> life = std::nullopt;      // where its agent watches over it
-    bool own_numbers = false;                         // see Membership
+    std::optional<NcclSettings> nccl = std::nullopt;   // where NCCL is to be the backend
+    std::optional<LifeSlot> life = std::nullopt;       // where its agent watches over it
+    bool own_numbers = false;                          // see Membership
+    std::optional<SecretKey> mesh_key = std::nullopt;  // likewise
+    // As ddprun says: where this node is reached, and the host of its store, which MASTER_ADDR may stand for. Empty:
+    // it does not say.
+    std::string node_addr;
+    std::string host_addr;
 };
 
-// What DDPRUN_TRANSPORT, DDPRUN_LIFE, the host's settings and NCCL's say;
+// What DDPRUN_TRANSPORT, DDPRUN_LIFE, DDPRUN_MESH_KEY, the host's settings and NCCL's say;
 // see read_nccl_settings() for `local_rank`. Throws invalid_argument that names the variable.
 Place read_place(const Environment& environment, const CommunicatorOptions& options, int local_rank);
 

@@ -60,8 +60,9 @@ struct Session {
     Member self;  // where this rank listens, and on which host; unused when alone
     std::uint32_t round = 0;
     Nonce nonce{};
-    bool own_numbers = false;  // see Membership
-    int shrinks = 0;           // how often this rank has begun a shrink()
+    std::optional<SecretKey> mesh_key;  // see Membership
+    bool own_numbers = false;           // see Membership
+    int shrinks = 0;                    // how often this rank has begun a shrink()
     MeetingRoom room;
     std::unique_ptr<Executor> executor;  // null once finalized
     Lifeline* lifeline = nullptr;        // the executor's; none when alone, or finalized

@@ -65,6 +65,7 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
                             {old.world_size, std::move(excluded)});
         Membership membership = gathering.run(self, deadline);
         membership.round = old.round;
+        membership.mesh_key = old.mesh_key;
         membership.own_numbers = true;
         if (membership.world_size() == 1) return open_session_alone(old.nccl, old.options);
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,

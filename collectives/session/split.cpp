@@ -135,6 +135,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     const Origin origin{old.lifeline, group, old.lifeline->death_news()};
     Membership membership = membership_of(entries, group, old.rank);
     membership.round = old.round;
+    membership.mesh_key = old.mesh_key;
     for (std::size_t i = 0; i < group.size(); ++i) {
         if (group[i] != static_cast<int>(i)) membership.own_numbers = true;
     }

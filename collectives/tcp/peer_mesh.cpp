@@ -61,16 +61,16 @@ PeerMesh::PeerMesh(Membership membership, TcpListener listener, const Operation&
 }
 
 void PeerMesh::connect_ring(const Operation& joining) {
-    TcpLink right = dial(membership_.right(), Channel::lifeline, 0, joining);
+    Dialled right = dial(membership_.right(), Channel::lifeline, 0, joining);
     try {
-        read_answer(right, joining);
+        come(right, joining);
     } catch (const CollectiveError&) {
         // The neighbour may have let this rank in already, and must hear why it gives up before the
         // connection closes: else it takes this rank for the dead one.
-        lifeline_.add_neighbour(std::move(right));
+        lifeline_.add_neighbour(std::move(right.link));
         throw;
     }
-    lifeline_.add_neighbour(std::move(right));
+    lifeline_.add_neighbour(std::move(right.link));
     const Awaited left{nullptr, nullptr, membership_.left()};
     while (!lifeline_.has_left_neighbour()) wait({&left, 1}, joining);
 }
@@ -81,7 +81,8 @@ void PeerMesh::await_left_neighbour() {
     const auto verdict = lifeline_.verdict();
     const bool is_culprit = verdict && std::find(verdict->culprits.begin(), verdict->culprits.end(),
                                                  membership_.left()) != verdict->culprits.end();
-    if (is_culprit) return;
+    // One that is refused, or has another key, lives, and is to find out the same.
+    if (is_culprit && verdict->code != CollectiveErrorCode::system) return;
     const Deadline deadline = Clock::now() + kRingTimeout;
     while (!lifeline_.has_left_neighbour() && !lifeline_.verdict_of_parent() && wait_for_news(deadline)) {
     }
@@ -96,9 +97,9 @@ void PeerMesh::enter(const Operation& operation) {
 TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
     auto found = outgoing_.find({peer, lane});
     if (found == outgoing_.end()) {
-        TcpLink link = dial(peer, Channel::data, lane, operation);
-        read_answer(link, operation);
-        found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(link)).first;
+        Dialled dialled = dial(peer, Channel::data, lane, operation);
+        come(dialled, operation);
+        found = outgoing_.emplace(LaneOfPeer{peer, lane}, std::move(dialled.link)).first;
     }
     return found->second;
 }
@@ -106,8 +107,9 @@ TcpLink& PeerMesh::outgoing(int peer, int lane, const Operation& operation) {
 TcpLink* PeerMesh::incoming(int peer, int lane, const Operation& operation) {
     const auto found = incoming_.find({peer, lane});
     if (found != incoming_.end()) return &found->second;
-    // Asked before taking: a peer that has left dialled before it said goodbye.
-    const bool left = lifeline_.left_after(peer).has_value();
+    // Asked before taking: a peer that has left dialled before it said goodbye, and may have proven later that it was that
+    // peer.
+    const bool left = lifeline_.left_after(peer).has_value() && !lifeline_.may_bring_data(peer, lane);
     if (auto link = lifeline_.take_data(peer, lane)) {
         return &incoming_.emplace(LaneOfPeer{peer, lane}, std::move(*link)).first->second;
     }
@@ -161,9 +163,12 @@ Deadline PeerMesh::run_wait_schedule(const std::vector<int>& awaited, const Oper
     return schedule_->next();
 }
 
-TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
+PeerMesh::Dialled PeerMesh::dial(int peer, Channel channel, int lane, const Operation& operation) {
     TcpLink link;
+    LinkHello hello{channel, membership_.round, membership_.communicator,       rank(),
+                    peer,    membership_.nonce, static_cast<std::uint8_t>(lane)};
     try {
+        if (membership_.mesh_key) hello.challenge = random_nonce();
         link = TcpLink(peer, begin_connect(membership_.member(peer).endpoint));
     } catch (const boost::system::system_error& error) {
         fail({CollectiveErrorCode::system,
@@ -174,35 +179,61 @@ TcpLink PeerMesh::dial(int peer, Channel channel, int lane, const Operation& ope
     const Awaited connected{nullptr, &link, peer};
     while (!is_writable(link)) wait({&connected, 1}, operation);
     if (const int error = connect_error(link.descriptor()); error != 0) throw LinkLost{peer, error};
-    auto hello = encode(LinkHello{channel, membership_.round, membership_.communicator, rank(), peer,
-                                  membership_.nonce, static_cast<std::uint8_t>(lane)});
-    iovec part{hello.data(), hello.size()};
-    // The first bytes on a fresh connection always fit into its buffer.
-    if (link.write_some({&part, 1}) != hello.size()) throw LinkLost{peer, EMSGSIZE};
-    return link;
+    Dialled dialled{std::move(link), encode(hello)};
+    write_first(dialled.link, dialled.hello);
+    return dialled;
 }
 
-void PeerMesh::read_answer(TcpLink& link, const Operation& operation) {
-    std::array<std::byte, kHelloAnswerSize> bytes{};
-    std::size_t held = 0;
-    while (held < bytes.size()) {
-        iovec rest{bytes.data() + held, bytes.size() - held};
+void PeerMesh::write_first(TcpLink& link, std::span<std::byte> bytes) {
+    iovec part{bytes.data(), bytes.size()};
+    if (link.write_some({&part, 1}) != bytes.size()) throw LinkLost{link.peer(), EMSGSIZE};
+}
+
+void PeerMesh::read_all(TcpLink& link, std::span<std::byte> bytes, const Operation& operation) {
+    while (!bytes.empty()) {
+        iovec rest{bytes.data(), bytes.size()};
         const std::size_t count = link.read_some({&rest, 1});
-        const Awaited answer{&link, nullptr, link.peer()};
-        if (count == 0) wait({&answer, 1}, operation);
-        held += count;
+        const Awaited more{&link, nullptr, link.peer()};
+        if (count == 0) wait({&more, 1}, operation);
+        bytes = bytes.subspan(count);
     }
+}
+
+void PeerMesh::come(Dialled& dialled, const Operation& operation) {
+    TcpLink& link = dialled.link;
+    std::array<std::byte, kHelloAnswerSize> bytes{};
+    read_all(link, bytes, operation);
     const auto answer = decode_hello_answer(bytes);
-    if (answer == HelloAnswer::welcome) return;
+    const bool has_key = membership_.mesh_key.has_value();
+    if (answer == HelloAnswer::prove && has_key) return exchange_proofs(dialled, operation);
+    if (answer == HelloAnswer::welcome && !has_key) return;
     // Each communicator of a rank has a port of its own, so the rank's is closed, and somebody else got it.
     const bool has_gone = answer == HelloAnswer::other_rank || answer == HelloAnswer::other_communicator ||
                           answer == HelloAnswer::other_job;
     if (has_gone) throw LinkLost{link.peer(), ECONNREFUSED};
     const std::string at = to_string(membership_.member(link.peer()).endpoint);
-    const std::string what = answer ? fmt::format("rank {} at {} refused the connection of rank {}: {}",
-                                                  link.peer(), at, rank(), reason_of(*answer))
-                                    : fmt::format("what listens at {} is not rank {}", at, link.peer());
+    const bool refused = answer && answer != HelloAnswer::welcome && answer != HelloAnswer::prove;
+    const std::string what = refused ? fmt::format("rank {} at {} refused the connection of rank {}: {}",
+                                                   link.peer(), at, rank(), reason_of(*answer))
+                                     : fmt::format("what listens at {} is not rank {}", at, link.peer());
     fail({CollectiveErrorCode::system, {link.peer()}, what}, operation);
+}
+
+void PeerMesh::exchange_proofs(Dialled& dialled, const Operation& operation) {
+    const int peer = dialled.link.peer();
+    const SecretKey& key = *membership_.mesh_key;
+    std::array<std::byte, kOfferSize> bytes{};
+    read_all(dialled.link, bytes, operation);
+    const MeshOffer offer = decode_offer(bytes);
+    if (!is_proof(offer.proof, key, MeshSide::dialled, dialled.hello, offer.challenge)) {
+        fail({CollectiveErrorCode::system,
+              {peer},
+              fmt::format("what listens at {} as rank {} has another DDPRUN_MESH_KEY than rank {}",
+                          to_string(membership_.member(peer).endpoint), peer, rank())},
+             operation);
+    }
+    MeshProof proof = make_proof(key, MeshSide::dialler, dialled.hello, offer.challenge);
+    write_first(dialled.link, proof);
 }
 
 bool PeerMesh::wait_for_news(Deadline deadline) {

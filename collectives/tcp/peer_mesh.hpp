@@ -23,6 +23,7 @@
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/liveness/wait_schedule.hpp"
 #include "collectives/wire/membership.hpp"
+#include "collectives/wire/mesh_proof.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
 namespace ddprun {
@@ -125,8 +126,18 @@ class PeerMesh {
     void connect_ring(const Operation& joining);
     // Before this rank gives up.
     void await_left_neighbour();
-    TcpLink dial(int peer, Channel channel, int lane, const Operation& operation);
-    void read_answer(TcpLink& link, const Operation& operation);
+    struct Dialled {
+        TcpLink link;
+        HelloBytes hello;
+    };
+    // Says who dials; then come() waits until the peer has said that this rank may come.
+    Dialled dial(int peer, Channel channel, int lane, const Operation& operation);
+    void come(Dialled& dialled, const Operation& operation);
+    // Each side proves to the other one that it has the mesh's key, which this rank has.
+    void exchange_proofs(Dialled& dialled, const Operation& operation);
+    void read_all(TcpLink& link, std::span<std::byte> bytes, const Operation& operation);
+    // Throws LinkLost for bytes that do not fit into the buffer, which the first ones always do.
+    static void write_first(TcpLink& link, std::span<std::byte> bytes);
     // Asks all ranks where they are; returns when all have answered, or kAnswerTimeout is over.
     void inquire(const Operation& operation);
     // Waits for news. False when the deadline has passed.

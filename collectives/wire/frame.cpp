@@ -11,7 +11,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint32_t kHelloMagic = 0x43504444;   // "DDPC"
 constexpr std::uint32_t kHeaderMagic = 0x4d504444;  // "DDPM"
-constexpr std::uint16_t kVersion = 3;
+constexpr std::uint16_t kVersion = 4;
 
 // The frames, member by member as they travel.
 struct HelloFrame {
@@ -24,6 +24,8 @@ struct HelloFrame {
     std::int32_t from;
     std::int32_t to;
     Nonce nonce;
+    std::uint32_t has_key;
+    Nonce challenge;
 };
 
 struct AnswerFrame {
@@ -67,21 +69,28 @@ std::string_view reason_of(HelloAnswer answer) noexcept {
         case HelloAnswer::other_rank: return "it was meant for another rank";
         case HelloAnswer::repeated: return "it has a connection from this rank already";
         case HelloAnswer::other_lane: return "the ranks agreed on fewer connections";
+        case HelloAnswer::key_wanted: return "it has a DDPRUN_MESH_KEY, and the caller has none";
+        case HelloAnswer::key_unknown: return "it has no DDPRUN_MESH_KEY, and the caller has one";
+        case HelloAnswer::prove: return "it wants the proof of DDPRUN_MESH_KEY";
     }
     return "an unknown reason";
 }
 
 std::array<std::byte, kHelloSize> encode(const LinkHello& hello) {
     return frame_bytes(HelloFrame{kHelloMagic, kVersion, hello.channel, hello.lane, hello.round,
-                                  hello.communicator, hello.from, hello.to, hello.nonce});
+                                  hello.communicator, hello.from, hello.to, hello.nonce,
+                                  hello.challenge ? 1U : 0U, hello.challenge.value_or(Nonce{})});
 }
 
 std::optional<LinkHello> decode_hello(std::span<const std::byte, kHelloSize> bytes) {
     const auto frame = read_frame<HelloFrame>(bytes);
-    if (frame.magic != kHelloMagic || frame.version != kVersion || frame.channel > Channel::data)
+    if (frame.magic != kHelloMagic || frame.version != kVersion || frame.channel > Channel::data ||
+        frame.has_key > 1)
         return std::nullopt;
-    return LinkHello{frame.channel, frame.round, frame.communicator, frame.from,
-                     frame.to,      frame.nonce, frame.lane};
+    return LinkHello{frame.channel,      frame.round,
+                     frame.communicator, frame.from,
+                     frame.to,           frame.nonce,
+                     frame.lane,         frame.has_key == 1 ? std::optional(frame.challenge) : std::nullopt};
 }
 
 std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {
@@ -90,7 +99,7 @@ std::array<std::byte, kHelloAnswerSize> encode(HelloAnswer answer) {
 
 std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHelloAnswerSize> bytes) {
     const auto frame = read_frame<AnswerFrame>(bytes);
-    if (frame.magic != kHelloMagic || frame.answer > HelloAnswer::other_lane) return std::nullopt;
+    if (frame.magic != kHelloMagic || frame.answer > HelloAnswer::prove) return std::nullopt;
     return frame.answer;
 }
 

@@ -1,11 +1,16 @@
 // Frames: the bytes that collectives put on TCP connections. Pure.
 //
 // All integers little-endian, as the elements themselves are.
-//   Hello    40 bytes, the first of every connection, from the rank that dials:
+//   Hello    60 bytes, the first of every connection, from the rank that dials:
 //              u32 magic, u16 version, u8 channel, u8 lane, u32 round, u32 communicator, i32 from, i32
-//              to, 16 bytes nonce (made by rank 0, known through the store only: proves that the caller
-//              belongs to this job)
+//              to, 16 bytes nonce (of the communicator, known through the store only: where there is no key of the
+//              mesh, it is all that shows that the caller belongs to this job), u32 1 where the caller has a key, else
+//              0, 16 bytes challenge (fresh and random for each connection with a key, else 0)
 //   Answer   8 bytes, back: u32 magic, u32 HelloAnswer. A connection without the magic is closed unanswered.
+// and where both have a key, so that the answer is HelloAnswer::prove (mesh_proof.hpp):
+//   Offer    48 bytes, behind that answer: 16 bytes challenge, fresh and random; 32 bytes proof
+//   Proof    32 bytes, from the rank that dials, which sends data behind it without another answer; without the proof
+//            it is closed
 //   Header   32 bytes, then the payload, on data connections, which carry one direction, dialer to listener:
 //              u32 magic, u8 operation, u8 type, u8 reduce, u8 compression, u64 count, u64 sequence, i32
 //              root, u32 0
@@ -23,7 +28,7 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kHelloSize = 40;
+inline constexpr std::size_t kHelloSize = 60;
 inline constexpr std::size_t kHelloAnswerSize = 8;
 inline constexpr std::size_t kHeaderSize = 32;
 
@@ -39,7 +44,8 @@ struct LinkHello {
     std::int32_t from = 0;
     std::int32_t to = 0;
     Nonce nonce{};
-    std::uint8_t lane = 0;  // of data connections, below what the ranks agreed on
+    std::uint8_t lane = 0;                          // of data connections, below what the ranks agreed on
+    std::optional<Nonce> challenge = std::nullopt;  // where the caller has a key
 
     bool operator==(const LinkHello&) const = default;
 };
@@ -52,6 +58,9 @@ enum class HelloAnswer : std::uint32_t {
     other_rank = 4,          // not addressed to this rank, or from no rank of this communicator
     repeated = 5,            // this rank has this connection already
     other_lane = 6,          // more connections than the ranks agreed on
+    key_wanted = 7,          // only this rank has a key of the mesh
+    key_unknown = 8,         // only the caller has one
+    prove = 9,               // both have one: show that it is the same
 };
 
 // Why a rank was not let in, as the rest of "refused the connection: …".

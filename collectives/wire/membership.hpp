@@ -10,6 +10,7 @@
 
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/secure/secret_key.hpp"
 
 namespace ddprun {
 
@@ -32,8 +33,9 @@ struct Membership {
     std::uint32_t round = 0;
     std::uint32_t communicator = 0;
     Nonce nonce{};
-    std::vector<Member> members;  // by rank
-    bool own_numbers = false;     // a launcher has given the ranks others, see kOwnNumbers
+    std::vector<Member> members;                       // by rank
+    std::optional<SecretKey> mesh_key = std::nullopt;  // that its ranks prove to each other that they have
+    bool own_numbers = false;  // a launcher has given the ranks others, see kOwnNumbers
 
     int world_size() const noexcept { return static_cast<int>(members.size()); }
     int right() const noexcept { return (rank + 1) % world_size(); }

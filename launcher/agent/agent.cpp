@@ -9,13 +9,13 @@
 
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/agent_signals.hpp"
-#include "launcher/agent/carrier_interface.hpp"
 #include "launcher/agent/end_of_job.hpp"
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/join_news.hpp"
 #include "launcher/agent/node_traits.hpp"
 #include "launcher/agent/node_workers.hpp"
+#include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/judge/failure_judge.hpp"
@@ -24,7 +24,6 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
-#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -57,6 +56,7 @@ class Agent {
         make_link();
         host_if_due();
         node_.emplace(context_.get_executor(), *runner_, options_, log_);
+        network_.emplace(context_.get_executor(), options_, log_);
         signals_.watch();
         watch_limit();
         log_.debug(rendezvous_text(options_, link_->hosts()));
@@ -299,12 +299,9 @@ class Agent {
         join_news_.end();
         const RoundReady& round = job_.round();
         options_.master = link_->place();
-        if (options_.nnodes > 1)
-            log_.debug(name_carrier_interface(options_.environment,
-                                              link_->hosts() ? round.reached_at : link_->local_address(),
-                                              local_addresses()));
+        WorkerStation station = network_->begin_round(options_, round, *link_);
         if (link_->hosts()) runner_->set_lease(lease_end_);
-        node_->start(round, round_events());
+        node_->start(round, std::move(station), round_events());
         limit_->round_begins();
         if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);
     }
@@ -381,6 +378,7 @@ class Agent {
     JoinNews join_news_;
     std::optional<LimitTimer> limit_;
     std::optional<NodeWorkers> node_;
+    std::optional<WorkerNetwork> network_;
     std::optional<RendezvousLink> link_;
     std::optional<Clock::time_point> lease_end_;  // as far as the link says
     int exit_code_ = kExitInternal;

@@ -63,15 +63,19 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
             "processes that the workers left behind may still run: without /proc nobody can look for them");
     const Verdict verdict = verdict_of(ending);
     if (verdict.is_said) log.error(verdict.message);
+    const auto shown = [&options](int code) { return options.exits_with_one && code != 0 ? 1 : code; };
     if (ending.first_failure && !ending.refusal) {
-        log.error(failure_report(report_facts(ending, verdict, options.entry_name)));
+        ReportFacts facts = report_facts(ending, verdict, options.entry_name);
+        facts.finish.exit_code = shown(verdict.exit_code);
+        log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
-    if (watcher == nullptr && options.result_file.empty()) return verdict.exit_code;
+    if (watcher == nullptr && options.result_file.empty()) return shown(verdict.exit_code);
     JobResult result = job_result(ending, verdict, options);
+    result.exit_code = shown(verdict.exit_code);
     say(log, write_result_file(options.result_file, result));
     if (watcher != nullptr) say(log, watcher->ended(result));
-    return result.exit_code;
+    return shown(result.exit_code);
 }
 
 }  // namespace ddprun

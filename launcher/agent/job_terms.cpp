@@ -97,23 +97,25 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     server.port = options.master.port;
     server.spared_descriptors = launcher_descriptors(options.workers.size());
     server.key = options.key;
-    server.coordinator = {.version = DDPRUN_VERSION,
-                          .run_id = options.run_id,
-                          .job_id = make_job_id(options.run_id),
-                          .nnodes = options.nnodes,
-                          .elasticity = options.elasticity,
-                          .join_timeout = options.join_timeout,
-                          .heartbeat = options.nnodes > 1 ? options.heartbeat : std::chrono::milliseconds(0),
-                          .restarts = options.restarts,
-                          .jitter_seed = static_cast<unsigned>(::getpid()),
-                          .exit_wait = options.exit_wait,
-                          .asks_about_failures = !options.on_failure.empty(),
-                          .own_agent = hello_of(options, false),
-                          .hosts = options.host_list.hosts,
-                          .strict_env = options.strict_env,
-                          .failover = options.failover,
-                          .predecessor = {},
-                          .records_rounds = options.etcd.has_value()};
+    server.coordinator = {
+        .version = DDPRUN_VERSION,
+        .run_id = options.run_id,
+        .job_id = make_job_id(options.run_id),
+        .nnodes = options.nnodes,
+        .elasticity = options.elasticity,
+        .join_timeout = options.join_timeout,
+        .heartbeat = options.nnodes > 1 ? options.heartbeat : std::chrono::milliseconds(0),
+        .restarts = options.restarts,
+        .jitter_seed = static_cast<unsigned>(::getpid()),
+        .exit_wait = options.exit_wait,
+        .asks_about_failures = !options.on_failure.empty(),
+        .own_agent = hello_of(options, false),
+        .hosts = options.host_list.hosts,
+        .strict_env = options.strict_env,
+        .failover = options.failover,
+        .through_doors = options.key && options.nnodes > 1 && options.store_access != StoreAccess::direct,
+        .predecessor = {},
+        .records_rounds = options.etcd.has_value()};
     return server;
 }
 

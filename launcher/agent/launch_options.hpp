@@ -45,6 +45,19 @@ enum class Hosting {
     no,         // another one
 };
 
+// How workers of a job of several nodes reach the store.
+enum class StoreAccess {
+    automatic,  // through doors where there is a key
+    door,       // by way of their own agent
+    direct,     // at MASTER_ADDR, which is node 0's own
+};
+
+// Who reads the launcher's own standard input; everybody else has /dev/null.
+struct StandardInput {
+    bool all = false;
+    std::optional<int> rank = {};  // the global one
+};
+
 struct LaunchOptions {
     int nnodes = 1;                // at most
     Elasticity elasticity;         // node 0's counts, but for the least number, which all must give
@@ -59,10 +72,11 @@ struct LaunchOptions {
     Endpoint master{"127.0.0.1", 0};
     // From master.port on, of which the coordinator has the first that is free where it is hosted.
     int master_ports = 1;
-    ListenPlan listen;                 // of node 0: where it hosts the rendezvous
-    std::vector<std::string> command;  // the program and its arguments as the user gave them
-    bool allow_different = false;      // other nodes may run something else
-    bool strict_env = false;           // of node 0: no job of nodes that differ
+    ListenPlan listen;                                  // of node 0: where it hosts the rendezvous
+    StoreAccess store_access = StoreAccess::automatic;  // likewise
+    std::vector<std::string> command;                   // the program and its arguments as the user gave them
+    bool allow_different = false;                       // other nodes may run something else
+    bool strict_env = false;                            // of node 0: no job of nodes that differ
     std::string run_id = "none";
     std::string role = "default";
     std::chrono::milliseconds join_timeout{900'000};
@@ -86,6 +100,9 @@ struct LaunchOptions {
     std::vector<RankProgram> programs;  // of ranks that run something else than WorkerPlan::argv
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
+    StandardInput standard_input;     // where there is no tty_rank
+    bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all
+    bool exits_with_one = false;      // whatever the failure; a wrong command line excepted
     std::string result_file;          // empty: none
     std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;           // what reports call the program

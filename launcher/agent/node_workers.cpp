@@ -40,11 +40,12 @@ void NodeWorkers::announce(const Restarting& restarting) {
     log_.warn(to_text(restarting));
 }
 
-void NodeWorkers::start(const RoundReady& place, RoundEvents events) {
+void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEvents events) {
+    station.host = host_name();
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { log_.info(text); };
     events.on_step = [this](const std::string& text) { log_.debug(text); };
-    round_.emplace(executor_, runner_, pump_, options_, place, host_name(), std::move(events));
+    round_.emplace(executor_, runner_, pump_, options_, place, std::move(station), std::move(events));
     log_.debug(fmt::format("round {} of job {}", place.round, place.job_id));
     round_->start();
 }

@@ -35,7 +35,9 @@ class NodeWorkers {
     }
 
     // What RoundWorkers tells in words needs no event of the caller's.
-    void start(const RoundReady& place, RoundEvents events);
+    // `station`: the store as workers see it, and the address by which the rendezvous has shown that this node is reached;
+    // the rest is filled in here and by RoundWorkers.
+    void start(const RoundReady& place, WorkerStation station, RoundEvents events);
     void stop(int signal) { with_round(&RoundWorkers::stop, signal); }
     void kill_now() { with_round(&RoundWorkers::kill_now); }
     void signal_all(int signal) { with_round(&RoundWorkers::signal_all, signal); }

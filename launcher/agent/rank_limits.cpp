@@ -46,6 +46,8 @@ Complaint rank_beyond_job(const LaunchOptions& options, int world_size) {
     if (auto wrong = job.refuse("--show", options.output.ranks_shown.beyond(world_size))) return wrong;
     if (options.tty_rank && *options.tty_rank >= world_size)
         return job.refuse("--tty", std::to_string(*options.tty_rank));
+    const auto& reader = options.standard_input.rank;
+    if (reader && *reader > 0 && *reader >= world_size) return job.refuse("--stdin", std::to_string(*reader));
     return job.refuse(options, false);
 }
 

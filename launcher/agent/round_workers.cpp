@@ -34,15 +34,15 @@ std::string file_state(const std::string& path) {
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                            OutputPump& pump, const LaunchOptions& options, const RoundReady& place,
-                           std::string host, RoundEvents events)
+                           WorkerStation station, RoundEvents events)
     : executor_(executor),
       options_(options),
       runner_(runner),
       pump_(pump),
       place_(place),
-      host_(std::move(host)),
+      station_(std::move(station)),
       events_(std::move(events)),
-      ledger_(options.node_rank, host_, place, file_state(options.progress_file)),
+      ledger_(options.node_rank, station_.host, place, file_state(options.progress_file)),
       group_(executor, runner,
              {.on_end = [this](const WorkerEnd& end) { ended(end); },
               .on_all_gone = [this](const auto& unkillable) { group_gone(unkillable); },
@@ -80,7 +80,8 @@ void RoundWorkers::tell_traces() {
 
 void RoundWorkers::prepare() {
     pump_.begin_round(
-        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = host_});
+        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = station_.host});
+    station_.mesh_key = mesh_key_of(options_, place_);
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
@@ -122,13 +123,12 @@ std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
     for (int local_rank = first; local_rank < end; ++local_rank) {
         const WorkerStreams& own = streams[static_cast<std::size_t>(local_rank - first)];
         error_files_.push_back(own.error_file);
-        specs.push_back(place_worker(options_, place_, local_rank,
-                                     {.host = host_,
-                                      .life = watch_ ? watch_->slot(local_rank) : std::string(),
-                                      .error_file = own.error_file,
-                                      .standard_output = own.standard_output(),
-                                      .standard_error = own.standard_error()},
-                                     launcher));
+        WorkerStation station = station_;
+        station.life = watch_ ? watch_->slot(local_rank) : std::string();
+        station.error_file = own.error_file;
+        station.standard_output = own.standard_output();
+        station.standard_error = own.standard_error();
+        specs.push_back(place_worker(options_, place_, local_rank, station, launcher));
     }
     return group_.start_all(specs);
 }

@@ -44,8 +44,10 @@ struct RoundEvents {
 
 class RoundWorkers {
   public:
+    // `station`: what all workers of this node have in common; the key of their mesh is made here.
     RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner, OutputPump& pump,
-                 const LaunchOptions& options, const RoundReady& place, std::string host, RoundEvents events);
+                 const LaunchOptions& options, const RoundReady& place, WorkerStation station,
+                 RoundEvents events);
     RoundWorkers(const RoundWorkers&) = delete;
     RoundWorkers& operator=(const RoundWorkers&) = delete;
 
@@ -102,7 +104,7 @@ class RoundWorkers {
     ProcessRunner& runner_;
     OutputPump& pump_;
     RoundReady place_;
-    std::string host_;
+    WorkerStation station_;
     RoundEvents events_;
     RoundLedger ledger_;
     std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal

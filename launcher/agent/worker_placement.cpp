@@ -1,11 +1,15 @@
 #include "launcher/agent/worker_placement.hpp"
 
+#include "rendezvous/secure/job_key.hpp"
+
 namespace ddprun {
 namespace {
 
-WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round, int local_rank) {
+WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round, int local_rank,
+                           const WorkerStation& station) {
+    const Endpoint& store = station.store.port != 0 ? station.store : options.master;
     return {.rank = round.base_rank + local_rank,
-            .local_rank = local_rank,
+            .local_rank = options.virtual_local_rank ? 0 : local_rank,
             .world_size = round.world_size,
             .local_world_size = static_cast<int>(options.workers.size()),
             .group_rank = round.group_rank,
@@ -13,15 +17,18 @@ WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round
             .role = options.role,
             .role_rank = round.role_base_rank + local_rank,
             .role_world_size = round.role_world_size,
-            .master_addr = options.master.host,
-            .master_port = options.master.port,
+            .master_addr = store.host,
+            .master_port = store.port,
+            .host_addr = options.master.host,
+            .node_addr = station.address,
+            .mesh_key = station.mesh_key ? hex_of(*station.mesh_key) : std::string(),
             .run_id = options.run_id,
             .job_id = round.job_id,
             .round = round.round,
             .restart_count = round.restart_count,
             .max_restarts = round.max_restarts,
             .restart_reason = round.restart_reason,
-            .life = {}};
+            .life = station.life};
 }
 
 void lend_streams(WorkerSpec& spec, const LauncherStreams& launcher) {
@@ -46,8 +53,7 @@ std::vector<std::string> argv_of_worker(const LaunchOptions& options, const Wrap
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
                         const WorkerStation& station, const LauncherStreams& launcher) {
     const WorkerPlan& plan = options.workers.at(static_cast<std::size_t>(local_rank));
-    WorkerIdentity identity = identity_of(options, round, local_rank);
-    identity.life = station.life;
+    const WorkerIdentity identity = identity_of(options, round, local_rank, station);
     Environment environment = options.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
@@ -63,8 +69,16 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     spec.cpus = plan.cpus;
     spec.memory_node = plan.memory_node;
     spec.open_files = options.open_files;
+    const StandardInput& input = options.standard_input;
+    if (input.all || input.rank == identity.rank) spec.standard_input = Stdio::inherit;
     if (options.tty_rank == identity.rank) lend_streams(spec, launcher);
     return spec;
+}
+
+std::optional<SecretKey> mesh_key_of(const LaunchOptions& options, const RoundReady& round) {
+    if (options.key) return mesh_key(*options.key, round.job_id, round.round);
+    if (round.group_world_size > 1) return std::nullopt;
+    return SecretKey::fresh();
 }
 
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round) {

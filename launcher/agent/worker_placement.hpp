@@ -1,4 +1,4 @@
-// Worker placement: what one worker of one round is started with. Pure, and the only place where a worker's
+// Worker placement: what one worker of one round is started with. Pure but for a key at random, and the only place where a worker's
 // environment is made; of its variables, those that all ranks are told are listed in worker_env.hpp.
 //
 // In this order, the later over the earlier:
@@ -20,11 +20,18 @@ namespace ddprun {
 // What the node holds ready for one worker.
 struct WorkerStation {
     std::string host;
+    Endpoint store = {};  // where the worker finds it; without a port: LaunchOptions::master
+    std::string address;  // of the node, see WorkerIdentity
+    std::optional<SecretKey> mesh_key = std::nullopt;
     std::string life;        // see WorkerIdentity
     std::string error_file;  // empty: none
     StreamTarget standard_output = Stdio::null;
     StreamTarget standard_error = Stdio::null;
 };
+
+// What the workers of a round prove to each other that they have: every node makes it of the job's key. Without one there is
+// none; but a single node has one at random. Throws as SecretKey::fresh() does.
+std::optional<SecretKey> mesh_key_of(const LaunchOptions& options, const RoundReady& round);
 
 // The launcher's own streams, for the rank of --tty.
 struct LauncherStreams {

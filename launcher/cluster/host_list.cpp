@@ -17,7 +17,7 @@ constexpr std::string_view kListBlanks = " \t\r\n";
 // Of a list, in a complaint about it.
 constexpr std::size_t kMaxItemShown = 80;
 
-struct NumberRange {
+struct HostNumbers {
     std::uint64_t low = 0;
     std::uint64_t high = 0;
     std::size_t width = 0;
@@ -26,10 +26,10 @@ struct NumberRange {
 // Either a text or ranges.
 struct ItemPart {
     std::string_view text;
-    std::vector<NumberRange> ranges;
+    std::vector<HostNumbers> ranges;
 };
 
-std::uint64_t hosts_of(const NumberRange& range) { return range.high - range.low + 1; }
+std::uint64_t hosts_of(const HostNumbers& range) { return range.high - range.low + 1; }
 
 std::string too_many() { return fmt::format("more than {} hosts", kMaxListedHosts); }
 
@@ -38,7 +38,7 @@ bool is_digits(std::string_view text) {
 }
 
 // What is wrong, in words; the same below.
-std::optional<std::string> read_range(std::string_view text, NumberRange& range) {
+std::optional<std::string> read_range(std::string_view text, HostNumbers& range) {
     const auto dash = text.find('-');
     const std::string_view low = text.substr(0, dash);
     const std::string_view high = dash == std::string_view::npos ? low : text.substr(dash + 1);
@@ -79,13 +79,13 @@ std::optional<std::string> read_parts(std::string_view item, std::vector<ItemPar
 // A part's hosts; many for what is more than kMaxListedHosts.
 std::uint64_t hosts_of(const ItemPart& part) {
     std::uint64_t count = part.ranges.empty() ? 1 : 0;
-    for (const NumberRange& range : part.ranges) count += hosts_of(range);
+    for (const HostNumbers& range : part.ranges) count += hosts_of(range);
     return count;
 }
 
 std::size_t longest_of(const ItemPart& part) {
     std::size_t longest = part.text.size();
-    for (const NumberRange& range : part.ranges)
+    for (const HostNumbers& range : part.ranges)
         longest = std::max(longest, std::max(range.width, std::to_string(range.high).size()));
     return longest;
 }

@@ -8,6 +8,21 @@ namespace {
 
 constexpr std::string_view kMacro = "local_rank";
 
+// What torchrun's worker does with --run-path: an exception is recorded without the program's doing. No `$` in it.
+constexpr const char* kRunPath = R"(import json, os, runpy, sys, time, traceback
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except Exception as error:
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path:
+        extra = {"py_callstack": traceback.format_exc(), "timestamp": str(int(time.time()))}
+        text = f"{type(error).__name__}: {error}"
+        with open(path, "w") as file:
+            json.dump({"message": {"message": text, "extraInfo": extra}}, file)
+    raise
+)";
+
 bool starts_identifier(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 bool continues_identifier(char c) { return starts_identifier(c) || (c >= '0' && c <= '9'); }
@@ -28,10 +43,12 @@ std::size_t macro_length(std::string_view rest) {
     return 0;
 }
 
+// A shell's `$$` in an argument that has nothing to do with the macro is the shell's.
+bool names_macro(std::string_view text) {
+    return text.find("$local_rank") != text.npos || text.find("${local_rank}") != text.npos;
+}
+
 std::string substitute(std::string_view text, const std::string& local_rank) {
-    // A shell's `$$` in an argument that has nothing to do with the macro is the shell's.
-    if (text.find("$local_rank") == text.npos && text.find("${local_rank}") == text.npos)
-        return std::string(text);
     std::string result;
     for (std::size_t at = 0; at < text.size(); ++at) {
         if (text[at] != '$') {
@@ -53,7 +70,8 @@ std::string substitute(std::string_view text, const std::string& local_rank) {
 }
 
 std::string contradiction(const ProgramRequest& request) {
-    if (request.module && request.no_python) return "-m and --no-python contradict each other";
+    if (request.run_path) return {};
+    if (request.module && request.no_python) return "--module (-m) and --no-python contradict each other";
     if (request.python && request.no_python) return "--python and --no-python contradict each other";
     return {};
 }
@@ -64,13 +82,18 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     if (std::string error = contradiction(request); !error.empty()) return error;
     Program program;
     program.entry_name = request.program;
-    const bool script = request.program.ends_with(".py") || request.python;
-    program.is_python = !request.no_python && (request.module || script);
-    if (program.is_python) {
-        program.argv = {python_name(request.python_exec), "-u"};
-        if (request.module) program.argv.emplace_back("-m");
+    program.substitutes_all = request.substitutes_all;
+    const bool script = request.program.ends_with(".py") || request.python || request.is_for_python;
+    program.is_python = request.run_path || (!request.no_python && (request.module || script));
+    if (program.is_python) program.argv = {python_name(request.python_exec), "-u"};
+    if (request.run_path) {
+        program.argv.insert(program.argv.end(), {"-c", kRunPath});
+    } else if (request.module) {
+        program.argv.emplace_back("-m");
     }
     program.argv.push_back(request.program);
+    if (!request.local_rank_option.empty())
+        program.argv.push_back(request.local_rank_option + "=${local_rank}");
     program.argv.insert(program.argv.end(), request.arguments.begin(), request.arguments.end());
     return program;
 }
@@ -82,7 +105,9 @@ std::string python_name(const std::optional<std::string>& python_exec) {
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank) {
     std::vector<std::string> argv = program.argv;
     const std::string number = std::to_string(local_rank);
-    for (std::size_t i = 1; i < argv.size(); ++i) argv[i] = substitute(argv[i], number);
+    for (std::size_t i = 1; i < argv.size(); ++i) {
+        if (program.substitutes_all || names_macro(argv[i])) argv[i] = substitute(argv[i], number);
+    }
     return argv;
 }
 

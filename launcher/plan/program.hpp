@@ -17,21 +17,29 @@ struct ProgramRequest {
     bool module = false;                     // -m: a Python module
     bool no_python = false;                  // --no-python: executed as it is, whatever its name
     bool python = false;                     // --python: a Python script, whatever its name
+    bool run_path = false;                   // --run-path: Python runs it as a path
+    bool is_for_python = false;              // what lies there is for Python; see program_file.hpp
+    std::string local_rank_option;           // put before the arguments, as "NAME=N"; empty: none
+    bool substitutes_all = false;            // torchrun's rule for `$` holds for every argument
     std::optional<std::string> python_exec;  // $PYTHON_EXEC
 };
 
 struct Program {
     std::vector<std::string> argv;  // with the macros of the arguments still in it
     bool is_python = false;
-    std::string entry_name;  // what reports call it: the script, the module, or the executable
+    std::string entry_name;        // what reports call it: the script, the module, or the executable
+    bool substitutes_all = false;  // see argv_for_worker
 };
 
 // The program, or one line that says which flags contradict each other.
+//   --run-path                 python -u -c CODE PROGRAM ..., where CODE does what Python's runpy.run_path does, under
+//                              the name __main__, and writes an exception to $TORCHELASTIC_ERROR_FILE
 //   -m MODULE                  python -u -m MODULE ...
 //   --no-python                PROGRAM ...
-//   a name in .py, or --python python -u PROGRAM ...
+//   a name in .py, --python, or what is for Python
+//                              python -u PROGRAM ...
 //   anything else              PROGRAM ...
-// where python is python_name(), looked for on PATH.
+// The first that holds, where python is python_name(), looked for on PATH.
 std::variant<Program, std::string> choose_program(const ProgramRequest& request);
 
 // What a Python program is run by: $PYTHON_EXEC, or else python3.
@@ -46,7 +54,7 @@ struct RankProgram {
 // The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
 // these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
 // string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the
-// macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says).
+// macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless `substitutes_all`).
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
 
 // The first that names this worker; nullptr without one.

@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\n";
+constexpr std::string_view kBetweenWords = " \t\n";
 constexpr std::string_view kEscapedInQuotes = "\\\"$`\n";
 
 bool is_in(std::string_view text, std::size_t at, std::string_view set) {
@@ -27,7 +27,7 @@ std::variant<std::vector<std::string>, std::string> split_shell_words(std::strin
         if (escapes) {
             if (++at == text.size()) return "nothing follows the backslash at its end";
             if (text[at] != '\n') add(text.substr(at, 1));
-        } else if (quote == '\0' && is_in(text, at, kBlanks)) {
+        } else if (quote == '\0' && is_in(text, at, kBetweenWords)) {
             if (word) words.push_back(*std::exchange(word, std::nullopt));
         } else if (quote != '\0' && c == quote) {
             quote = '\0';

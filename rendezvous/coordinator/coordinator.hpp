@@ -73,6 +73,8 @@ struct CoordinatorOptions {
     bool strict_env = false;         // no job of nodes that differ, and nobody who does joins later
     // Another coordinator may take over from this one, and this one is told so if it is one of those.
     bool failover = false;
+    // Workers reach the store by way of their own agents.
+    bool through_doors = false;
     std::optional<MemberList> predecessor;
     // A register outside the job decides who leads it next, and wish() is carried there: then no quorum is needed, and
     // no round begins without a member of the last one that may live before that is recorded (round_record.hpp).

@@ -246,7 +246,8 @@ void Coordinator::start_round(TimePoint now) {
                                          .resizes = resize_count_,
                                          .restart_reason = reason_of_round(),
                                          .coordinator_rank = host_.value_or(0),
-                                         .reached_at = node_rank == host_ ? reached_at(node_rank) : ""});
+                                         .reached_at = node_rank == host_ ? reached_at(node_rank) : "",
+                                         .through_doors = options_.through_doors});
     }
     for (const auto& [connection, node] : queue_) {
         if (members_) send(connection, *members_);

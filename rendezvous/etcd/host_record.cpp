@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxRecordDepth = 2;
 
-struct RecordRules : JsonRules {
+struct HostRecordRules : JsonRules {
     static constexpr std::size_t kMaxText = 1024;
 };
 
@@ -25,12 +25,14 @@ std::string round_key(const std::string& prefix, const std::string& run_id) {
     return fmt::format("{}/run_{}/round", prefix, run_id);
 }
 
-std::string to_json(const HostRecord& record) { return boost::json::serialize(json_of<RecordRules>(record)); }
+std::string to_json(const HostRecord& record) {
+    return boost::json::serialize(json_of<HostRecordRules>(record));
+}
 
 std::optional<HostRecord> read_host_record(std::string_view json) {
     const auto root = parse_json_object(json, kMaxRecordDepth);
     HostRecord record;
-    if (!root || !take_members<RecordRules>(*root, record)) return std::nullopt;
+    if (!root || !take_members<HostRecordRules>(*root, record)) return std::nullopt;
     if (!record.endpoint.empty() && !endpoint_of(record)) return std::nullopt;
     return record;
 }

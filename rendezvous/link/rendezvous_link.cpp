@@ -69,6 +69,7 @@ class RendezvousLink::Impl {
     }
 
     bool hosts() const { return server_ != nullptr; }
+    Endpoint own_endpoint() const { return server_->own_endpoint(); }
     bool is_over() const { return !hosts() || server_->is_over(); }
     const Endpoint& place() const { return place_; }
 
@@ -361,6 +362,7 @@ RendezvousLink::~RendezvousLink() = default;
 
 void RendezvousLink::host() { impl_->host_first(); }
 bool RendezvousLink::hosts() const { return impl_->hosts(); }
+Endpoint RendezvousLink::own_endpoint() const { return impl_->own_endpoint(); }
 bool RendezvousLink::is_over() const { return impl_->is_over(); }
 Endpoint RendezvousLink::place() const { return impl_->place(); }
 bool RendezvousLink::may_roam() const { return impl_->may_roam(); }

@@ -67,8 +67,10 @@ class RendezvousLink {
     bool hosts() const;
     // No guest is left at the coordinator that this agent hosts, or it hosts none.
     bool is_over() const;
-    // Where workers find the store.
+    // Where the coordinator is, and the store.
     Endpoint place() const;
+    // Where this node's own workers find it while it is hosted here: on loopback where that is possible.
+    Endpoint own_endpoint() const;
 
     void join();
     // After on_lost. True if the link looks for another coordinator: then on_led follows, or on_lost.

@@ -42,6 +42,12 @@ constexpr int kFreePortAttempts = 20;
 constexpr int kTcpRtoMaxMs = 44;
 constexpr int kLongestRetransmitMs = 1000;
 
+// Of a connection that was taken, until somebody asks otherwise: one whose other side is cut off ends also where nobody ever
+// speaks.
+constexpr int kTakenIdleSeconds = 60;
+constexpr int kTakenIntervalSeconds = 10;
+constexpr int kTakenProbes = 6;
+
 // Questions to a silent peer before its connection is given up.
 constexpr int kProbes = 3;
 
@@ -233,6 +239,7 @@ asio::awaitable<void> accept_each(tcp::acceptor& acceptor, std::function<void(tc
         const int fd = ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             set_no_delay(fd);
+            keep_alive(fd, kTakenIdleSeconds, kTakenIntervalSeconds, kTakenProbes);
             take(tcp::socket(executor, acceptor.local_endpoint().protocol(), fd));
             if (++taken % kAcceptsPerTurn == 0) co_await asio::post(executor, asio::use_awaitable);
             continue;

@@ -46,7 +46,7 @@ void limit_silence(boost::asio::ip::tcp::socket& socket, std::chrono::millisecon
 // So many connections are taken in a row before the executor's other work has its turn.
 inline constexpr int kAcceptsPerTurn = 64;
 
-// Takes each connection that comes: close-on-exec, non-blocking, no delay. Ends only by throwing what accept4 says when
+// Takes each connection that comes: close-on-exec, non-blocking, no delay, kept alive. Ends only by throwing what accept4 says when
 // the listener itself is broken; a peer that is gone already is passed over. When descriptors have run out, or the
 // system says anything unknown, it waits a moment and goes on.
 boost::asio::awaitable<void> accept_each(boost::asio::ip::tcp::acceptor& acceptor,

@@ -4,15 +4,29 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <initializer_list>
 
 namespace ddprun {
 namespace {
 
 constexpr std::string_view kPurpose = "ddprun psk 1";
+constexpr std::string_view kMeshPurpose = "ddprun mesh 1";
 constexpr std::string_view kAround = " \t\r\n";
 
 const unsigned char* data_of_text(std::string_view text) {
     return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+SecretKey derived_key(std::string_view parent, std::initializer_list<std::string_view> words) {
+    SecretKey key;
+    crypto_generichash_blake2b_state state;
+    crypto_generichash_blake2b_init(&state, data_of_text(parent), parent.size(), SecretKey::kBytes);
+    for (const std::string_view word : words)
+        crypto_generichash_blake2b_update(&state, data_of_text(word), word.size());
+    crypto_generichash_blake2b_final(&state, key.data(), SecretKey::kBytes);
+    sodium_memzero(&state, sizeof state);
+    return key;
 }
 
 }  // namespace
@@ -38,23 +52,19 @@ SecretKey job_key(std::string_view secret, std::string_view run_id) {
                                    0);
         secret = {reinterpret_cast<const char*>(digest.data()), digest.size()};
     }
-    SecretKey key;
-    crypto_generichash_blake2b_state state;
-    crypto_generichash_blake2b_init(&state, data_of_text(secret), secret.size(), SecretKey::kBytes);
-    crypto_generichash_blake2b_update(&state, data_of_text(kPurpose), kPurpose.size());
-    crypto_generichash_blake2b_update(&state, data_of_text(run_id), run_id.size());
-    crypto_generichash_blake2b_final(&state, key.data(), SecretKey::kBytes);
-    sodium_memzero(&state, sizeof state);
+    const SecretKey key = derived_key(secret, {kPurpose, run_id});
     sodium_memzero(digest.data(), digest.size());
     return key;
 }
 
-std::string make_secret_text() {
-    const SecretKey random = SecretKey::fresh();
-    std::string text(2 * SecretKey::kBytes + 1, '\0');
-    sodium_bin2hex(text.data(), text.size(), random.data(), SecretKey::kBytes);
-    text.pop_back();  // the end of a C string
-    return text;
+SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round) {
+    const auto number = static_cast<std::uint32_t>(round);
+    std::array<char, sizeof(number)> bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(number >> (8 * i));
+    return derived_key({reinterpret_cast<const char*>(job.data()), SecretKey::kBytes},
+                       {kMeshPurpose, job_id, {bytes.data(), bytes.size()}});
 }
+
+std::string make_secret_text() { return hex_of(SecretKey::fresh()); }
 
 }  // namespace ddprun

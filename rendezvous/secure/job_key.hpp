@@ -22,6 +22,10 @@ std::variant<std::string, std::string_view> parse_secret(std::string_view text);
 // BLAKE2b-256, keyed with the secret, of "ddprun psk 1" and the run id.
 SecretKey job_key(std::string_view secret, std::string_view run_id);
 
+// The key of the workers' mesh in one round of the job: BLAKE2b-256, keyed with the job's, of "ddprun mesh 1", the job's id and
+// the round (four bytes, the lowest first). Every agent makes it, so nobody has to send it.
+SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round);
+
 // A secret that nobody has guessed: 64 characters. Throws as SecretKey::fresh() does.
 std::string make_secret_text();
 

@@ -1,6 +1,6 @@
 // The first words of a connection between two who have a key: what is sent, and what it means. Pure.
 //
-//     -> "DDPS", 'a' (an agent) or 's' (a worker's store, not served yet), 48 bytes of NNpsk0; those five are its prologue
+//     -> "DDPS", 'a' (an agent) or 's' (its workers' way to the store), 48 bytes of NNpsk0; those five are its prologue
 //     <- 48 bytes, then both send records (sealed_records.hpp)
 //     or "nk", end: no key is known here        or "wk", end: it is another one
 //
@@ -54,11 +54,12 @@ struct SealedAnswer {
     Proof proof = Proof::none;
     std::string bytes;  // to be sent; where the proof is not given, the connection ends behind them
     std::optional<NoiseKeys> keys;  // if it was given
+    SealedPurpose purpose = SealedPurpose::agent;
 };
 
 // The host's part. `call`: kSealedCallBytes that begin with kSealedMagic; `fresh` is asked for an ephemeral key only where the
 // caller has proven itself.
-SealedAnswer answer_sealed_call(std::string_view call, SealedPurpose served,
-                                const std::optional<SecretKey>& key, const std::function<SecretKey()>& fresh);
+SealedAnswer answer_sealed_call(std::string_view call, const std::optional<SecretKey>& key,
+                                const std::function<SecretKey()>& fresh);
 
 }  // namespace ddprun

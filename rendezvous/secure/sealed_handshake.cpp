@@ -48,12 +48,12 @@ asio::awaitable<SealedCall::Result> call_sealed(tcp::socket& socket, SealedPurpo
     co_return call.learn(answer);
 }
 
-asio::awaitable<SealedAnswer> answer_sealed(tcp::socket& socket, std::string first, SealedPurpose served,
+asio::awaitable<SealedAnswer> answer_sealed(tcp::socket& socket, std::string first,
                                             const std::optional<SecretKey>& key) {
     co_await read_up_to(socket, first, kSealedCallBytes);
     // Nobody has more to say before the answer.
     if (first.size() != kSealedCallBytes) co_return SealedAnswer{};
-    SealedAnswer answer = answer_sealed_call(first, served, key, SecretKey::fresh);
+    SealedAnswer answer = answer_sealed_call(first, key, SecretKey::fresh);
     co_await write_greeting(socket, answer.bytes);
     co_return answer;
 }

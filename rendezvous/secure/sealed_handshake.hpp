@@ -21,6 +21,6 @@ boost::asio::awaitable<SealedCall::Result> call_sealed(boost::asio::ip::tcp::soc
 
 // The host's part. `first`: what the caller has said so far, which begins with kSealedMagic. A refusal was sent by then.
 boost::asio::awaitable<SealedAnswer> answer_sealed(boost::asio::ip::tcp::socket& socket, std::string first,
-                                                   SealedPurpose served, const std::optional<SecretKey>& key);
+                                                   const std::optional<SecretKey>& key);
 
 }  // namespace ddprun

@@ -28,6 +28,24 @@ bool operator==(const SecretKey& left, const SecretKey& right) {
     return sodium_memcmp(left.data(), right.data(), SecretKey::kBytes) == 0;
 }
 
+std::string hex_of(const SecretKey& key) {
+    std::string text(2 * SecretKey::kBytes + 1, '\0');
+    sodium_bin2hex(text.data(), text.size(), key.data(), SecretKey::kBytes);
+    text.pop_back();  // the end of a C string
+    return text;
+}
+
+std::optional<SecretKey> parse_secret_key(std::string_view hex) {
+    SecretKey key;
+    std::size_t size = 0;
+    const char* end = nullptr;
+    if (hex.size() != 2 * SecretKey::kBytes ||
+        sodium_hex2bin(key.data(), SecretKey::kBytes, hex.data(), hex.size(), nullptr, &size, &end) != 0 ||
+        size != SecretKey::kBytes)
+        return std::nullopt;
+    return key;
+}
+
 void wipe(std::string& text) {
     sodium_memzero(text.data(), text.size());
     text.clear();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,10 @@ class SecretKey {
   private:
     std::array<unsigned char, kBytes> bytes_{};
 };
+
+// 64 hexadecimal digits, and back; nothing for any other text.
+std::string hex_of(const SecretKey& key);
+std::optional<SecretKey> parse_secret_key(std::string_view hex);
 
 // Overwrites what the text holds, so that neither memory that is used again nor a core file has it, and empties it.
 void wipe(std::string& text);

@@ -55,9 +55,10 @@ asio::awaitable<AgentEntry> enter(tcp::socket& socket, std::string first,
                                   const std::optional<SecretKey>& key) {
     AgentEntry entry;
     if (first.starts_with(kSealedMagic)) {
-        SealedAnswer answer = co_await answer_sealed(socket, std::move(first), SealedPurpose::agent, key);
+        SealedAnswer answer = co_await answer_sealed(socket, std::move(first), key);
         entry.is_open = answer.proof == Proof::given;
         entry.keys = std::move(answer.keys);
+        entry.is_door = answer.purpose == SealedPurpose::store;
         if (answer.proof == Proof::no_key) entry.why = "it has a secret, and this node has none";
         if (answer.proof == Proof::other_key) entry.why = "it has another secret, or another --rdzv-id";
     } else if (key) {

@@ -1,4 +1,5 @@
-// The first words of an agent at the job's port: whether it has the job's key, where there is one. On the port's thread.
+// The first words of an agent, or of its door for workers, at the job's port: whether it has the job's key, where there is
+// one. On the port's thread.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -20,6 +21,7 @@ struct AgentEntry {
     bool is_open = false;
     std::string first_bytes;        // of what it has to say, if it is let in; of records where there are keys
     std::optional<NoiseKeys> keys;  // of a sealed conversation
+    bool is_door = false;           // it speaks for its workers to the store, see DoorHost
     std::string why;                // it was turned away, for the user of this node; empty: it broke off
 };
 

@@ -19,11 +19,17 @@ CallerGate::Pass CallerGate::judge(const Caller& caller) const {
         case ConnectionOwner::Kind::untold: return Pass::everything;
         case ConnectionOwner::Kind::elsewhere: break;
     }
-    return machines_.contains(comparable(caller.address)) ? Pass::everything : Pass::agents_only;
+    const bool is_of_round = machines_.contains(comparable(caller.address));
+    return is_of_round && !through_doors_ ? Pass::everything : Pass::agents_only;
 }
 
-void CallerGate::begin_round(const std::vector<ip::address>& machines) {
+bool CallerGate::lets_door_in(const Caller& caller) const {
+    return judge(caller) == Pass::everything || machines_.contains(comparable(caller.address));
+}
+
+void CallerGate::begin_round(const std::vector<ip::address>& machines, bool through_doors) {
     machines_.clear();
+    through_doors_ = through_doors;
     admit(machines);
 }
 
@@ -47,9 +53,9 @@ std::optional<std::string> CallerGate::tell_turned_away(const Caller& caller) {
             "user {} of this machine was turned away from the job's port: only user {} and root may use it",
             caller.owner.uid, own_);
     else
-        text =
-            fmt::format("a store client at {} was turned away: no node of this job's round calls from there",
-                        comparable(caller.address).to_string());
+        text = fmt::format("a store client at {} was turned away: {}", comparable(caller.address).to_string(),
+                           through_doors_ ? "workers on other machines come through their agents' doors"
+                                          : "no node of this job's round calls from there");
     return tell_once(text);
 }
 

@@ -2,8 +2,8 @@
 //
 //   a process of this machine     of our own user, or root: everything; of another user: nothing; where the system
 //                                 does not tell whose it is: everything
-//   the machine of a node that    everything: its workers use the store
-//   is in the job's round
+//   the machine of a node that    everything: its workers use the store; where these go through doors: what an agent or
+//   is in the job's round         its door says
 //   any other machine             what an agent says, to be admitted
 //
 // Owned by PortService.
@@ -36,9 +36,11 @@ class CallerGate {
     explicit CallerGate(uid_t own) : own_(own) {}
 
     Pass judge(const Caller& caller) const;
+    // Of a door that has proven itself: whether its agent is in the round.
+    bool lets_door_in(const Caller& caller) const;
 
     // The machines of a round's nodes, instead of those of the one before; or these as well.
-    void begin_round(const std::vector<boost::asio::ip::address>& machines);
+    void begin_round(const std::vector<boost::asio::ip::address>& machines, bool through_doors);
     void admit(const std::vector<boost::asio::ip::address>& machines);
 
     // For the user, once: that nobody is kept out here.
@@ -53,6 +55,7 @@ class CallerGate {
 
     uid_t own_;
     std::set<boost::asio::ip::address> machines_;
+    bool through_doors_ = false;
     std::set<std::string> told_;
     bool is_untold_told_ = false;
 };

@@ -111,20 +111,22 @@ void CoordinatorService::deliver(const Coordinator::Outbox& outbox) {
 
 // Nobody may use the store before it is ready for the round, and workers do so as soon as their agents know of it.
 void CoordinatorService::announce_round(const Coordinator::Outbox& outbox) {
-    std::vector<asio::ip::address> machines;
+    RoundNews news;
     bool begins = false;
     for (const auto& outgoing : outbox) {
-        if (!std::holds_alternative<RoundReady>(outgoing.message)) continue;
+        const auto* ready = std::get_if<RoundReady>(&outgoing.message);
+        if (ready == nullptr) continue;
         begins = true;
+        news.through_doors = ready->through_doors;
         const auto conversation = conversations_.find(outgoing.to);
         if (conversation == conversations_.end()) continue;
         const auto& its = conversation->second.machines;
-        machines.insert(machines.end(), its.begin(), its.end());
+        news.machines.insert(news.machines.end(), its.begin(), its.end());
     }
     if (!begins) return;
-    const bool is_new = std::exchange(announced_, coordinator_.round()) != coordinator_.round();
+    news.is_new = std::exchange(announced_, coordinator_.round()) != coordinator_.round();
     ++unready_;
-    events_.on_round(is_new, std::move(machines), [this] {
+    events_.on_round(news, [this] {
         if (--unready_ == 0) send_all(std::exchange(held_back_, {}));
     });
 }

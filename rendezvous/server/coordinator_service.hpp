@@ -20,6 +20,13 @@
 
 namespace ddprun {
 
+// Of a round that begins, or of more agents in one that has.
+struct RoundNews {
+    bool is_new = false;
+    std::vector<boost::asio::ip::address> machines;  // of the agents that are told
+    bool through_doors = false;                      // their workers come to the store by way of them
+};
+
 // Called on its thread.
 struct CoordinatorServiceEvents {
     std::function<void()> on_over;     // once: the job is over and all agents have left
@@ -28,11 +35,8 @@ struct CoordinatorServiceEvents {
     std::function<void(const std::optional<RecordWish>& wish)> on_wish;
     // Told whenever it changes, and before anybody else hears of what changed it.
     std::function<void(const RoundLease& lease)> on_lease;
-    // Agents on these machines are about to hear that a round begins, and wait until `done` is called, on this thread:
-    // a new one, or more agents of the same.
-    std::function<void(bool is_new, std::vector<boost::asio::ip::address> machines,
-                       std::function<void()> done)>
-        on_round;
+    // Agents are about to hear that a round begins, and wait until `done` is called, on this thread.
+    std::function<void(const RoundNews& news, std::function<void()> done)> on_round;
 };
 
 class CoordinatorService {

@@ -53,7 +53,8 @@ void PortService::start() {
 }
 
 void PortService::take(tcp::socket socket) {
-    if (!limit_.has_room(connections_)) return remark(limit_.tell_full());  // The socket closes here.
+    if (!limit_.has_room(connections_ + doors_.size()))
+        return remark(limit_.tell_full());  // The socket closes here.
     ++connections_;
     const auto executor = socket.get_executor();
     asio::co_spawn(executor, identify(std::move(socket)), [this](const std::exception_ptr& error) {
@@ -66,9 +67,17 @@ void PortService::remark(const std::optional<std::string>& sentence) const {
     if (sentence && events_.on_remark) events_.on_remark(*sentence);
 }
 
-void PortService::begin_round(const std::vector<asio::ip::address>& machines) {
+void PortService::begin_round(const std::vector<asio::ip::address>& machines, bool through_doors) {
+    doors_.clear();
     store_.clear();
-    gate_.begin_round(machines);
+    gate_.begin_round(machines, through_doors);
+}
+
+void PortService::open_door(tcp::socket socket, const NoiseKeys& keys) {
+    const std::uint64_t number = ++last_door_;
+    auto& door = doors_[number];
+    door =
+        std::make_unique<DoorHost>(std::move(socket), keys, store_, [this, number] { doors_.erase(number); });
 }
 
 // What a stranger's connection holds while it has not shown that it is of the job.
@@ -112,7 +121,11 @@ asio::awaitable<void> PortService::identify(tcp::socket socket) {
         AgentEntry entry = co_await enter(socket, *first, key_);
         place.reset();
         if (!entry.why.empty()) remark(gate_.tell_turned_away(caller, entry.why));
-        if (entry.is_open && socket.is_open()) events_.on_agent(std::move(socket), std::move(entry));
+        if (!entry.is_open || !socket.is_open()) co_return;
+        if (!entry.is_door)
+            events_.on_agent(std::move(socket), std::move(entry));
+        else if (gate_.lets_door_in(caller))
+            open_door(std::move(socket), *entry.keys);
         co_return;
     }
     place.reset();

@@ -7,12 +7,15 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "rendezvous/door/door_host.hpp"
 #include "rendezvous/server/agent_entry.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/connection_limit.hpp"
@@ -46,8 +49,9 @@ class PortService {
     // Calls are taken from then on. Throws, by way of the executor, when a listener itself is broken.
     void start();
 
-    // The store is empty, as every round must find it, and open to these machines only.
-    void begin_round(const std::vector<boost::asio::ip::address>& machines);
+    // The store is empty, as every round must find it, and open to these machines only; or, if workers go through doors, to
+    // the agents there, and to our own user's processes on this machine.
+    void begin_round(const std::vector<boost::asio::ip::address>& machines, bool through_doors);
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
   private:
@@ -58,6 +62,7 @@ class PortService {
     boost::asio::awaitable<void> identify(boost::asio::ip::tcp::socket socket);
     boost::asio::awaitable<std::optional<std::string>> first_words(boost::asio::ip::tcp::socket& socket,
                                                                    UnprovenPlace* place);
+    void open_door(boost::asio::ip::tcp::socket socket, const NoiseKeys& keys);
     void remark(const std::optional<std::string>& sentence) const;
 
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
@@ -66,6 +71,8 @@ class PortService {
     CallerGate gate_;
     ConnectionLimit limit_;
     StoreService store_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<DoorHost>> doors_;  // to that
+    std::uint64_t last_door_ = 0;
     std::optional<SecretKey> key_;
     std::shared_ptr<Unproven> unproven_;  // connections may outlive this service
     std::size_t connections_ = 0;

@@ -93,12 +93,12 @@ class RendezvousServer::Impl {
                 .on_wish = events.on_wish,
                 .on_lease = events.on_lease,
                 .on_round =
-                    [this](bool is_new, std::vector<asio::ip::address> machines, std::function<void()> done) {
-                        asio::post(port_context_,
-                                   [this, is_new, machines = std::move(machines), done = std::move(done)] {
-                                       is_new ? port_.begin_round(machines) : port_.admit(machines);
-                                       asio::post(control_context_, done);
-                                   });
+                    [this](const RoundNews& news, std::function<void()> done) {
+                        asio::post(port_context_, [this, news, done = std::move(done)] {
+                            news.is_new ? port_.begin_round(news.machines, news.through_doors)
+                                        : port_.admit(news.machines);
+                            asio::post(control_context_, done);
+                        });
                     }};
     }
 

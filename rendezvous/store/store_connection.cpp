@@ -14,6 +14,7 @@ constexpr std::size_t kPiecesPerSend = 64;
 }  // namespace
 
 StoreConnection::Sent StoreConnection::send_turn() {
+    if (pipe) return hand_to_pipe(kBytesPerTurn);
     std::size_t left = kBytesPerTurn;
     std::array<iovec, kPiecesPerSend> pieces;
     while (is_open() && outbox.pending() > 0) {
@@ -30,6 +31,18 @@ StoreConnection::Sent StoreConnection::send_turn() {
         } else if (errno != EINTR) {
             return Sent::broken;
         }
+    }
+    return Sent::all;
+}
+
+StoreConnection::Sent StoreConnection::hand_to_pipe(std::size_t most) {
+    std::array<iovec, kPiecesPerSend> pieces;
+    while (outbox.pending() > 0) {
+        const std::size_t count = outbox.gather(pieces, most);
+        const std::size_t taken = most == 0 ? 0 : pipe->take(std::span(pieces.data(), count));
+        if (taken == 0) return Sent::rest_later;
+        outbox.consume(taken);
+        most -= taken;
     }
     return Sent::all;
 }

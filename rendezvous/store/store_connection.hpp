@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "rendezvous/store/outbox.hpp"
+#include "rendezvous/store/store_pipe.hpp"
 #include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -18,13 +20,16 @@ namespace ddprun {
 
 struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
-        : id(number),
-          fd(descriptor),
-          over(executor, boost::asio::steady_timer::time_point::max()),
-          progress_deadline(executor),
-          drain_deadline(executor) {}
+        : StoreConnection(number, executor) {
+        fd = OwnedDescriptor(descriptor);
+    }
+    StoreConnection(ConnectionId number, std::shared_ptr<StorePipe> client,
+                    const boost::asio::any_io_executor& executor)
+        : StoreConnection(number, executor) {
+        pipe = std::move(client);
+    }
 
-    bool is_open() const { return static_cast<bool>(fd); }
+    bool is_open() const { return fd || pipe; }
     // Memory that only this connection's buffers take.
     std::size_t buffered() const { return is_open() ? outbox.capacity() + decoder.capacity() : 0; }
     // What it makes the store hold: that, and the values that it has still to take.
@@ -35,9 +40,12 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     Sent send_turn();
 
     ConnectionId id;
-    OwnedDescriptor fd;
+    OwnedDescriptor fd;               // its socket …
+    std::shared_ptr<StorePipe> pipe;  // … or what it has instead
+    std::size_t fed = 0;              // from there, of which it does not know yet that it was served
     RequestDecoder decoder;
     Outbox outbox;
+    bool has_finished = false;       // and nothing more comes from there
     std::size_t accounted = 0;       // of buffered(), in the sum of all
     std::uint32_t events = EPOLLIN;  // what the ready set is asked for
     std::uint64_t received = 0;      // bytes
@@ -50,6 +58,15 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     boost::asio::steady_timer over;  // never expires; cancelled as a signal to serve()
     boost::asio::steady_timer progress_deadline;
     boost::asio::steady_timer drain_deadline;
+
+  private:
+    StoreConnection(ConnectionId number, const boost::asio::any_io_executor& executor)
+        : id(number),
+          over(executor, boost::asio::steady_timer::time_point::max()),
+          progress_deadline(executor),
+          drain_deadline(executor) {}
+
+    Sent hand_to_pipe(std::size_t most);
 };
 
 }  // namespace ddprun

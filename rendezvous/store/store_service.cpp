@@ -1,378 +1,17 @@
 #include "rendezvous/store/store_service.hpp"
 
-#include <malloc.h>
-#include <sys/socket.h>
-
-#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cerrno>
-#include <new>
-#include <unordered_map>
 #include <utility>
 
-#include "rendezvous/net/ready_set.hpp"
-#include "rendezvous/net/socket.hpp"
-#include "rendezvous/store/store_connection.hpp"
-#include "rendezvous/system/memory_limit.hpp"
+#include "rendezvous/store/store_hub.hpp"
 
 namespace ddprun {
-namespace {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
-
-// Requests of one connection served in one go, before the others have their turn.
-constexpr int kRequestsPerTurn = 256;
-// While a connection has more replies than this to take, its further requests wait.
-constexpr std::size_t kReplyHighWater = std::size_t{256} << 10;
-// A request that is under way must be complete in this time, or bring at least so much of it.
-constexpr std::size_t kLeastProgress = std::size_t{1} << 20;
-// Where memory is short, a connection that holds less than this is left alone.
-constexpr std::size_t kSmallHolder = std::size_t{1} << 20;
-// The store may hold this part of the memory that there is, and so may requests and replies.
-constexpr std::size_t kMemoryShare = 8;
-// When so much less is held than before, the system gets it back.
-constexpr std::size_t kWorthTrimming = std::size_t{64} << 20;
-// Batches served before the executor's other work has its turn.
-constexpr int kBatchesPerWait = 8;
-// A peer whose machine died silently is found out after about two minutes.
-constexpr int kKeepAliveIdleSeconds = 60;
-constexpr int kKeepAliveIntervalSeconds = 10;
-constexpr int kKeepAliveProbes = 6;
-
-}  // namespace
-
-// Everything the connections share. Kept alive by each serve() under way. A batch is: read what is ready,
-// serve it, then send all replies; a connection is removed only between batches.
-class StoreService::Hub final : public Outboxes, public std::enable_shared_from_this<Hub> {
-  public:
-    Hub(asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark)
-        : executor_(std::move(executor)), limits_(limits), state_(limits.stored), ready_(executor_) {
-        on_remark_.swap(on_remark);
-    }
-
-    std::shared_ptr<StoreConnection> open(asio::ip::tcp::socket socket, std::string_view first_bytes) {
-        if (counters_.accepted++ == 0) stay_within(memory_limit() / kMemoryShare);
-        if (stopped_ || connections_.size() >= limits_.connections) {
-            ++counters_.refused;
-            counters_.last_refusal = "too many connections";
-            return nullptr;
-        }
-        int fd = socket.release();
-        keep_alive(fd, kKeepAliveIdleSeconds, kKeepAliveIntervalSeconds, kKeepAliveProbes);
-        auto connection = std::make_shared<StoreConnection>(++last_id_, fd, executor_);
-        ready_.add(fd, connection->id, connection->events);
-        connections_.emplace(connection->id, connection.get());
-        within_memory(*connection, [&] {
-            connection->decoder.feed(first_bytes);
-            serve_turn(*connection);
-        });
-        finish_batch();
-        arm();
-        return connection;
-    }
-
-    void remove(StoreConnection& connection) {
-        close(connection);
-        account(connection);
-        connections_.erase(connection.id);
-        state_.remove(connection.id);
-    }
-
-    Outbox& outbox(ConnectionId id) override {
-        StoreConnection& connection = *connections_.find(id)->second;
-        mark_dirty(connection);
-        return connection.outbox;
-    }
-
-    bool has_room(ConnectionId id, std::size_t bytes) override {
-        StoreConnection& connection = *connections_.find(id)->second;
-        mark_dirty(connection);
-        const bool fits = connection.outbox.pending() + bytes <= limits_.pending_output;
-        if (!fits) connection.overflown = true;
-        return fits && connection.is_open();
-    }
-
-    void clear() {
-        for (auto& [id, connection] : connections_) close(*connection);
-        state_.clear();
-    }
-
-    void stop() {
-        stopped_ = true;
-        clear();
-    }
-
-    Counters counters() const {
-        Counters counters = counters_;
-        counters.connections = connections_.size();
-        counters.keys = state_.key_count();
-        counters.bytes = state_.bytes();
-        return counters;
-    }
-
-  private:
-    // Of the first connection: most jobs have none, and should not wait for what the system says.
-    void stay_within(std::size_t bytes) {
-        limits_.stored = std::min(limits_.stored, bytes);
-        limits_.buffered = std::min(limits_.buffered, bytes);
-        state_.limit(limits_.stored);
-    }
-
-    void arm() {
-        if (armed_ || ready_.empty()) return;
-        armed_ = true;
-        ready_.async_wait([hub = shared_from_this()] {
-            hub->armed_ = false;
-            hub->serve_ready();
-            hub->arm();
-        });
-    }
-
-    void serve_ready() {
-        for (int batch = 0; batch < kBatchesPerWait; ++batch) {
-            std::span<const epoll_event> events = ready_.take();
-            for (const epoll_event& event : events) {
-                auto found = connections_.find(event.data.u64);
-                if (found == connections_.end()) continue;
-                within_memory(*found->second, [&] { serve_event(*found->second, event.events); });
-            }
-            finish_batch();
-            // Only a busy store can expect more so soon.
-            if (events.size() < 2) break;
-        }
-    }
-
-    // An allocation that fails costs the connection that wanted it, not the job.
-    template <typename Work>
-    void within_memory(StoreConnection& connection, Work work) {
-        try {
-            work();
-        } catch (const std::bad_alloc&) {
-            refuse(connection, "no memory left");
-            account(connection);
-        }
-    }
-
-    void serve_event(StoreConnection& connection, std::uint32_t events) {
-        if (!connection.is_open()) return;
-        if (connection.draining) {
-            connection.draining = false;
-            connection.drain_deadline.cancel();
-            mark_dirty(connection);
-            // Requests may be waiting since the replies piled up.
-            serve_later(connection);
-        } else if ((events & EPOLLIN) != 0 && !connection.unfinished) {
-            receive(connection);
-        } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-            close(connection);
-        }
-    }
-
-    void receive(StoreConnection& connection) {
-        std::span<char> room = connection.decoder.prepare();
-        ssize_t count = ::recv(connection.fd.get(), room.data(), room.size(), MSG_DONTWAIT);
-        if (count > 0) {
-            connection.received += static_cast<std::size_t>(count);
-            connection.decoder.commit(static_cast<std::size_t>(count));
-            serve_turn(connection);
-        } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
-            close(connection);
-        }
-    }
-
-    // Serves the requests that are complete, a turn's worth.
-    void serve_turn(StoreConnection& connection) {
-        Refusal refusal;
-        for (int served = 0; !refusal; ++served) {
-            if (served == kRequestsPerTurn || connection.outbox.pending() > kReplyHighWater) {
-                serve_later(connection);
-                break;
-            }
-            auto status = connection.decoder.next(request_);
-            if (status == RequestDecoder::Status::incomplete) break;
-            if (status == RequestDecoder::Status::refused) {
-                refusal = connection.decoder.refusal();
-            } else {
-                ++counters_.requests;
-                ++connection.requests;
-                refusal = state_.apply(connection.id, request_, *this);
-            }
-        }
-        if (refusal) {
-            // What it was owed before goes out first.
-            send(connection);
-            refuse(connection, *refusal);
-        }
-        account(connection);
-        watch_progress(connection);
-    }
-
-    void serve_later(StoreConnection& connection) {
-        if (connection.unfinished) return;
-        connection.unfinished = true;
-        mark_dirty(connection);
-        unfinished_.push_back(connection.id);
-        if (unfinished_.size() > 1) return;
-        asio::post(executor_, [hub = shared_from_this()] { hub->serve_unfinished(); });
-    }
-
-    void serve_unfinished() {
-        for (ConnectionId id : std::exchange(unfinished_, {})) {
-            auto found = connections_.find(id);
-            if (found == connections_.end()) continue;
-            StoreConnection& connection = *found->second;
-            connection.unfinished = false;
-            // While it is draining, the socket's next event brings it here again.
-            if (connection.is_open() && !connection.draining)
-                within_memory(connection, [&] { serve_turn(connection); });
-            if (connection.is_open()) mark_dirty(connection);
-        }
-        finish_batch();
-    }
-
-    void mark_dirty(StoreConnection& connection) {
-        if (connection.dirty) return;
-        connection.dirty = true;
-        dirty_.push_back(&connection);
-    }
-
-    // Sends the replies of the batch on all connections; what a socket does not take goes out when it can.
-    void finish_batch() {
-        for (StoreConnection* connection : dirty_) {
-            connection->dirty = false;
-            if (!connection->draining) send(*connection);
-            if (connection->overflown || connection->outbox.pending() > limits_.pending_output)
-                refuse(*connection, "replies not taken");
-            account(*connection);
-            ask_for_events(*connection);
-        }
-        dirty_.clear();
-        relieve();
-        give_back();
-    }
-
-    void send(StoreConnection& connection) {
-        switch (connection.send_turn()) {
-            case StoreConnection::Sent::all: break;
-            case StoreConnection::Sent::rest_later: return drain_later(connection);
-            case StoreConnection::Sent::broken: return close(connection);
-        }
-    }
-
-    void drain_later(StoreConnection& connection) {
-        connection.draining = true;
-        connection.drain_deadline.expires_after(limits_.stalled_output);
-        connection.drain_deadline.async_wait(
-            [hub = shared_from_this(), self = connection.shared_from_this()](error_code error) {
-                if (!error && self->draining) hub->refuse(*self, "replies not taken in time");
-            });
-    }
-
-    void ask_for_events(StoreConnection& connection) {
-        if (!connection.is_open()) return;
-        std::uint32_t wanted = connection.unfinished ? 0U : EPOLLIN;
-        if (connection.draining) wanted = EPOLLOUT;
-        if (wanted == connection.events) return;
-        connection.events = wanted;
-        ready_.change(connection.fd.get(), connection.id, wanted);
-    }
-
-    void account(StoreConnection& connection) {
-        if (!connection.is_open()) {
-            connection.outbox.clear();
-            connection.decoder = RequestDecoder();
-        }
-        const std::size_t now = connection.buffered();
-        buffered_ += now - connection.accounted;
-        connection.accounted = now;
-    }
-
-    // Too much memory is held for requests and replies: whoever holds most goes first.
-    void relieve() {
-        while (buffered_ + state_.orphaned_bytes() > limits_.buffered) {
-            StoreConnection* largest = nullptr;
-            for (const auto& [id, connection] : connections_) {
-                const bool is_larger = largest == nullptr || connection->holds() > largest->holds();
-                if (connection->is_open() && is_larger) largest = connection;
-            }
-            if (largest == nullptr || largest->holds() < kSmallHolder) return;
-            refuse(*largest, "too much memory for buffers");
-            account(*largest);
-        }
-    }
-
-    // The allocator keeps what was freed, and would do so to the job's end.
-    void give_back() {
-        const std::size_t now = buffered_ + state_.bytes() + state_.orphaned_bytes();
-        peak_ = std::max(peak_, now);
-        if (peak_ - now < kWorthTrimming) return;
-        peak_ = now;
-        ::malloc_trim(0);
-    }
-
-    // While a request is under way it must go on, or others wait for the memory that it takes.
-    void watch_progress(StoreConnection& connection) {
-        if (connection.progressing || !connection.is_open() || !connection.decoder.in_request()) return;
-        connection.progressing = true;
-        connection.progress_deadline.expires_after(limits_.request_progress);
-        connection.progress_deadline.async_wait(
-            [hub = shared_from_this(), self = connection.shared_from_this(), requests = connection.requests,
-             received = connection.received](error_code error) {
-                if (error || !self->is_open()) return;
-                self->progressing = false;
-                // Its turn has not come yet, or its replies are not taken: that is looked at elsewhere.
-                const bool waits_for_us = self->unfinished || self->draining;
-                const bool goes_on =
-                    waits_for_us || self->requests > requests || self->received - received >= kLeastProgress;
-                if (!self->decoder.in_request()) return;
-                goes_on ? hub->watch_progress(*self) : hub->refuse(*self, "request not complete in time");
-            });
-    }
-
-    void refuse(StoreConnection& connection, std::string_view why) {
-        if (!connection.is_open()) return;
-        ++counters_.refused;
-        counters_.last_refusal = why;
-        if (const auto tell = why == kStoreFull ? std::exchange(on_remark_, {}) : Remark())
-            tell("the store is full, whoever stores more is closed: " + state_.description());
-        close(connection);
-    }
-
-    void close(StoreConnection& connection) {
-        if (!connection.is_open()) return;
-        ready_.remove(connection.fd.get());
-        connection.fd.reset();
-        connection.progressing = false;
-        connection.draining = false;
-        connection.progress_deadline.cancel();
-        connection.drain_deadline.cancel();
-        connection.over.cancel();
-        if (ready_.empty()) ready_.cancel();
-    }
-
-    asio::any_io_executor executor_;
-    StoreLimits limits_;
-    StoreState state_;
-    ReadySet ready_;
-    bool armed_ = false;  // a wait for the ready set is under way
-    Request request_;     // scratch, kept for its capacity
-    std::unordered_map<ConnectionId, StoreConnection*> connections_;
-    std::vector<StoreConnection*> dirty_;
-    std::vector<ConnectionId> unfinished_;
-    ConnectionId last_id_ = 0;
-    std::size_t buffered_ = 0;
-    std::size_t peak_ = 0;  // of all memory, since it was given back last
-    Counters counters_;
-    bool stopped_ = false;
-    Remark on_remark_;  // for the first time that the store is full
-};
 
 StoreService::StoreService(asio::any_io_executor executor, const StoreLimits& limits, Remark on_remark)
-    : hub_(std::make_shared<Hub>(std::move(executor), limits, std::move(on_remark))) {}
+    : hub_(std::make_shared<StoreHub>(std::move(executor), limits, std::move(on_remark))) {}
 
 StoreService::~StoreService() { hub_->stop(); }
 
@@ -380,16 +19,26 @@ asio::awaitable<void> StoreService::serve(asio::ip::tcp::socket socket, std::str
     return serve_connection(hub_, std::move(socket), std::move(first_bytes));
 }
 
+ConnectionId StoreService::attach(std::shared_ptr<StorePipe> pipe) { return hub_->attach(std::move(pipe)); }
+
+void StoreService::feed(ConnectionId client, std::string_view bytes) { hub_->feed(client, bytes); }
+
+void StoreService::resume(ConnectionId client) { hub_->resume(client); }
+
+void StoreService::finish(ConnectionId client) { hub_->finish(client); }
+
+void StoreService::detach(ConnectionId client) { hub_->detach(client); }
+
 void StoreService::clear() { hub_->clear(); }
 
 StoreService::Counters StoreService::counters() const { return hub_->counters(); }
 
-asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<Hub> hub, asio::ip::tcp::socket socket,
-                                                     std::string first_bytes) {
+asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<StoreHub> hub,
+                                                     asio::ip::tcp::socket socket, std::string first_bytes) {
     std::shared_ptr<StoreConnection> connection = hub->open(std::move(socket), first_bytes);
     if (!connection) co_return;
     struct Removal {
-        Hub& hub;
+        StoreHub& hub;
         StoreConnection& connection;
         ~Removal() { hub.remove(connection); }
     } removal{*hub, *connection};

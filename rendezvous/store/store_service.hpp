@@ -9,37 +9,21 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "rendezvous/store/store_state.hpp"
+#include "rendezvous/store/store_pipe.hpp"
+#include "rendezvous/store/store_terms.hpp"
 
 namespace ddprun {
 
-// The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of that each.
-struct StoreLimits {
-    std::size_t connections = 16384;
-    // A peer that has begun a request must go on with it: in this time it is complete, or another MiB of it has come.
-    // Silence is no offence: a legacy client's second connection never says anything.
-    std::chrono::milliseconds request_progress{30'000};
-    // Replies that nobody takes: closed after this time, or when there are this many bytes of them.
-    std::chrono::milliseconds stalled_output{60'000};
-    std::size_t pending_output = kMaxReplyLength + kMaxValueLength;
-    // Half-received requests and replies not taken yet, of all connections together; values that the store holds, too,
-    // do not count. When it is more, those who hold most are closed, but nobody who holds less than a MiB.
-    std::size_t buffered = std::size_t{1} << 30;
-    // Keys, queues and waits.
-    std::size_t stored = kMaxStoreBytes;
-};
+class StoreHub;
 
 class StoreService {
   public:
-    // Told, on the executor, what the owner's user should know: once, that the store is full, and of what.
-    using Remark = std::function<void(const std::string& sentence)>;
+    static constexpr ConnectionId kNoConnection = kNoStoreConnection;
+    using Remark = StoreRemark;
 
     explicit StoreService(boost::asio::any_io_executor executor, const StoreLimits& limits = {},
                           Remark on_remark = {});
@@ -52,30 +36,31 @@ class StoreService {
     // none. Never throws for what a peer does. May outlive the service.
     boost::asio::awaitable<void> serve(boost::asio::ip::tcp::socket socket, std::string first_bytes);
 
+    // A client that has no socket of its own; its number, or kNoConnection if there are too many. A pipe must take the same
+    // care as a socket: not more is fed than was served, beside a window of its own.
+    ConnectionId attach(std::shared_ptr<StorePipe> pipe);
+    void feed(ConnectionId client, std::string_view bytes);
+    // The pipe has room again.
+    void resume(ConnectionId client);
+    // It has sent its last: its conversation ends when that is served.
+    void finish(ConnectionId client);
+    // It is gone; its pipe hears nothing more. As for the others, it may have ended already.
+    void detach(ConnectionId client);
+
     // Makes the store empty for a new round: every key is forgotten and every connection closed, so that no
     // straggler of the old round can read or write in the new one. Call it when the old workers are dead and
     // before new ones can connect.
     void clear();
 
-    struct Counters {
-        std::size_t connections = 0;      // open now
-        std::size_t keys = 0;             // stored now
-        std::size_t bytes = 0;            // stored now, as counted against the limit
-        std::uint64_t accepted = 0;       // connections since the start
-        std::uint64_t refused = 0;        // of these, closed by us for what the peer did
-        std::uint64_t requests = 0;       // since the start
-        std::string_view last_refusal{};  // why, for the log
-    };
+    using Counters = StoreCounters;
     Counters counters() const;
 
   private:
-    class Hub;
-
-    static boost::asio::awaitable<void> serve_connection(std::shared_ptr<Hub> hub,
+    static boost::asio::awaitable<void> serve_connection(std::shared_ptr<StoreHub> hub,
                                                          boost::asio::ip::tcp::socket socket,
                                                          std::string first_bytes);
 
-    std::shared_ptr<Hub> hub_;
+    std::shared_ptr<StoreHub> hub_;
 };
 
 }  // namespace ddprun

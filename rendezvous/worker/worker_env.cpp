@@ -121,11 +121,18 @@ Environment worker_environment(Environment environment, const WorkerIdentity& id
     set("TORCHELASTIC_USE_AGENT_STORE", "True");
     set("DDPRUN_RUN_ID", identity.job_id);
     set("DDPRUN_ROUND", std::to_string(identity.round));
-    // Perhaps an outer job's.
-    environment.erase("DDPRUN_RESTART_REASON");
-    environment.erase(kLifeVariable);
-    if (!identity.restart_reason.empty()) set("DDPRUN_RESTART_REASON", identity.restart_reason);
-    if (!identity.life.empty()) set(kLifeVariable, identity.life);
+    set("DDPRUN_MASTER_ADDR", identity.host_addr);
+    // What there is not may be left of an outer job.
+    const auto set_or_erase = [&](const char* name, const std::string& value) {
+        if (value.empty())
+            environment.erase(name);
+        else
+            set(name, value);
+    };
+    set_or_erase("DDPRUN_RESTART_REASON", identity.restart_reason);
+    set_or_erase("DDPRUN_NODE_ADDR", identity.node_addr);
+    set_or_erase(kMeshKeyVariable, identity.mesh_key);
+    set_or_erase(kLifeVariable, identity.life);
     environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
     return environment;
 }
@@ -147,6 +154,12 @@ WorkerPlace read_worker_place(const Environment& environment) {
         place.restart_count = read_optional_number(environment, "TORCHELASTIC_RESTART_COUNT", 0, 0);
         if (const std::string* run_id = find_variable(environment, "TORCHELASTIC_RUN_ID"))
             place.run_id = *run_id;
+        const auto address = [&](const char* name) {
+            const std::string* text = find_variable(environment, name);
+            return text != nullptr && is_valid_host(*text) ? *text : std::string();
+        };
+        place.host_addr = address("DDPRUN_MASTER_ADDR");
+        place.node_addr = address("DDPRUN_NODE_ADDR");
     }
     return place;
 }

@@ -6,8 +6,18 @@
 //   ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS
 //   TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE=True TORCH_NCCL_ASYNC_ERROR_HANDLING (kept if set, else
 //   1; not its name before PyTorch 2.2, NCCL_ASYNC_ERROR_HANDLING, of which newer ones warn on every rank)
-// and our own: DDPRUN_RUN_ID (unique for each launch; marks every process of the job), DDPRUN_ROUND, from the
-// second round on DDPRUN_RESTART_REASON, and DDPRUN_LIFE (see life_table.hpp) where the worker has a slot.
+// and our own:
+//   DDPRUN_RUN_ID          unique for each launch; marks every process of the job
+//   DDPRUN_ROUND           the round's number
+//   DDPRUN_RESTART_REASON  from the second round on
+//   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of this node's own
+//                          agent, through which the worker reaches node 0's store
+//   DDPRUN_NODE_ADDR       this node's address, as the other nodes reach it (translated on the way, perhaps); loopback where
+//                          there are none; not set where nobody knows
+//   DDPRUN_MESH_KEY        what the collectives' ranks prove to each other that they have, 64 hexadecimal digits: made
+//                          for the round, of the job's secret; without one, on a single node, at random; else not set
+//   DDPRUN_LIFE            see life_table.hpp, where the worker has a slot
+// Processes of the same user read a worker's environment in /proc, and with it the key.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +30,8 @@ namespace ddprun {
 
 // Name -> value. Ordered, so that what is printed and tested has one order.
 using Environment = std::map<std::string, std::string>;
+
+inline constexpr char kMeshKeyVariable[] = "DDPRUN_MESH_KEY";
 
 // Null for what is not set.
 const std::string* find_variable(const Environment& environment, std::string_view name);
@@ -36,12 +48,15 @@ struct WorkerIdentity {
     int group_rank = 0;        // the node's number in the round
     int group_world_size = 1;  // nodes in the round
     std::string role = "default";
-    int role_rank = 0;        // number among the workers of the same role
-    int role_world_size = 1;  // workers of the same role
-    std::string master_addr = "127.0.0.1";
+    int role_rank = 0;                      // number among the workers of the same role
+    int role_world_size = 1;                // workers of the same role
+    std::string master_addr = "127.0.0.1";  // the store, as the worker reaches it
     std::uint16_t master_port = 0;
-    std::string run_id = "none";  // what the user gave as --rdzv-id
-    std::string job_id;           // unique for each launch
+    std::string host_addr = "127.0.0.1";  // of node 0
+    std::string node_addr;                // of the worker's node; empty: not known
+    std::string mesh_key;                 // empty: none
+    std::string run_id = "none";          // what the user gave as --rdzv-id
+    std::string job_id;                   // unique for each launch
     int round = 0;
     int restart_count = 0;
     int max_restarts = 0;
@@ -63,6 +78,9 @@ struct WorkerPlace {
     bool agent_hosts_store = false;  // else rank 0 must host the store at master_addr:master_port
     std::string run_id = "none";     // TORCHELASTIC_RUN_ID
     int restart_count = 0;           // keeps a stale worker out of a newer round
+    // What ddprun says: DDPRUN_MASTER_ADDR and DDPRUN_NODE_ADDR; empty where they are not set, or make no sense.
+    std::string host_addr;
+    std::string node_addr;
 };
 
 // Reads, in this order: RANK and WORLD_SIZE (ddprun, torchrun, or set by hand), OMPI_COMM_WORLD_* (mpirun),

@@ -29,13 +29,15 @@ else()
     message(FATAL_ERROR "ddprun needs OpenSSL's libraries: install the Debian package libssl-dev "
                         "(scripts/setup.sh installs everything)")
   endif()
-  ddprun_require_header(sodium.h libsodium-dev DDPRUN_SODIUM_INCLUDE)
-  find_library(DDPRUN_LIBSODIUM NAMES libsodium.a sodium)
-  mark_as_advanced(DDPRUN_LIBSODIUM)
-  if(NOT DDPRUN_LIBSODIUM)
-    message(FATAL_ERROR "ddprun needs libsodium: install the Debian package libsodium-dev "
-                        "(scripts/setup.sh installs everything)")
-  endif()
+endif()
+# The archive: the collectives library carries what it needs of it (single_object.cmake), so that who links that needs nothing
+# more, and one file installs a program.
+ddprun_require_header(sodium.h libsodium-dev DDPRUN_SODIUM_INCLUDE)
+find_library(DDPRUN_LIBSODIUM NAMES libsodium.a)
+mark_as_advanced(DDPRUN_LIBSODIUM)
+if(NOT DDPRUN_LIBSODIUM)
+  message(FATAL_ERROR "ddprun needs libsodium.a: install the Debian package libsodium-dev "
+                      "(scripts/setup.sh installs everything)")
 endif()
 ddprun_require_header(boost/json.hpp libboost1.81-dev DDPRUN_BOOST_JSON_INCLUDE)
 ddprun_require_header(fmt/format.h libfmt-dev DDPRUN_FMT_INCLUDE)

@@ -6,11 +6,11 @@ function(ddprun_hide_symbols name)
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 endfunction()
 
-# ddprun_single_object(NAME LIBRARY ARCHIVE PUBLIC...): the target NAME makes one object, the target's property
-# OBJECT, of all of LIBRARY and what that needs of ARCHIVE. Only names that match PUBLIC are global in it, so that
-# what else it contains (Boost's functions, instances of std's templates) neither clashes with a program's own nor
-# is replaced by them.
-function(ddprun_single_object name library archive)
+# ddprun_single_object(NAME LIBRARY ARCHIVE FOREIGN PUBLIC...): the target NAME makes one object, the target's property
+# OBJECT, of all of LIBRARY, what that needs of ARCHIVE, and what both need of FOREIGN, which is a file. Only names that match
+# PUBLIC are global in it, so that what else it contains (Boost's functions, instances of std's templates, FOREIGN's) neither
+# clashes with a program's own nor is replaced by them.
+function(ddprun_single_object name library archive foreign)
   if(NOT CMAKE_OBJCOPY)
     message(FATAL_ERROR "ddprun needs objcopy: install the Debian package binutils")
   endif()
@@ -27,10 +27,10 @@ function(ddprun_single_object name library archive)
   # linker can dissolve them.
   add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_CXX_COMPILER} ${partial_link} -Wl,--force-group-allocation -o ${folder}/all.o
-              $<TARGET_OBJECTS:${library}> $<TARGET_FILE:${archive}>
+              $<TARGET_OBJECTS:${library}> $<TARGET_FILE:${archive}> ${foreign}
       COMMAND ${CMAKE_OBJCOPY} --wildcard --localize-hidden --keep-global-symbols=${folder}/public_names
               ${folder}/all.o ${object}
-      DEPENDS ${library} ${archive} $<TARGET_OBJECTS:${library}> ${folder}/public_names
+      DEPENDS ${library} ${archive} ${foreign} $<TARGET_OBJECTS:${library}> ${folder}/public_names
       COMMENT "Making one object of ${library}" COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(${name} DEPENDS ${object})
   set_target_properties(${name} PROPERTIES OBJECT ${object})

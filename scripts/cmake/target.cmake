@@ -43,7 +43,7 @@ endfunction()
 set(DDPRUN_LEFT_OUT "")
 if(DDPRUN_SANITIZE)
   list(APPEND DDPRUN_LEFT_OUT
-      sampler_vs_pytorch sampler_program pytorch_store peer_launchers_torchrun peer_launchers_mpirun  # others' programs
+      sampler_vs_pytorch sampler_program pytorch_store examples peer_launchers_torchrun peer_launchers_mpirun  # others' programs
       other_processes                                                      # is traced
       gpu_check train_digits_gpu_on_standin                                # nccl_test calls the same
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
@@ -103,4 +103,17 @@ function(ddprun_script_test name script)
   if(DDPRUN_SANITIZE)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "DDPRUN_SANITIZED=${DDPRUN_SANITIZE}")
   endif()
+endfunction()
+
+option(DDPRUN_FUZZ "Build the programs that throw libFuzzer's inputs at what reads bytes and texts from outside (clang only)" OFF)
+if(DDPRUN_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "DDPRUN_FUZZ=ON needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
+endif()
+# ddprun_fuzz(NAME SOURCE TRIED...): a target of libFuzzer in bin/. What it tries, by paths from the root, is compiled again, so
+# that the fuzzer sees its branches.
+function(ddprun_fuzz name source)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE tried)
+  ddprun_program(${name} ${source} ${tried})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
 endfunction()

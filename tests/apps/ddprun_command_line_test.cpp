@@ -202,7 +202,7 @@ TEST_CASE("command line: a value that was left out is missed") {
         {{"--role", "--nproc-per-node=2", "train.py"},
          "--role: needs a value, but --nproc-per-node=2 follows; write --role=VALUE for one that begins so"},
         {{"--rdzv_conf", "--nproc_per_node", "2", "p"},
-         "--rdzv-conf: needs a value, but --nproc_per_node follows; write --rdzv-conf=VALUE for one that "
+         "--rdzv_conf: needs a value, but --nproc_per_node follows; write --rdzv_conf=VALUE for one that "
          "begins so"},
         {{"--master-addr", "--", "p"},
          "--master-addr: needs a value, but -- follows; write --master-addr=VALUE for one that begins so"},

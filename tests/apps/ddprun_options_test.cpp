@@ -49,7 +49,12 @@ std::string text(CpuBind value) {
     return value == CpuBind::cores ? "cores" : "another";
 }
 std::string text(RdzvBackend value) { return value == RdzvBackend::c10d ? "c10d" : "another"; }
+std::string text(OmpThreads value) { return value == OmpThreads::one ? "one" : "another"; }
+std::string text(const StandardInput& input) {
+    return input.all ? "all" : input.rank ? std::to_string(*input.rank) : "none";
+}
 std::string text(Resize value) { return value == Resize::never ? "never" : "another"; }
+std::string text(StoreAccess value) { return value == StoreAccess::direct ? "direct" : "another"; }
 std::string text(SignalScope value) { return value == SignalScope::group ? "group" : "another"; }
 std::string text(Verbosity value) { return value == Verbosity::quiet ? "quiet" : "verbose"; }
 std::string text(const std::map<int, int>& signals) {
@@ -102,6 +107,7 @@ const std::vector<Row> kRows = {
     {"nproc-per-node", "gpu", at(&CommandLine::nproc_per_node), "gpu"},
     {"master-addr", "[::1]", at(&CommandLine::master_addr), "::1"},
     {"master-port", "1234", at(&CommandLine::master_port), "1234"},
+    {"local-addr", "[::1]", at(&CommandLine::local_addr), "::1"},
     {"listen", "any", at(&CommandLine::listen_any), "yes"},
     {"net", "10.0.0.0/8", at(&CommandLine::networks), "10.0.0.0/8"},
     {"standalone", "", at(&CommandLine::standalone), "yes"},
@@ -113,18 +119,31 @@ const std::vector<Row> kRows = {
     {"strict-env", "", at(&CommandLine::strict_env), "yes"},
     {"secret-file", "/a/secret", at(&CommandLine::secret_file), "/a/secret"},
     {"auth", "required", at(&CommandLine::auth), "required"},
+    {"store", "direct", at(&CommandLine::store_access), "direct"},
     {"make-secret", "", at(&CommandLine::makes_secret), "yes"},
     {"rdzv-conf", "join_timeout=7,rank=0", at(&CommandLine::join_timeout), "7000"},
     {"module", "", at(&CommandLine::module), "yes"},
     {"no-python", "", at(&CommandLine::no_python), "yes"},
     {"python", "", at(&CommandLine::python), "yes"},
+    {"run-path", "", at(&CommandLine::run_path), "yes"},
+    {"stdin", "3", at(&CommandLine::standard_input), "3"},
     {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
+    {"virtual-local-rank", "", at(&CommandLine::virtual_local_rank), "yes"},
     {"bind", "cores", at(&CommandLine::cpu_bind), "cores"},
     {"numa-binding", "core-complex", at(&CommandLine::cpu_bind), "core-complex"},
     {"dry-run", "", at(&CommandLine::dry_run), "yes"},
+    {"like-torchrun", "", at(&CommandLine::like_torchrun), "yes"},
+    {"exit-codes", "one", at(&CommandLine::exits_with_one), "yes"},
+    {"omp-threads", "one", at(&CommandLine::omp_threads), "one"},
+    {"legacy-launch", "local_rank", at(&CommandLine::legacy_launch), "--local_rank"},
+    {"use-env", "", at(&CommandLine::use_env), "yes"},
+    {"start-method", "fork", at(&CommandLine::nnodes), "1"},
+    {"exit-barrier-timeout", "0.5", at(&CommandLine::nnodes), "1"},
+    {"event-log-handler", "console", at(&CommandLine::nnodes), "1"},
+    {"logs-specs", "default", at(&CommandLine::nnodes), "1"},
     {"heartbeat", "7", at(&CommandLine::heartbeat), "7000"},
     {"shutdown-timeout", "5", at(&CommandLine::grace_period), "5000"},
     {"signals-to-handle", "TERM,USR1", at(&CommandLine::terminating_signals), "15 10 "},
@@ -167,6 +186,7 @@ const std::vector<Row> kRows = {
 const std::vector<std::string> kTorchruns = comma_separated(
     "nnodes,node-rank,nproc-per-node,master-addr,master-port,standalone,rdzv-backend,rdzv-endpoint,rdzv-id,"
     "rdzv-conf,module,no-python,role,shutdown-timeout,signals-to-handle,max-restarts,monitor-interval,"
+    "local-addr,run-path,virtual-local-rank,start-method,exit-barrier-timeout,event-log-handler,"
     "redirects,tee,log-dir,duplicate-stdout-filters,duplicate-stderr-filters,local-ranks-filter,log-line-"
     "prefix-template");
 
@@ -179,13 +199,24 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"nproc-per-node", "4097"},
                                                      {"master-addr", "[::1"},
                                                      {"master-port", "65536"},
+                                                     {"local-addr", "[::1"},
                                                      {"listen", "none"},
+                                                     {"stdin", "first"},
+                                                     {"exit-codes", "two"},
+                                                     {"omp-threads", "4"},
+                                                     {"legacy-launch", "rank"},
+                                                     {"start-method", "thread"},
+                                                     {"monitor-interval", "often"},
+                                                     {"exit-barrier-timeout", "-1"},
+                                                     {"event-log-handler", "file"},
+                                                     {"logs-specs", "mine"},
                                                      {"net", "eth0"},
                                                      {"rdzv-backend", "zookeeper"},
                                                      {"rdzv-endpoint", "h:x"},
                                                      {"rdzv-conf", "timeout"},
                                                      {"join-timeout", "0"},
                                                      {"auth", "never"},
+                                                     {"store", "sealed"},
                                                      {"gpu-bind", "some"},
                                                      {"bind", "node"},
                                                      {"numa-binding", "cores"},
@@ -346,11 +377,13 @@ TEST_CASE("options: workers do not inherit what was said to their launcher") {
                          {"DDPRUN_TRANSPORT", "tcp"},  {"DDPRUN_RUN_ID", "outer"},
                          {"PET_NNODES", "1"},          {"DDPRUN_NOTICE", "30"}};
     const CommandLine line = parse_command_line({"--signal-scope=group", "p"}, facts.environment);
-    CHECK(resolve_launch(line, facts).environment == Environment{{"DDPRUN_NET", "10.0.0.0/8"},
-                                                                 {"DDPRUN_TRANSPORT", "tcp"},
-                                                                 {"DDPRUN_RUN_ID", "outer"},
-                                                                 {"PET_NNODES", "1"},
-                                                                 {"DDPRUN_NOTICE", "30"}});
+    CHECK(resolve_launch(line, facts).environment ==
+          Environment{{"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+                      {"DDPRUN_NET", "10.0.0.0/8"},
+                      {"DDPRUN_TRANSPORT", "tcp"},
+                      {"DDPRUN_RUN_ID", "outer"},
+                      {"PET_NNODES", "1"},
+                      {"DDPRUN_NOTICE", "30"}});
 }
 
 }  // namespace ddprun

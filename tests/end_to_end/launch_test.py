@@ -243,6 +243,7 @@ class ExitCodes(EndToEndTest):
         code, _, err = self.run_job("no-such-program-on-path")
         self.assertEqual(code, 127)
         with tempfile.NamedTemporaryFile("w") as plain:
+            print("#!/bin/sh", file=plain, flush=True)
             os.chmod(plain.name, stat.S_IRUSR)
             code, _, err = self.run_job(plain.name)
             self.assertEqual(code, 126)
@@ -263,7 +264,7 @@ class BadInput(EndToEndTest):
         (["--rdzv-conf", "last_call_timeout=x", "true"], ["--rdzv-conf last_call_timeout", "x"]),
         (["--role", "--nproc-per-node=2", "true"], ["--role", "--nproc-per-node=2 follows"]),
         (["--nproc-per-node", "0", "true"], ["--nproc-per-node", "0"]),
-        (["--nproc_per_node", "-2", "true"], ["--nproc-per-node", "-2"]),
+        (["--nproc_per_node", "-2", "true"], ["--nproc_per_node", "-2"]),
         (["--nproc-per-node", "4.5", "true"], ["--nproc-per-node", "4.5"]),
         (["--nproc-per-node", "99999999999", "true"], ["--nproc-per-node", "99999999999"]),
         (["--nproc-per-node", "tpu", "true"], ["--nproc-per-node", "tpu"]),
@@ -317,8 +318,8 @@ class BadInput(EndToEndTest):
         (["--result-file", "/", "sh", "-c", "echo started"], ["--result-file '/'", "Is a directory"]),
         (["--detach", "--result-file", "/no/such/folder/x", "true"], ["--result-file '/no/such/folder/x'"]),
         (["--log-dir", "/dev/full/x", "true"], ["--log-dir '/dev/full/x'", "Not a directory"]),
-        (["-m", "--no-python", "true"], ["-m", "--no-python"]),
-        (["--nproc-per-nod", "2", "true"], ["--nproc-per-nod", "did you mean --nproc-per-node?"]),
+        (["-m", "--no-python", "true"], ["module", "--no-python"]),
+        (["--nproc-per-nude", "2", "true"], ["--nproc-per-nude", "did you mean --nproc-per-node?"]),
         (["--completely-unknown", "true"], ["--completely-unknown"]),
         (["-x", "true"], ["-x"]),
         (["--nnodes"], ["--nnodes", "value"]),

@@ -70,8 +70,10 @@ def in_child(action):
 
 
 class OurServer(unittest.TestCase):
+    words = ()  # for the program that hosts it
+
     def setUp(self):
-        self.server = Server(os.path.join(FOLDER, "store_host_program"))
+        self.server = Server(os.path.join(FOLDER, "store_host_program"), *self.words)
         self.addCleanup(lambda: self.assertEqual(self.server.stop(), 0))
         self.store = connect(self.server.port)
 
@@ -221,6 +223,12 @@ class OurServer(unittest.TestCase):
         children = [in_child(lambda number=number: rank(number)) for number in range(3)]
         for child in children:
             self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+class OurServerThroughADoor(OurServer):
+    """The same, by way of an agent with the job's secret on another node."""
+
+    words = ("--door",)
 
 
 class TheirServer(unittest.TestCase):

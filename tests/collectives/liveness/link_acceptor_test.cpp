@@ -29,6 +29,18 @@ class Caller {
         return *decode_hello_answer(bytes);
     }
 
+    // The answer `prove` and what comes with it.
+    MeshOffer hear_offer() {
+        REQUIRE(hear() == HelloAnswer::prove);
+        std::array<std::byte, kOfferSize> bytes{};
+        wait(POLLIN);
+        iovec part{bytes.data(), bytes.size()};
+        REQUIRE(link_.read_some({&part, 1}) == bytes.size());
+        return decode_offer(bytes);
+    }
+
+    void hang_up() { link_.shut_down(); }
+
     bool is_closed() {
         wait(POLLIN);
         std::byte byte;
@@ -58,7 +70,7 @@ std::vector<LinkAcceptor::Accepted> turn_when_ready(LinkAcceptor& gate) {
     return gate.turn(Clock::now());
 }
 
-HelloAnswer welcome_rank_1(const LinkHello& hello) {
+HelloAnswer welcome_rank_1(const LinkHello& hello, bool) {
     return hello.from == 1 ? HelloAnswer::welcome : HelloAnswer::other_rank;
 }
 
@@ -67,6 +79,31 @@ struct OpenGate {
     Endpoint endpoint = listener.endpoint();
     LinkAcceptor gate{std::move(listener), welcome_rank_1};
 };
+
+// As Lifeline judges where there is a key.
+HelloAnswer ask_rank_1_for_proof(const LinkHello& hello, bool proven) {
+    return !proven && hello.from == 1 ? HelloAnswer::prove : welcome_rank_1(hello, proven);
+}
+
+struct KeyedGate {
+    const SecretKey key = SecretKey::fresh();
+    TcpListener listener{"127.0.0.1"};
+    Endpoint endpoint = listener.endpoint();
+    LinkAcceptor gate{std::move(listener), ask_rank_1_for_proof, key};
+
+    // A caller that has said its Hello and heard the offer.
+    MeshOffer greet(Caller& caller, const HelloBytes& hello) {
+        caller.say(hello);
+        while (gate.proving().empty()) REQUIRE(turn_when_ready(gate).empty());
+        return caller.hear_offer();
+    }
+    // Turns until nobody is left at the gate; none of them is welcome.
+    void turn_all_away() {
+        while (gate.next_deadline()) REQUIRE(turn_when_ready(gate).empty());
+    }
+};
+
+HelloBytes hello_of_rank_1() { return encode(LinkHello{Channel::data, 0, 0, 1, 0, {}, 0, random_nonce()}); }
 
 }  // namespace
 
@@ -182,4 +219,84 @@ TEST_CASE(
     std::vector<pollfd> polled;
     open.gate.add_descriptors(polled);
     REQUIRE(polled.size() == kMaxUnidentified + 1);
+}
+
+TEST_CASE("with a key, both sides prove it, and what follows the proof is the link's", "[gate]") {
+    KeyedGate open;
+    Caller caller(open.endpoint);
+    const HelloBytes hello = hello_of_rank_1();
+    const MeshOffer offer = open.greet(caller, hello);
+    REQUIRE(is_proof(offer.proof, open.key, MeshSide::dialled, hello, offer.challenge));
+    std::vector<std::byte> words(kProofSize + 3, std::byte{'x'});
+    const MeshProof proof = make_proof(open.key, MeshSide::dialler, hello, offer.challenge);
+    std::copy(proof.begin(), proof.end(), words.begin());
+    caller.say(words);
+    std::vector<LinkAcceptor::Accepted> visitors;
+    while (visitors.empty()) visitors = turn_when_ready(open.gate);
+    REQUIRE(visitors.size() == 1);
+    REQUIRE(visitors[0].hello == decode_hello(hello));
+    REQUIRE(visitors[0].link.peer() == 1);
+    REQUIRE(open.gate.proving().empty());
+    std::array<std::byte, 8> rest{};
+    iovec part{rest.data(), rest.size()};
+    REQUIRE(visitors[0].link.read_some({&part, 1}) == 3);
+}
+
+TEST_CASE("no other proof opens the gate: another key's, one sent back, one used before, none", "[gate]") {
+    KeyedGate open;
+    const HelloBytes hello = hello_of_rank_1();
+    MeshProof used{};
+    {
+        Caller first(open.endpoint);
+        const MeshOffer offer = open.greet(first, hello);
+        used = make_proof(open.key, MeshSide::dialler, hello, offer.challenge);
+        first.say(used);
+        std::vector<LinkAcceptor::Accepted> visitors;
+        while (visitors.empty()) visitors = turn_when_ready(open.gate);
+    }
+    const auto refuses = [&](auto make) {
+        Caller caller(open.endpoint);
+        const MeshOffer offer = open.greet(caller, hello);
+        caller.say(make(offer));
+        open.turn_all_away();
+        REQUIRE(caller.is_closed());
+    };
+    refuses([&](const MeshOffer&) { return used; });
+    refuses([&](const MeshOffer& offer) { return offer.proof; });
+    refuses([&](const MeshOffer&) { return MeshProof{}; });
+    refuses([&](const MeshOffer& offer) {
+        return make_proof(SecretKey::fresh(), MeshSide::dialler, hello, offer.challenge);
+    });
+    refuses([&](const MeshOffer& offer) {
+        return make_proof(open.key, MeshSide::dialler, hello_of_rank_1(), offer.challenge);
+    });
+}
+
+TEST_CASE("a handshake that is cut after any of its bytes lets nobody in and leaves nothing", "[gate]") {
+    KeyedGate open;
+    for (std::size_t cut = 0; cut < kHelloSize + kProofSize; ++cut) {
+        INFO("cut after " << cut);
+        Caller caller(open.endpoint);
+        const HelloBytes hello = hello_of_rank_1();
+        if (cut < kHelloSize) {
+            caller.say(std::span(hello).first(cut));
+        } else {
+            const MeshOffer offer = open.greet(caller, hello);
+            const MeshProof proof = make_proof(open.key, MeshSide::dialler, hello, offer.challenge);
+            caller.say(std::span(proof).first(cut - kHelloSize));
+        }
+        caller.hang_up();
+        do REQUIRE(turn_when_ready(open.gate).empty());
+        while (open.gate.next_deadline());
+        REQUIRE(open.gate.proving().empty());
+    }
+}
+
+TEST_CASE("who is silent after its Hello is closed when its time is over", "[gate]") {
+    KeyedGate open;
+    Caller caller(open.endpoint);
+    open.greet(caller, hello_of_rank_1());
+    REQUIRE(open.gate.turn(*open.gate.next_deadline()).empty());
+    REQUIRE_FALSE(open.gate.next_deadline().has_value());
+    REQUIRE(caller.is_closed());
 }

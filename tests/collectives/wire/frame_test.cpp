@@ -30,10 +30,15 @@ std::vector<Notice> some_notices() {
 TEST_CASE("a LinkHello comes back as it went", "[frame]") {
     const LinkHello hello{Channel::data, 3, 2, 5, 6, {1, 2, 3, 255}, 3};
     REQUIRE(decode_hello(encode(hello)) == hello);
+    LinkHello with_key = hello;
+    with_key.challenge = Nonce{7, 8, 9};
+    REQUIRE(decode_hello(encode(with_key)) == with_key);
+    with_key.challenge = Nonce{};
+    REQUIRE_FALSE(decode_hello(encode(with_key)) == hello);
 }
 
 TEST_CASE("bytes that are no LinkHello of this version are recognised", "[frame]") {
-    for (const std::size_t at : {0, 3, 4, 6}) {
+    for (const std::size_t at : {0, 3, 4, 6, 40, 43}) {
         auto bytes = encode(LinkHello{});
         bytes[at] ^= std::byte{0x40};
         REQUIRE_FALSE(decode_hello(bytes).has_value());
@@ -42,10 +47,10 @@ TEST_CASE("bytes that are no LinkHello of this version are recognised", "[frame]
 
 TEST_CASE("answers to a LinkHello come back, unknown ones do not", "[frame]") {
     for (const HelloAnswer answer :
-         {HelloAnswer::welcome, HelloAnswer::other_round, HelloAnswer::other_lane}) {
+         {HelloAnswer::welcome, HelloAnswer::other_round, HelloAnswer::other_lane, HelloAnswer::prove}) {
         REQUIRE(decode_hello_answer(encode(answer)) == answer);
     }
-    REQUIRE_FALSE(decode_hello_answer(encode(static_cast<HelloAnswer>(7))).has_value());
+    REQUIRE_FALSE(decode_hello_answer(encode(static_cast<HelloAnswer>(10))).has_value());
     REQUIRE_FALSE(decode_hello_answer(std::array<std::byte, kHelloAnswerSize>{}).has_value());
 }
 

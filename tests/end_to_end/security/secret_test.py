@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -15,6 +16,7 @@ import support
 from support import EndToEndTest, Launcher, free_port, program
 
 NOT_ADMITTED = 77
+UNAVAILABLE = 69
 USAGE = 2
 SECRET = "a-secret-for-tests-0123456789"
 RUN_ID = "a-job-nobody-may-know-of"
@@ -153,6 +155,50 @@ class SecretTest(EndToEndTest):
         for name in ("log", "result.json"):
             with open(os.path.join(self.folder.name, name), encoding="utf-8") as file:
                 self.assertNotIn(SECRET, file.read())
+
+    def test_a_detached_job_keeps_no_secret(self):
+        environment = {"XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name, "DDPRUN_SECRET": SECRET}
+        # It says its id, and goes, when the job has begun.
+        host = self.agent(0, "--detach", "sh", "-c", "env; cat /proc/$PPID/environ", **environment)
+        other = self.agent(1, "sh", "-c", "env", DDPRUN_SECRET=SECRET)
+        self.assertEqual((host.wait(), other.wait()), (0, 0), host.err() + other.err())
+        attached = subprocess.run([program("ddpctl"), "attach", host.out()], env={**os.environ, **environment},
+                                  capture_output=True, text=True, check=False)
+        self.assertEqual(attached.returncode, 0, attached.stderr)
+        texts = [host.err(), attached.stdout, attached.stderr]
+        for path, _, names in os.walk(self.folder.name):
+            for name in names:
+                with open(os.path.join(path, name), encoding="utf-8", errors="replace") as file:
+                    texts.append(file.read())
+        self.assertIn("RANK=0", "".join(texts))
+        self.assertIn("job.json", [name for _, _, names in os.walk(self.folder.name) for name in names])
+        self.assertNotIn(SECRET, "".join(texts))
+
+    @unittest.skipUnless(os.geteuid() == 0, "not root, so /etc cannot be another one")
+    def test_the_sites_file_makes_it_stricter_and_never_less(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        etc = ("unshare", "-m", "sh", "-c", f'mount --bind {folder} /etc && exec "$@"', "sh")
+        if subprocess.run([*etc, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no mount namespaces here")
+
+        def code_and_words(site, *words, **variables):
+            with open(os.path.join(folder, "ddprun.conf"), "w", encoding="ascii") as file:
+                file.write(site + "\n")
+            environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, **variables}
+            done = subprocess.run([*etc, program("ddprun"), "--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1",
+                                   f"--master-port={self.port}", "--join-timeout=1", *words, "true"],
+                                  env=environment, capture_output=True, text=True, check=False)
+            return done.returncode, done.stderr
+
+        for words in ((), ("--auth=auto",)):
+            code, said = code_and_words("auth = required", *words)
+            self.assertEqual((code, "no secret is known here" in said), (USAGE, True), said)
+        code, said = code_and_words("auth = required", "--auth=off", DDPRUN_SECRET=SECRET)
+        self.assertEqual((code, "/etc/ddprun.conf says auth = required" in said), (USAGE, True), said)
+        code, said = code_and_words("auth = off")
+        self.assertEqual((code, "/etc/ddprun.conf, line 1" in said), (USAGE, True), said)
+        # With a secret it waits for the other node, which does not come.
+        self.assertEqual(code_and_words("auth = required", DDPRUN_SECRET=SECRET)[0], UNAVAILABLE)
 
     def test_a_secret_that_was_made_is_found_by_all_nodes_of_this_user(self):
         made = subprocess.run([program("ddprun"), "--make-secret"], capture_output=True, text=True, check=True,

@@ -10,6 +10,7 @@ struct Flags {
     std::vector<std::string> wraps;
     std::vector<std::string> programs = {};
     std::optional<int> tty_rank;
+    std::optional<int> reader = {};
 };
 
 LaunchOptions options_of(const Flags& flags, std::size_t workers) {
@@ -19,6 +20,7 @@ LaunchOptions options_of(const Flags& flags, std::size_t workers) {
     for (const std::string& program : flags.programs)
         options.programs.push_back({std::get<RankCommand>(parse_rank_command("--program", program, "")), {}});
     options.tty_rank = flags.tty_rank;
+    options.standard_input.rank = flags.reader;
     options.workers.resize(workers);
     return options;
 }
@@ -42,6 +44,8 @@ TEST_CASE("rank limits: ranks that the job does not have") {
     CHECK(job({.output = {}, .tty_rank = 5}, 5) == "--tty 5: the job has 5 workers, ranks 0 to 4");
     CHECK(job({.output = {}, .wraps = {}, .programs = {"0-1:a", "4-5:b c"}}, 4) ==
           "--program '4-5:b': the job has 4 workers, ranks 0 to 3");
+    CHECK(job({.output = {}, .reader = 5}, 5) == "--stdin 5: the job has 5 workers, ranks 0 to 4");
+    CHECK(job({.output = {}, .reader = 0}, 0).empty());  // the default, and a job without workers
     CHECK(job({.output = {}, .wraps = {"0:gdb", "7:gdb --args"}}, 2) ==
           "--wrap '7:gdb': the job has 2 workers, ranks 0 to 1");
     CHECK(job({.output = {.local_ranks_filter = "9"}, .wraps = {"local=9:gdb"}}, 2).empty());

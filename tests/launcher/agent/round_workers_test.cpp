@@ -22,7 +22,7 @@ class Round {
         RoundReady place{.round = 3, .job_id = "none-1f"};
         place.base_rank = 4;
         place.world_size = 6;
-        workers.emplace(context.get_executor(), runner, *pump, options, place, "gpu1",
+        workers.emplace(context.get_executor(), runner, *pump, options, place, WorkerStation{.host = "gpu1"},
                         RoundEvents{.on_failure =
                                         [this](const Failure& failure) {
                                             failed.push_back(failure.rank);

@@ -18,6 +18,8 @@ LaunchOptions options_of_node() {
                            {"RANK", "99"},  // an outer job's, like the next three
                            {"TORCHELASTIC_ERROR_FILE", "/outer"},
                            {"DDPRUN_RESTART_REASON", "outer"},
+                           {"DDPRUN_MESH_KEY", "outer"},
+                           {"DDPRUN_NODE_ADDR", "outer"},
                            {"DDPRUN_LIFE", "outer"}};
     options.workers = {{{"train", "--rank=0"}, {{"CUDA_VISIBLE_DEVICES", "4"}}},
                        {{"train", "--rank=1"}, {{"CUDA_VISIBLE_DEVICES", "5"}, {"OMP_NUM_THREADS", "8"}}}};
@@ -48,6 +50,7 @@ TEST_CASE("a worker's environment is exactly this table") {
     const Environment expected = {
         {"CUDA_VISIBLE_DEVICES", "5"},
         {"DDPRUN_LIFE", "7:3"},
+        {"DDPRUN_MASTER_ADDR", "node-a"},
         {"DDPRUN_RESTART_REASON", "rank 0: exit code 1"},
         {"DDPRUN_ROUND", "1"},
         {"DDPRUN_RUN_ID", "job7-abc"},
@@ -81,10 +84,44 @@ TEST_CASE("nothing of an outer job is left, whatever this one does not say") {
     CHECK(environment.at("RANK") == "3");
     CHECK(environment.at("TORCHELASTIC_ERROR_FILE").empty());
     CHECK(environment.at("OMP_NUM_THREADS") == "1");
-    CHECK_FALSE(environment.contains("DDPRUN_LIFE"));
+    for (const char* name : {"DDPRUN_LIFE", "DDPRUN_MESH_KEY", "DDPRUN_NODE_ADDR"})
+        CHECK_FALSE(environment.contains(name));
     const LaunchOptions options = options_of_node();
     const WorkerSpec first_round = place_worker(options, RoundReady{}, 0, {}, {});
     CHECK_FALSE(first_round.environment.contains("DDPRUN_RESTART_REASON"));
+}
+
+TEST_CASE(
+    "what a worker is told of its node: the store where it finds it, the host of that, itself, the key of "
+    "its mesh") {
+    const SecretKey key = SecretKey::fresh();
+    const Environment environment =
+        place(options_of_node(), 0, {.store = {"127.0.0.1", 4000}, .address = "10.0.0.2", .mesh_key = key})
+            .environment;
+    CHECK(environment.at("MASTER_ADDR") == "127.0.0.1");
+    CHECK(environment.at("MASTER_PORT") == "4000");
+    CHECK(environment.at("DDPRUN_MASTER_ADDR") == "node-a");
+    CHECK(environment.at("DDPRUN_NODE_ADDR") == "10.0.0.2");
+    CHECK(environment.at("DDPRUN_MESH_KEY") == hex_of(key));
+}
+
+TEST_CASE("the mesh has a key of the job's, on all nodes the same; a single node has one without") {
+    LaunchOptions options = options_of_node();
+    RoundReady round = second_round();
+    CHECK_FALSE(mesh_key_of(options, round).has_value());
+    options.key = SecretKey::fresh();
+    const auto key = mesh_key_of(options, round);
+    REQUIRE(key.has_value());
+    CHECK(mesh_key_of(options, round) == key);
+    round.group_rank = 0;
+    CHECK(mesh_key_of(options, round) == key);
+    round.round = 2;
+    CHECK_FALSE(mesh_key_of(options, round) == key);
+    options.key.reset();
+    round.group_world_size = 1;
+    const auto random = mesh_key_of(options, round);
+    REQUIRE(random.has_value());
+    CHECK_FALSE(mesh_key_of(options, round) == random);
 }
 
 TEST_CASE("a worker's command, with the wraps that name it in front") {
@@ -153,6 +190,29 @@ TEST_CASE("where a worker's streams lead") {
         CHECK((spec.standard_error == one.error));
         CHECK(spec.takes_terminal == one.takes_terminal);
     }
+}
+
+TEST_CASE("the launcher's standard input goes to whom it was given, by global rank") {
+    LaunchOptions options = options_of_node();
+    const auto reads = [&options](int local_rank) {
+        return place(options, local_rank).standard_input == StreamTarget(Stdio::inherit);
+    };
+    CHECK_FALSE((reads(0) || reads(1)));
+    options.standard_input = {.rank = 0};  // of another node
+    CHECK_FALSE((reads(0) || reads(1)));
+    options.standard_input = {.rank = 4};
+    CHECK((!reads(0) && reads(1)));
+    options.standard_input = {.all = true};
+    CHECK((reads(0) && reads(1)));
+}
+
+TEST_CASE("with a virtual local rank it is 0, whatever the worker's place is") {
+    LaunchOptions options = options_of_node();
+    options.virtual_local_rank = true;
+    const WorkerSpec spec = place(options, 1);
+    CHECK(spec.environment.at("LOCAL_RANK") == "0");
+    CHECK(spec.environment.at("RANK") == "4");
+    CHECK(spec.local_rank == 1);
 }
 
 }  // namespace ddprun

@@ -20,7 +20,7 @@ std::string refused(const ProgramRequest& request) {
 }
 
 std::string substituted(const std::string& argument, int local_rank) {
-    return argv_for_worker({{"program", argument}, false, ""}, local_rank).at(1);
+    return argv_for_worker({.argv = {"program", argument}, .entry_name = ""}, local_rank).at(1);
 }
 
 }  // namespace
@@ -72,6 +72,48 @@ TEST_CASE("which program a worker runs") {
     }
 }
 
+TEST_CASE("what is for Python is run by it, a path by its own code") {
+    ProgramRequest request;
+    request.program = "folder";
+    request.arguments = {"x"};
+    request.is_for_python = true;
+    CHECK(chosen(request).argv == Words{"python3", "-u", "folder", "x"});
+    request.no_python = true;
+    CHECK(chosen(request).argv == Words{"folder", "x"});
+    request.run_path = true;
+    request.module = true;  // the stronger are both of --run-path
+    const Program program = chosen(request);
+    REQUIRE(program.argv.size() == 6);
+    CHECK(program.argv.at(2) == "-c");
+    CHECK_THAT(program.argv.at(3), Catch::Contains("runpy.run_path(sys.argv[0], run_name=\"__main__\")"));
+    CHECK(Words(program.argv.begin() + 4, program.argv.end()) == Words{"folder", "x"});
+    CHECK(program.is_python);
+    CHECK(program.entry_name == "folder");
+    CHECK(argv_for_worker(program, 1) == program.argv);
+}
+
+TEST_CASE("the legacy launch puts the local rank before the arguments") {
+    ProgramRequest request;
+    request.program = "train.py";
+    request.arguments = {"--epochs", "3"};
+    request.local_rank_option = "--local_rank";
+    CHECK(argv_for_worker(chosen(request), 2) ==
+          Words{"python3", "-u", "train.py", "--local_rank=2", "--epochs", "3"});
+    request.module = true;
+    request.program = "train";
+    CHECK(argv_for_worker(chosen(request), 0) ==
+          Words{"python3", "-u", "-m", "train", "--local_rank=0", "--epochs", "3"});
+}
+
+TEST_CASE("torchrun's rule for dollars holds for every argument where it is asked for") {
+    ProgramRequest request;
+    request.program = "train";
+    request.arguments = {"$$", "$HOME", "$$local_rank", "$local_rank"};
+    CHECK(argv_for_worker(chosen(request), 1) == Words{"train", "$$", "$HOME", "$local_rank", "1"});
+    request.substitutes_all = true;
+    CHECK(argv_for_worker(chosen(request), 1) == Words{"train", "$", "$HOME", "$local_rank", "1"});
+}
+
 TEST_CASE("PYTHON_EXEC chooses the interpreter, unless it is empty") {
     ProgramRequest request;
     request.program = "a.py";
@@ -86,7 +128,7 @@ TEST_CASE("contradicting flags are refused by name") {
     request.program = "a";
     request.no_python = true;
     request.module = true;
-    CHECK(refused(request) == "-m and --no-python contradict each other");
+    CHECK(refused(request) == "--module (-m) and --no-python contradict each other");
     request.module = false;
     request.python = true;
     CHECK(refused(request) == "--python and --no-python contradict each other");
@@ -133,7 +175,7 @@ TEST_CASE("the local rank is put into arguments as Python's string.Template does
 }
 
 TEST_CASE("the executable itself is no argument, a script is one") {
-    CHECK(argv_for_worker({{"./p$$local_rank", "$local_rank"}, false, ""}, 1) ==
+    CHECK(argv_for_worker({.argv = {"./p$$local_rank", "$local_rank"}, .entry_name = ""}, 1) ==
           Words{"./p$$local_rank", "1"});
     ProgramRequest request;
     request.program = "train_${local_rank}.py";

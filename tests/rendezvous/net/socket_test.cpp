@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -27,6 +28,13 @@ bool no_delay(int fd) {
     int on = 0;
     socklen_t size = sizeof on;
     ::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size);
+    return on != 0;
+}
+
+bool is_kept_alive(int fd) {
+    int on = 0;
+    socklen_t size = sizeof on;
+    ::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size);
     return on != 0;
 }
 
@@ -71,6 +79,7 @@ TEST_CASE("every socket is close-on-exec from birth, connected ones without dela
                                    [&accepted](asio::ip::tcp::socket socket) {
                                        CHECK(close_on_exec(socket.native_handle()));
                                        CHECK(no_delay(socket.native_handle()));
+                                       CHECK(is_kept_alive(socket.native_handle()));
                                        ++accepted;
                                    }),
                        asio::detached);
@@ -102,6 +111,34 @@ TEST_CASE("many connections at once do not hold up the executor's other work") {
     CAPTURE(taken_before);
     CHECK(taken_before.size() >= 2);
     for (const int client : clients) ::close(client);
+}
+
+TEST_CASE("while the system refuses to take connections, other work goes on, and they are taken later") {
+    asio::io_context context;
+    auto acceptor = listen_tcp(context.get_executor(), ListenScope::loopback, 0);
+    const int client = connect_tcp({"127.0.0.1", acceptor.local_endpoint().port()}, 20s);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit none{3, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    bool is_taken = false;
+    int turns = 0;
+    std::function<void()> other_work = [&] {
+        if (++turns < 100) asio::post(context, other_work);
+    };
+    asio::co_spawn(context, accept_each(acceptor, [&](asio::ip::tcp::socket) { is_taken = true; }),
+                   asio::detached);
+    asio::post(context, other_work);
+    // Who is refused asks again and again if it does not wait: then this never comes back.
+    while (turns < 100 && context.run_one_for(20s) == 1) {
+    }
+    CHECK_FALSE(is_taken);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    while (!is_taken && context.run_one_for(20s) == 1) {
+    }
+    CHECK(turns == 100);
+    CHECK(is_taken);
+    ::close(client);
 }
 
 TEST_CASE("loopback listeners are on loopback only, others on both families where the machine has them") {

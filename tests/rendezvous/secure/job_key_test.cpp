@@ -28,6 +28,26 @@ TEST_CASE("a job's key is what Python's hashlib makes of the secret and the run 
                 job_key("0123456789abcdefghijklmnop", "run-7"));
 }
 
+TEST_CASE("the key of a round's mesh is what Python's hashlib makes of the job's, and another one for each",
+          "[job_key]") {
+    const SecretKey job = job_key("0123456789abcdefghijklmnop", "run-7");
+    CHECK(key_hex(mesh_key(job, "job7-abc", 258)) ==
+          "1899ff847a129a0d6be92b1a2dd379279d5688a45d1017c8b8618303163133eb");
+    CHECK_FALSE(mesh_key(job, "job7-abc", 2) == mesh_key(job, "job7-abc", 258));
+    CHECK_FALSE(mesh_key(job, "job7-abd", 258) == mesh_key(job, "job7-abc", 258));
+    CHECK_FALSE(mesh_key(SecretKey(), "job7-abc", 258) == mesh_key(job, "job7-abc", 258));
+}
+
+TEST_CASE("a key is 64 hexadecimal digits, and back", "[job_key]") {
+    const SecretKey key = SecretKey::fresh();
+    CHECK(hex_of(key) == key_hex(key));
+    CHECK(parse_secret_key(hex_of(key)) == key);
+    const std::string digits(63, 'a');
+    for (const std::string& wrong :
+         {std::string(), digits, digits + "g", digits + " ", digits + "aa", " " + digits})
+        CHECK_FALSE(parse_secret_key(wrong).has_value());
+}
+
 TEST_CASE("a secret is one line of at least 22 characters", "[job_key]") {
     const std::string good = "0123456789abcdef012345";
     CHECK(std::get<std::string>(parse_secret(good)) == good);

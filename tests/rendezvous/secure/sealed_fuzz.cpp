@@ -40,7 +40,7 @@ void read_records(std::string_view input, std::size_t piece) {
 void greet(std::string_view input) {
     std::string call = std::string(kSealedMagic) + std::string(input);
     call.resize(kSealedCallBytes, '\0');
-    const auto answer = answer_sealed_call(call, SealedPurpose::agent, fixed_key(), SecretKey::fresh);
+    const auto answer = answer_sealed_call(call, fixed_key(), SecretKey::fresh);
     check(answer.proof != Proof::given, "a caller without the key was let in");
     SealedCall caller(SealedPurpose::agent, fixed_key(), fixed_key());
     check(!caller.learn(input.substr(0, kNoiseHandshakeBytes)).keys, "a host without the key was believed");

@@ -15,7 +15,7 @@ struct CountedAnswer {
 
 CountedAnswer answer_counted(const std::string& call, const std::optional<SecretKey>& key) {
     CountedAnswer counted;
-    counted.answer = answer_sealed_call(call, SealedPurpose::agent, key, [&counted] {
+    counted.answer = answer_sealed_call(call, key, [&counted] {
         ++counted.ephemerals;
         return SecretKey::fresh();
     });
@@ -55,7 +55,12 @@ TEST_CASE("a call for another purpose, or changed anywhere, is not answered as i
           "[greeting]") {
     const SecretKey key = SecretKey::fresh();
     const SealedCall store(SealedPurpose::store, key, SecretKey::fresh());
-    CHECK(answer_counted(store.bytes(), key).answer.proof == Proof::none);
+    const auto served = answer_counted(store.bytes(), key).answer;
+    CHECK(served.proof == Proof::given);
+    CHECK(served.purpose == SealedPurpose::store);
+    std::string unknown = store.bytes();
+    unknown[kSealedMagic.size()] = 'z';
+    CHECK(answer_counted(unknown, key).answer.proof == Proof::none);
     // Nor if somebody has changed the purpose on the way: it is part of what is proven.
     std::string changed = store.bytes();
     changed[kSealedMagic.size()] = 'a';

@@ -18,7 +18,8 @@ CallerGate::Caller caller(Kind kind, const char* address, uid_t uid = 0) {
 
 TEST_CASE("who may say what at the port") {
     CallerGate gate(kOwnUser);
-    gate.begin_round({boost::asio::ip::make_address("10.0.0.2"), boost::asio::ip::make_address("fe80::7%1")});
+    gate.begin_round({boost::asio::ip::make_address("10.0.0.2"), boost::asio::ip::make_address("fe80::7%1")},
+                     false);
     struct Case {
         CallerGate::Caller caller;
         Pass expected;
@@ -51,13 +52,30 @@ TEST_CASE("machines of the round before may not use the store of the next one") 
     CallerGate gate(kOwnUser);
     const auto there = caller(Kind::elsewhere, "10.0.0.2");
     CHECK(gate.judge(there) == Pass::agents_only);
-    gate.begin_round({there.address});
+    gate.begin_round({there.address}, false);
     CHECK(gate.judge(there) == Pass::everything);
     gate.admit({boost::asio::ip::make_address("10.0.0.3")});
     CHECK(gate.judge(there) == Pass::everything);
     CHECK(gate.judge(caller(Kind::elsewhere, "10.0.0.3")) == Pass::everything);
-    gate.begin_round({});
+    gate.begin_round({}, false);
     CHECK(gate.judge(there) == Pass::agents_only);
+}
+
+TEST_CASE("where workers go through doors, other machines of the round have those only") {
+    CallerGate gate(kOwnUser);
+    const auto there = caller(Kind::elsewhere, "10.0.0.2"), stranger = caller(Kind::elsewhere, "10.0.0.3");
+    gate.begin_round({there.address}, true);
+    CHECK(gate.judge(there) == Pass::agents_only);
+    CHECK(gate.lets_door_in(there));
+    CHECK_FALSE(gate.lets_door_in(stranger));
+    CHECK(gate.judge(caller(Kind::user, "127.0.0.1", kOwnUser)) == Pass::everything);
+    CHECK(gate.lets_door_in(caller(Kind::user, "127.0.0.1", kOwnUser)));
+    CHECK_FALSE(gate.lets_door_in(caller(Kind::user, "127.0.0.1", 1001)));
+    CHECK_THAT(gate.tell_turned_away(there).value(), Catch::EndsWith("through their agents' doors"));
+    gate.begin_round({}, true);
+    CHECK_FALSE(gate.lets_door_in(there));
+    gate.begin_round({there.address}, false);
+    CHECK(gate.judge(there) == Pass::everything);
 }
 
 TEST_CASE("where nobody is kept out, that is said once") {

@@ -21,6 +21,7 @@ WorkerIdentity example() {
     identity.role_world_size = 6;
     identity.master_addr = "node-a";
     identity.master_port = 29500;
+    identity.host_addr = "node-0";
     identity.run_id = "job7";
     identity.job_id = "job7-abc";
     identity.round = 2;
@@ -48,6 +49,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("the worker environment is exactly this table") {
     const Environment expected = {
+        {"DDPRUN_MASTER_ADDR", "node-0"},
         {"DDPRUN_ROUND", "2"},
         {"DDPRUN_RUN_ID", "job7-abc"},
         {"GROUP_RANK", "1"},
@@ -71,16 +73,41 @@ TEST_CASE("the worker environment is exactly this table") {
 }
 
 TEST_CASE("what is only there at times is the worker's own, or not there") {
-    const Environment outer = {{"DDPRUN_LIFE", "1:2:3"}, {"DDPRUN_RESTART_REASON", "an outer job's"}};
+    const Environment outer = {{"DDPRUN_LIFE", "1:2:3"},
+                               {"DDPRUN_RESTART_REASON", "an outer job's"},
+                               {"DDPRUN_MESH_KEY", "an outer job's"},
+                               {"DDPRUN_NODE_ADDR", "10.0.0.1"}};
     const Environment without = worker_environment(outer, example());
     CHECK(without.count("DDPRUN_LIFE") == 0);
     CHECK(without.count("DDPRUN_RESTART_REASON") == 0);
+    CHECK(without.count("DDPRUN_MESH_KEY") == 0);
+    CHECK(without.count("DDPRUN_NODE_ADDR") == 0);
     WorkerIdentity identity = example();
     identity.life = "7:8:1";
     identity.restart_reason = "rank 1";
+    identity.mesh_key = "00ff";
+    identity.node_addr = "10.0.0.2";
     const Environment with = worker_environment(outer, identity);
     CHECK(with.at("DDPRUN_LIFE") == "7:8:1");
     CHECK(with.at("DDPRUN_RESTART_REASON") == "rank 1");
+    CHECK(with.at("DDPRUN_MESH_KEY") == "00ff");
+    CHECK(with.at("DDPRUN_NODE_ADDR") == "10.0.0.2");
+}
+
+TEST_CASE("the addresses of nodes are ddprun's, or not said") {
+    WorkerIdentity identity = example();
+    identity.node_addr = "10.0.0.2";
+    Environment environment = worker_environment({}, identity);
+    CHECK(read_worker_place(environment).node_addr == "10.0.0.2");
+    CHECK(read_worker_place(environment).host_addr == "node-0");
+    environment["DDPRUN_NODE_ADDR"] = "no address";
+    CHECK(read_worker_place(environment).node_addr.empty());
+    const Environment of_mpirun = {{"OMPI_COMM_WORLD_RANK", "0"},
+                                   {"OMPI_COMM_WORLD_SIZE", "1"},
+                                   {"DDPRUN_NODE_ADDR", "10.0.0.2"},
+                                   {"DDPRUN_MASTER_ADDR", "10.0.0.1"}};
+    CHECK(read_worker_place(of_mpirun).node_addr.empty());
+    CHECK(read_worker_place(of_mpirun).host_addr.empty());
 }
 
 TEST_CASE("the parent's variables go through, and the identity wins over stale ones") {

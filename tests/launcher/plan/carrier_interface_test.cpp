@@ -1,4 +1,4 @@
-#include "launcher/agent/carrier_interface.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -18,6 +18,12 @@ TEST_CASE("the interface that carries the rendezvous is the one with its address
     CHECK_FALSE(carrier_interface("127.0.0.1", kOwn));
     CHECK_FALSE(carrier_interface("10.78.0.2", kOwn));
     CHECK_FALSE(carrier_interface("", kOwn));
+}
+
+TEST_CASE("a node without others is at loopback") {
+    CHECK(loopback_of("10.78.0.1") == "127.0.0.1");
+    CHECK(loopback_of("node-a") == "127.0.0.1");
+    CHECK(loopback_of("::1") == "::1");
 }
 
 TEST_CASE("what the user has chosen stays") {

@@ -1,4 +1,4 @@
-#include "launcher/agent/carrier_interface.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 
 #include <fmt/core.h>
 
@@ -30,6 +30,10 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
     if (names.empty()) return {};
     return fmt::format("workers are told to use {}, since {} carries the rendezvous: {}", *interface, address,
                        names);
+}
+
+std::string loopback_of(const std::string& master_addr) {
+    return is_loopback_address(master_addr) ? master_addr : "127.0.0.1";
 }
 
 }  // namespace ddprun

@@ -24,4 +24,7 @@ std::optional<std::string> carrier_interface(const std::string& address,
 std::string name_carrier_interface(Environment& environment, const std::string& address,
                                    const std::vector<LocalAddress>& own);
 
+// The address by which the workers of a node without others reach each other.
+std::string loopback_of(const std::string& master_addr);
+
 }  // namespace ddprun

@@ -1,0 +1,36 @@
+// WorkerNetwork: where this node's workers find the store in each round, and where those of other nodes find them: the store
+// at its own place or, as the job's host has chosen, at this agent's door to it.
+//
+// Owned by the agent, on its thread.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <optional>
+
+#include "launcher/agent/launch_options.hpp"
+#include "launcher/agent/worker_placement.hpp"
+#include "launcher/output/launcher_log.hpp"
+#include "rendezvous/control/control_message.hpp"
+#include "rendezvous/link/rendezvous_link.hpp"
+#include "rendezvous/link/store_door.hpp"
+
+namespace ddprun {
+
+class WorkerNetwork {
+  public:
+    // A job with a key may have doors: then it listens already, and throws as listen_tcp does. What the user of this node
+    // should know about the door is logged on the executor, which outlives it.
+    WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
+                  LauncherLog& log);
+
+    // Before the round's workers start. The interface that carries the rendezvous becomes part of their environment.
+    WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);
+
+  private:
+    Endpoint store_of(const RoundReady& round, const RendezvousLink& link);
+
+    LauncherLog& log_;
+    std::optional<StoreDoor> door_;
+};
+
+}  // namespace ddprun

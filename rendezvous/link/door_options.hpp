@@ -1,0 +1,19 @@
+// What a StoreDoor is made of.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "rendezvous/secure/secret_key.hpp"
+
+namespace ddprun {
+
+struct StoreDoorOptions {
+    SecretKey key;
+    std::size_t spared_descriptors = 0;  // of this process, that are not for workers' connections
+    // Something that the user of this node should know; each sentence once, on the door's thread.
+    std::function<void(const std::string& sentence)> on_remark;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,138 @@
+#include "rendezvous/link/door_service.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "rendezvous/net/socket.hpp"
+#include "rendezvous/secure/sealed_handshake.hpp"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{20};
+constexpr std::chrono::milliseconds kLongestPause{1'000};
+
+void rethrow_at_door(const std::exception_ptr& error) {
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+DoorService::DoorService(std::vector<tcp::acceptor> acceptors, StoreDoorOptions options)
+    : acceptors_(std::move(acceptors)),
+      options_(std::move(options)),
+      gate_(::geteuid()),
+      limit_(options_.spared_descriptors),
+      clients_(acceptors_.front().get_executor(), *this) {}
+
+DoorService::~DoorService() {
+    if (link_) link_->close();
+}
+
+void DoorService::start() {
+    for (tcp::acceptor& acceptor : acceptors_) {
+        asio::co_spawn(acceptor.get_executor(),
+                       accept_each(acceptor, [this](tcp::socket socket) { take(std::move(socket)); }),
+                       rethrow_at_door);
+    }
+}
+
+void DoorService::begin_round(const Endpoint& coordinator) {
+    drop_all();
+    coordinator_ = coordinator;
+    is_connecting_ = false;
+    ++round_;
+}
+
+std::string& DoorService::text() { return link_ ? link_->text() : early_; }
+
+bool DoorService::has_room() {
+    if (link_) return link_->has_room();
+    is_missed_ = early_.size() >= SealedLink::kHighWater;
+    return !is_missed_;
+}
+
+// Who is turned away is closed here.
+void DoorService::take(tcp::socket socket) {
+    if (!coordinator_) return;
+    if (!limit_.has_room(clients_.size())) return remark(limit_.tell_full());
+    boost::system::error_code error;
+    const CallerGate::Caller caller{owners_.of(socket), socket.remote_endpoint(error).address()};
+    remark(gate_.tell_untold(caller));
+    if (gate_.judge(caller) != CallerGate::Pass::everything) return remark(gate_.tell_turned_away(caller));
+    clients_.add(OwnedDescriptor(socket.release()));
+    want_link();
+}
+
+void DoorService::remark(const std::optional<std::string>& sentence) const {
+    if (sentence && options_.on_remark) options_.on_remark(*sentence);
+}
+
+void DoorService::want_link() {
+    if (link_ || std::exchange(is_connecting_, true)) return;
+    asio::co_spawn(acceptors_.front().get_executor(), connect(round_), rethrow_at_door);
+}
+
+// Until there is a link, the time is over, or another round has begun.
+asio::awaitable<void> DoorService::connect(int round) {
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + kLinkTimeout;
+    asio::steady_timer pause(acceptors_.front().get_executor());
+    for (auto length = kFirstPause;; length = std::min(2 * length, kLongestPause)) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        if (left.count() <= 0) break;
+        if (co_await connect_once(round, left) || round != round_) co_return;
+        pause.expires_after(std::min(length, left));
+        co_await pause.async_wait(asio::use_awaitable);
+        if (round != round_) co_return;
+    }
+    is_connecting_ = false;
+    drop_all();
+}
+
+asio::awaitable<bool> DoorService::connect_once(int round, std::chrono::milliseconds timeout) {
+    try {
+        tcp::socket socket = co_await async_connect_tcp(*coordinator_, timeout);
+        if (round != round_) co_return false;
+        const SealedCall::Result result = co_await call_sealed(socket, SealedPurpose::store, options_.key);
+        if (round != round_ || result.proof != Proof::given) co_return false;
+        use(std::move(socket), *result.keys);
+        co_return true;
+    } catch (const boost::system::system_error&) {
+        // It is tried again, and what the agent cannot reach it tells itself.
+        co_return false;
+    }
+}
+
+void DoorService::use(tcp::socket socket, const NoiseKeys& keys) {
+    is_connecting_ = false;
+    link_ = std::make_shared<SealedLink>(
+        std::move(socket), keys,
+        SealedLinkEvents{.on_text = [this](std::string_view plain) { return clients_.take(plain); },
+                         .on_room = [this] { clients_.has_room(); },
+                         .on_over = [this] { drop_all(); }});
+    link_->text() += std::exchange(early_, {});
+    link_->start();
+    if (std::exchange(is_missed_, false)) clients_.has_room();
+}
+
+// As if the store had hung up on each of them; who comes next gets another link.
+void DoorService::drop_all() {
+    if (link_) link_->close();
+    link_.reset();
+    early_.clear();
+    is_missed_ = false;
+    clients_.clear();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,122 @@
+"""The cases with PyTorch alone: process groups, training, RPC, recorded errors, restarts, nodes that come and go."""
+
+import json
+import os
+import re
+import signal
+
+from jobs import Folder, check_said, support, tail, wait, wait_for_file
+
+COLLECTIVES = ("all_reduce", "broadcast", "reduce", "all_gather", "gather", "scatter", "all_to_all_single", "send_recv",
+               "isend_irecv", "batch_isend_irecv", "barrier", "objects")
+SINCE_2 = ("reduce_scatter_tensor", "reduce_scatter", "all_to_all", "all_gather_into_tensor")  # with Gloo
+GROUPS = ("new_group", "monitored_barrier")  # the last: it breaks the group
+
+
+def process_groups(results, setting, ranks):
+    collectives = (*COLLECTIVES, *(SINCE_2 if setting.pytorch.name == "current" else ()), *GROUPS)
+    with Folder() as folder:
+        launchers = setting.run(["--nproc-per-node", str(ranks // len(setting.agents))], "process_groups.py",
+                                os.path.join(folder, "group"), *collectives)
+    check_said(results, setting, launchers, ("file://", "env://", *collectives), ranks)
+
+
+def training(results, setting, ranks):
+    launchers = setting.run([f"--nproc_per_node={ranks // len(setting.agents)}"], "training.py")
+    check_said(results, setting, launchers, ("tcp://", "DistributedSampler", "DataLoader workers", "DDP, ranks bit-equal"), ranks)
+
+
+def parameter_server(results, setting, ranks):
+    launchers = setting.run([f"--nproc-per-node={ranks // len(setting.agents)}"], "parameter_server.py")
+    check_said(results, setting, launchers, ("RPC parameter server",), ranks)
+
+
+def sharding(results, setting, ranks, loading_setting, loading_ranks):
+    """Saved on more ranks than it is loaded on."""
+    with Folder() as folder:
+        launchers = setting.run([f"--nproc-per-node={ranks // len(setting.agents)}"], "sharding.py", "save", folder)
+        check_said(results, setting, launchers, ("DeviceMesh", "FSDP2", f"distributed.checkpoint saved on {ranks} ranks"), ranks)
+        launchers = loading_setting.run([f"--nproc-per-node={loading_ranks // len(loading_setting.agents)}"], "sharding.py",
+                                        "load", folder)
+        check_said(results, loading_setting, launchers, (f"distributed.checkpoint loaded on {loading_ranks} ranks",), loading_ranks)
+
+
+def recorded_error(results, setting):
+    """What @record has written is in the report, in the result file, and where ddprun's own error file should be."""
+    with Folder() as folder:
+        result, own = os.path.join(folder, "result.json"), os.path.join(folder, "own_error.json")
+        launchers = setting.run(["--nproc-per-node=2", f"--result-file={result}"], "recorded.py", TORCHELASTIC_ERROR_FILE=own)
+        failure = {}
+        if os.path.exists(result):
+            with open(result, encoding="utf-8") as file:
+                failure = json.load(file)["first_failure"]
+        copied = ""
+        if os.path.exists(own):
+            with open(own, encoding="utf-8") as file:
+                copied = json.load(file)["message"]["message"]
+    text = "ValueError: the loss is not a number"
+    shown = tail(launchers)
+    results.note(setting.title("@record, report"), None if text in launchers[0].err() and launchers[0].code == 1 else
+                 f"the report does not say {text!r}, or the exit code {launchers[0].code} is not 1", shown)
+    right = failure.get("rank") == 1 and failure.get("error_message") == text and "in main" in (failure.get("traceback") or "")
+    results.note(setting.title("@record, result file"), None if right else f"the first failure is {failure}", shown)
+    results.note(setting.title("@record, copied to the launcher's error file"),
+                 None if copied == text else f"it has {copied!r}", "")
+
+
+def restart(results, setting, ranks):
+    launchers = setting.run(["--max-restarts=1", f"--nproc-per-node={ranks // len(setting.agents)}"], "after_restart.py")
+    check_said(results, setting, launchers, ("process group of round 0", "process group of round 1"), ranks)
+
+
+class ElasticJob:
+    """Agents of `--nnodes 1:3` on this machine, with a program that goes on from its checkpoint."""
+
+    def __init__(self, setting, folder):
+        self.setting, self.folder = setting, folder
+        self.options = ["--nnodes=1:3", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{support.free_port()}", "--rdzv-id=grows",
+                        "--rdzv-conf=last_call_timeout=1", "--max-restarts=3"]
+        self.agents = []
+        self.steps = []
+
+    def one_more(self):
+        self.agents.append(self.setting.start(self.options, "resumes.py", self.folder))
+
+    def goes_on(self, agent, world):
+        """Waits until rank 0 runs among so many; notes from which step."""
+        match = self.agents[agent].wait_for_line(rf"^rank 0 of {world} goes on at step (\d+)$")
+        self.steps.append(int(match[1]))
+
+    def finish(self):
+        with open(os.path.join(self.folder, "finish"), "w", encoding="ascii"):
+            pass
+        for agent in self.agents:
+            agent.code = wait(agent)
+
+
+def elastic(results, setting):
+    """One node, then three, then two since one is killed: each time from the checkpoint on."""
+    with Folder() as folder:
+        job = ElasticJob(setting, folder)
+        complaint = None
+        try:
+            job.one_more()
+            job.goes_on(0, 1)
+            # As a node comes the workers start anew, so the second comes when the first have a checkpoint to go on from.
+            wait_for_file(os.path.join(folder, "checkpoint.pt"), "the first checkpoint")
+            job.one_more()
+            job.goes_on(0, 2)
+            job.one_more()
+            job.goes_on(0, 3)
+            job.agents[2].send(signal.SIGKILL)
+            job.goes_on(0, 2)
+        except AssertionError as error:
+            complaint = str(error)[:200]
+        job.finish()
+    done = sum(len(re.findall("is done, the total of the steps is right", agent.out())) for agent in job.agents)
+    codes = [agent.code for agent in job.agents]
+    if not complaint and (codes != [0, 0, -9] or done != 2):
+        complaint = f"the agents ended with {codes}, and {done} of 2 ranks were done"
+    if not complaint and (job.steps != sorted(job.steps) or job.steps[1] == 0):
+        complaint = f"it went on at steps {job.steps}"
+    results.note(setting.title("elastic 1:3, grows, shrinks and goes on from its checkpoint"), complaint, tail(job.agents))
