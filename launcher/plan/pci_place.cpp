@@ -40,7 +40,7 @@ bool has_port_up(const fs::path& nic) {
 }
 
 // mlx5_2 before mlx5_10.
-bool comes_before(const Nic& a, const Nic& b) {
+bool is_first_of_nics(const Nic& a, const Nic& b) {
     return std::pair(a.name.size(), std::string_view(a.name)) <
            std::pair(b.name.size(), std::string_view(b.name));
 }
@@ -74,7 +74,7 @@ std::vector<Nic> find_nics(const fs::path& root) {
         if (place && has_port_up(entry->path()))
             nics.push_back({entry->path().filename().string(), *std::move(place)});
     }
-    std::sort(nics.begin(), nics.end(), comes_before);
+    std::sort(nics.begin(), nics.end(), is_first_of_nics);
     return nics;
 }
 

@@ -25,20 +25,20 @@ constexpr int kUnknown = -1;
 // The deepest hierarchy of caches has four levels, of which the first has two kinds.
 constexpr int kMaxCaches = 16;
 
-std::optional<std::string> read_line(const fs::path& path) {
+std::optional<std::string> line_in(const fs::path& path) {
     auto text = read_small_file(path, kMaxSystemFile);
     if (!text.has_value()) return std::nullopt;
     while (text->ends_with('\n')) text->pop_back();
     return std::optional(std::move(*text));
 }
 
-std::optional<int> read_number(const fs::path& path) {
-    const auto line = read_line(path);
+std::optional<int> number_in(const fs::path& path) {
+    const auto line = line_in(path);
     return line ? whole_number<int>(*line, -1) : std::nullopt;
 }
 
 std::optional<CpuList> read_list(const fs::path& path) {
-    const auto line = read_line(path);
+    const auto line = line_in(path);
     return line ? parse_cpu_list(*line) : std::nullopt;
 }
 
@@ -66,9 +66,9 @@ std::optional<CpuList> read_last_cache(const fs::path& cpu) {
     int highest = 0;
     for (int index = 0; index < kMaxCaches; ++index) {
         const fs::path cache = cpu / "cache" / fmt::format("index{}", index);
-        const auto level = read_number(cache / "level");
+        const auto level = number_in(cache / "level");
         if (!level) break;
-        if (*level <= highest || read_line(cache / "type") == "Instruction") continue;
+        if (*level <= highest || line_in(cache / "type") == "Instruction") continue;
         if (auto list = read_list(cache / "shared_cpu_list"); list && !list->empty()) {
             highest = *level;
             sharing = std::move(list);
@@ -121,7 +121,7 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
         const fs::path folder = system / "cpu" / fmt::format("cpu{}", cpu);
         CpuPlace place{.cpu = cpu};
         if (const auto node = node_of.find(cpu); node != node_of.end()) place.node = node->second;
-        place.socket = std::max(read_number(folder / "topology/physical_package_id").value_or(0), 0);
+        place.socket = std::max(number_in(folder / "topology/physical_package_id").value_or(0), 0);
         place.core =
             group_of(cpu, cores, [&folder] { return read_list(folder / "topology/thread_siblings_list"); });
         if (place.core == kUnknown) place.core = cpu;
