@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_file.hpp"
