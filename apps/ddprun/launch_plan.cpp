@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
 #include "launcher/plan/carrier_interface.hpp"
