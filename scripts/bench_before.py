@@ -12,27 +12,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import bench_store
 from bench_collectives import KIB, MIB, size_text
-from bench_launch import FailureBench, Table, free_port, machine, timed
+from bench_launch import FailureBench, Table, machine, timed, two_agents
 
 WORST = 1.05  # times before
+MOST_BYTES_MORE = 500_000  # of the program, stripped
 LIMIT_SECONDS = 120
 WORKERS = 8
 LOG_BYTES = 40 * MIB
 SIZES = ((2, 8), (2, 32 * KIB), (2, 8 * MIB), (4, 8 * KIB), (4, 8 * MIB))
 ITERATIONS = 200
 STORE_CLIENTS = 64
-
-
-def two_agents(bin_folder):
-    command = [f"{bin_folder}/ddprun", "--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
-    begin = time.monotonic()
-    agents = [subprocess.Popen([*command, f"--node-rank={rank}", "/bin/true"], stderr=subprocess.DEVNULL) for rank in (0, 1)]
-    codes = [agent.wait(timeout=LIMIT_SECONDS) for agent in agents]
-    return None if any(codes) else (time.monotonic() - begin) * 1e3
 
 
 def launch_figures(folder):
@@ -65,6 +57,18 @@ def all_reduce_figure(folder, ranks, size):
             return json.load(file)["rows"][0]["in_place"]["time_us"]
 
     return microseconds
+
+
+def stripped_bytes(folder, program):
+    path = os.path.join(folder, "stripped")
+    subprocess.run(["strip", "-o", path, program], check=True, timeout=LIMIT_SECONDS)
+    return os.path.getsize(path)
+
+
+def size_figure(folder, compared):
+    before, now = (stripped_bytes(folder, f"{programs}/ddprun") for programs in compared.folders)
+    compared.table.add("ddprun, stripped, MB", f"{now / 1e6:.2f}", f"{before / 1e6:.2f}", f"{now / before:.2f} x",
+                       f"<= + {MOST_BYTES_MORE / 1e6:.1f} MB", now - before <= MOST_BYTES_MORE)
 
 
 class Compared:
@@ -123,6 +127,7 @@ def main():
     print(f"medians of {arguments.rounds} rounds in turn, ours: {now}, peer: {before}", flush=True)
     compared = Compared(before, now, arguments.rounds)
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
+        size_figure(folder, compared)
         for figure, measure in launch_figures(folder).items():
             compared.add(figure, measure, slow="print" in figure)
         for ranks, size in SIZES:

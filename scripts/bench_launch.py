@@ -93,6 +93,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def two_agents(bin_folder, *flags):
+    """Milliseconds from the start of two agents of one worker that does nothing, static, to the exit of both; None: one failed."""
+    command = [f"{bin_folder}/ddprun", "--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", *flags]
+    agents = [Process([*command, f"--node-rank={rank}", "/bin/true"]) for rank in (0, 1)]
+    in_time = all([agent.ended_within(LIMIT_SECONDS) for agent in agents])
+    milliseconds = (time.monotonic() - agents[0].started) * 1000
+    codes = [agent.reap() for agent in agents]
+    return milliseconds if in_time and not any(codes) else None
+
+
 class Table:
     def __init__(self):
         self.rows = [("figure", "ours", "peer", "ratio", "goal", "met?")]

@@ -95,7 +95,7 @@ class Lines:
             ready, _, _ = select.select([self.descriptor], [], [], LIMIT_SECONDS)
             piece = os.read(self.descriptor, 4096) if ready else b""
             if not piece:
-                sys.exit("bench_rendezvous: a program ended, or did not answer in time")
+                sys.exit("a program of the benchmark ended, or did not answer in time")
             self.held += piece
         line, self.held = self.held.split(b"\n", 1)
         return line.decode()
@@ -112,9 +112,19 @@ class Program:
         """The numbers of its next line, by name."""
         return {name: float(value) for name, value in re.findall(r"(\w+)=([\d.]+)", self.lines.next())}
 
-    def ask_on(self):
-        self.process.stdin.write(b"\n")
+    def ask(self, line=""):
+        """The numbers with which it answers."""
+        self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
+        return self.answer()
+
+    def cpu_microseconds(self):
+        """What its threads have used until now."""
+        spent = 0
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/schedstat", encoding="ascii") as file:
+                spent += int(file.read().split()[0])
+        return spent / 1e3
 
     def resident_kib(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
@@ -123,7 +133,7 @@ class Program:
     def end(self):
         self.process.stdin.close()
         if self.process.wait(timeout=LIMIT_SECONDS) != 0:
-            sys.exit(f"bench_rendezvous: {' '.join(self.process.args)} ended with {self.process.returncode}")
+            sys.exit(f"{' '.join(self.process.args)} ended with {self.process.returncode}")
 
 
 class Job:
@@ -206,8 +216,7 @@ class Bench:
         numbers = load.answer()
         numbers["kib"] = (server.resident_kib() - before) / count
         if kind == "agents":
-            load.ask_on()
-            numbers |= load.answer()
+            numbers |= load.ask()
         load.end()
         server.end()
         return numbers

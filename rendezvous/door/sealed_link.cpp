@@ -65,8 +65,9 @@ std::string& SealedLink::text() {
 }
 
 bool SealedLink::has_room() {
-    is_missed_ = waiting() >= kHighWater;
-    return !is_missed_;
+    const bool is_full = waiting() >= kHighWater;
+    if (is_full) is_missed_ = true;
+    return !is_full;
 }
 
 void SealedLink::flush() {
@@ -76,7 +77,7 @@ void SealedLink::flush() {
         empty(plain_);
         if (!send_some()) return;
     }
-    if (is_missed_ && has_room()) events_.on_room();
+    if (std::exchange(is_missed_, false)) events_.on_room();
 }
 
 // False: not all has gone.

@@ -19,8 +19,8 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{20};
-constexpr std::chrono::milliseconds kLongestPause{1'000};
+constexpr std::chrono::milliseconds kFirstLinkPause{20};
+constexpr std::chrono::milliseconds kLongestLinkPause{1'000};
 
 void rethrow_at_door(const std::exception_ptr& error) {
     if (error) std::rethrow_exception(error);
@@ -58,8 +58,9 @@ std::string& DoorService::text() { return link_ ? link_->text() : early_; }
 
 bool DoorService::has_room() {
     if (link_) return link_->has_room();
-    is_missed_ = early_.size() >= SealedLink::kHighWater;
-    return !is_missed_;
+    const bool is_full = early_.size() >= SealedLink::kHighWater;
+    if (is_full) is_missed_ = true;
+    return !is_full;
 }
 
 // Who is turned away is closed here.
@@ -88,7 +89,7 @@ asio::awaitable<void> DoorService::connect(int round) {
     using Clock = std::chrono::steady_clock;
     const auto deadline = Clock::now() + kLinkTimeout;
     asio::steady_timer pause(acceptors_.front().get_executor());
-    for (auto length = kFirstPause;; length = std::min(2 * length, kLongestPause)) {
+    for (auto length = kFirstLinkPause;; length = std::min(2 * length, kLongestLinkPause)) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
         if (left.count() <= 0) break;
         if (co_await connect_once(round, left) || round != round_) co_return;

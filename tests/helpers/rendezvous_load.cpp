@@ -1,5 +1,6 @@
-// The rendezvous port under load, for scripts/bench_rendezvous.py: the server, or what is asked of it. Two processes, so
-// that the memory of the one can be told from that of the other.
+// The rendezvous port under load, for scripts/bench_rendezvous.py and bench_door.py: the server, the doors that lead to it, or
+// what is asked of it. A process of its own for each, so that the memory and work of the one can be told from that of the
+// others.
 #include "tests/helpers/rendezvous_load.hpp"
 
 #include <sys/resource.h>
@@ -7,8 +8,9 @@
 
 #include <cstdio>
 #include <exception>
-#include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/system/whole_number.hpp"
@@ -41,12 +43,13 @@ void raise_descriptor_limit() {
 }
 
 // The port of a job of so many nodes, with the heartbeats that a real one has, until the standard input ends.
-void serve(int nodes) {
+void serve(int nodes, bool has_secret) {
     RendezvousServerOptions options;
     options.coordinator.version = "1";
     options.coordinator.job_id = "job";
     options.coordinator.nnodes = nodes;
     options.coordinator.heartbeat = std::chrono::seconds(5);
+    if (has_secret) options.key = load_secret();
     const RendezvousServer server(std::move(options));
     print_line("ready port=" + std::to_string(server.port()));
     char byte = 0;
@@ -55,8 +58,22 @@ void serve(int nodes) {
 }
 
 int usage() {
-    std::fprintf(stderr, "usage: rendezvous_load serve NODES | agents COUNT PORT | clients COUNT PORT\n");
+    std::fprintf(stderr,
+                 "usage: rendezvous_load serve NODES [secret]\n"
+                 "       rendezvous_load agents|doors|record COUNT PORT\n"
+                 "       rendezvous_load clients|questions COUNT PORT...\n");
     return 2;
+}
+
+// Empty where one of the words is no port.
+std::vector<Endpoint> servers_of(std::span<char* const> words) {
+    std::vector<Endpoint> servers;
+    for (const char* word : words) {
+        const auto port = parse_port(word);
+        if (!port) return {};
+        servers.push_back({"127.0.0.1", *port});
+    }
+    return servers;
 }
 
 int run(int argc, char** argv) {
@@ -65,14 +82,30 @@ int run(int argc, char** argv) {
     const auto count = whole_number<int>(argv[2], 1, 1'000'000);
     if (!count) return usage();
     raise_descriptor_limit();
-    if (load == "serve" && argc == 3) {
-        serve(*count);
+    const std::span words(argv + 3, static_cast<std::size_t>(argc - 3));
+    if (load == "serve") {
+        const bool has_secret = words.size() == 1 && std::string_view(words[0]) == "secret";
+        if (words.size() != (has_secret ? 1U : 0U)) return usage();
+        serve(*count, has_secret);
         return 0;
     }
-    const auto port = argc == 4 ? parse_port(argv[3]) : std::nullopt;
-    if (!port || (load != "agents" && load != "clients")) return usage();
-    const Endpoint server{"127.0.0.1", *port};
-    load == "agents" ? load_agents(server, *count) : load_clients(server, *count);
+    const std::vector<Endpoint> servers = servers_of(words);
+    if (servers.empty()) return usage();
+    if (load == "clients") {
+        load_clients(servers, *count);
+    } else if (load == "questions") {
+        load_questions(servers, *count);
+    } else if (servers.size() > 1) {
+        return usage();
+    } else if (load == "agents") {
+        load_agents(servers[0], *count);
+    } else if (load == "doors") {
+        load_doors(servers[0], *count);
+    } else if (load == "record") {
+        load_record(servers[0], *count);
+    } else {
+        return usage();
+    }
     return 0;
 }
 

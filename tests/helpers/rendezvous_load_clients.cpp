@@ -36,7 +36,8 @@ Request add_one(std::string_view key) { return {.opcode = Opcode::add, .key = ke
 
 class ClientsLoad {
   public:
-    ClientsLoad(Endpoint server, int count) : server_(std::move(server)), count_(count), input_(context_) {}
+    ClientsLoad(const std::vector<Endpoint>& servers, int count)
+        : servers_(servers), count_(count), input_(context_) {}
 
     void run() {
         begin_ = LoadClock::now();
@@ -50,7 +51,8 @@ class ClientsLoad {
 
   private:
     asio::awaitable<void> one_client(int number) {
-        tcp::socket socket = co_await async_connect_tcp(server_, kLoadTimeout);
+        const auto place = static_cast<std::size_t>(number) % servers_.size();
+        tcp::socket socket = co_await async_connect_tcp(servers_[place], kLoadTimeout);
         if (++connected_ == count_) all_connected_ = LoadClock::now();
         const std::string nonce =
             co_await ask(socket,
@@ -86,7 +88,7 @@ class ClientsLoad {
         input_.async_wait([this] { context_.stop(); });
     }
 
-    Endpoint server_;
+    std::vector<Endpoint> servers_;
     int count_;
     asio::io_context context_{1};
     StandardInput input_;
@@ -96,6 +98,6 @@ class ClientsLoad {
 
 }  // namespace
 
-void load_clients(const Endpoint& server, int count) { ClientsLoad(server, count).run(); }
+void load_clients(const std::vector<Endpoint>& servers, int count) { ClientsLoad(servers, count).run(); }
 
 }  // namespace ddprun

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <algorithm>
 
 #include <latch>
 
@@ -87,8 +88,8 @@ std::vector<std::byte> offer_of(const SecretKey& key, const HelloBytes& hello, M
     const Nonce challenge{1, 2, 3};
     const auto answer = encode(HelloAnswer::prove);
     const auto offer = encode(MeshOffer{challenge, make_proof(key, side, hello, challenge)});
-    std::vector<std::byte> words(answer.begin(), answer.end());
-    words.insert(words.end(), offer.begin(), offer.end());
+    std::vector<std::byte> words(answer.size() + offer.size());
+    std::copy(offer.begin(), offer.end(), std::copy(answer.begin(), answer.end(), words.begin()));
     return words;
 }
 

@@ -1,6 +1,7 @@
 """Nodes whose host is elected in etcd (--rdzv-backend=etcd), with a real etcd."""
 
 import base64
+import http
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -60,8 +62,16 @@ class Etcd:
 
     def ask(self, path, body):
         request = urllib.request.Request(f"{self.scheme}://{self.endpoint}/v3/{path}", data=json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=support.HANG_GUARD, context=self.trust) as answer:
-            return json.load(answer)
+        deadline = time.monotonic() + support.HANG_GUARD
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=support.HANG_GUARD, context=self.trust) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                # On a busy machine it loses its own election for a while.
+                if error.code != http.HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)  # That this is over is no event for us.
 
     def keys(self):
         """What is under the prefix: name -> what the host has written."""

@@ -159,15 +159,16 @@ class SecretTest(EndToEndTest):
     def test_a_detached_job_keeps_no_secret(self):
         environment = {"XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name, "DDPRUN_SECRET": SECRET}
         # It says its id, and goes, when the job has begun.
-        host = self.agent(0, "--detach", "sh", "-c", "env; cat /proc/$PPID/environ", **environment)
-        other = self.agent(1, "sh", "-c", "env", DDPRUN_SECRET=SECRET)
+        command = ["sh", "-c", "env; cat /proc/$PPID/environ"]
+        host = self.agent(0, "--detach", *command, **environment)
+        other = self.agent(1, *command, DDPRUN_SECRET=SECRET)
         self.assertEqual((host.wait(), other.wait()), (0, 0), host.err() + other.err())
         attached = subprocess.run([program("ddpctl"), "attach", host.out()], env={**os.environ, **environment},
                                   capture_output=True, text=True, check=False)
         self.assertEqual(attached.returncode, 0, attached.stderr)
         texts = [host.err(), attached.stdout, attached.stderr]
         for path, _, names in os.walk(self.folder.name):
-            for name in names:
+            for name in filter(lambda name: os.path.isfile(os.path.join(path, name)), names):
                 with open(os.path.join(path, name), encoding="utf-8", errors="replace") as file:
                     texts.append(file.read())
         self.assertIn("RANK=0", "".join(texts))

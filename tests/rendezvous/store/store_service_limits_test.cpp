@@ -1,8 +1,10 @@
 // What clients of a store can do to it: too many of them, too much unread, noise.
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -13,6 +15,44 @@
 #include "tests/support/store_bytes.hpp"
 
 namespace ddprun {
+
+// A sanitizer's allocator keeps what it likes.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace {
+
+std::size_t resident_bytes() {
+    std::ifstream file("/proc/self/statm");
+    std::size_t total = 0, resident = 0;
+    file >> total >> resident;
+    return resident * static_cast<std::size_t>(::getpagesize());
+}
+
+}  // namespace
+
+TEST_CASE("store service: what was freed is given back to the system") {
+    constexpr std::size_t kValues = 4'000, kValueBytes = 50'000;
+    StoreHost host(ListenScope::loopback, 0);
+    RawClient client(host.port());
+    const std::size_t before = resident_bytes();
+    client.send(opening());
+    for (std::size_t i = 0; i < kValues; ++i)
+        client.send(modern(
+            {.opcode = Opcode::set, .key = "k" + std::to_string(i), .value = std::string(kValueBytes, 'v')}));
+    // One that stays, above the others.
+    client.send(modern({.opcode = Opcode::set, .key = "last", .value = "v"}) +
+                modern({.opcode = Opcode::get, .key = "last"}));
+    CHECK(client.receive(9) == wire_string("v"));
+    const std::size_t full = resident_bytes();
+    CHECK(full - before > kValues * kValueBytes / 2);
+    for (std::size_t i = 0; i < kValues; ++i) {
+        client.send(modern({.opcode = Opcode::delete_key, .key = "k" + std::to_string(i)}));
+        CHECK(client.receive(8) == wire_i64(1));
+    }
+    client.send(modern({.opcode = Opcode::get, .key = "last"}));
+    CHECK(client.receive(9) == wire_string("v"));
+    CHECK(resident_bytes() - before < kValues * kValueBytes / 2);
+}
+#endif
 
 TEST_CASE("store service: a thousand idle connections") {
     rlimit files{};
