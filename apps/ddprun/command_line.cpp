@@ -94,7 +94,8 @@ void set_likeness(CommandLine& line, const std::string& called) {
     if (!said("--exit-codes")) line.exits_with_one = true;
     if (!said("--python")) line.python = !line.no_python;
     if (!said("--omp-threads")) line.omp_threads = OmpThreads::one;
-    if (!said("--gpu-bind")) line.gpu_bind = GpuBind::none;
+    // torchrun's binding is to the GPU at the local rank, which all binds to without hiding any.
+    if (!said("--gpu-bind")) line.gpu_bind = line.numa_binding ? GpuBind::all : GpuBind::none;
     if (!said("--signal-scope")) line.signal_scope = SignalScope::group;
     if (!said("--stdin") && !line.tty_rank) line.standard_input = {.all = true};
 }
@@ -205,6 +206,8 @@ void check_together(const CommandLine& line) {
     if (line.nnodes > 1 && !line.etcd && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "no other node could know which port is free here; 0 is for one node only");
+    if (line.numa_binding && line.origins.contains("--bind"))
+        refuse(line, "--bind", "contradicts --numa-binding; one of them is enough");
     if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
 }
 
@@ -229,6 +232,19 @@ void check_times(const CommandLine& line) {
     if (times.warn_before && times.limit && *times.warn_before >= *times.limit)
         refuse(line, "--warn-before " + times.warn_text,
                "must be less than --time-limit, which is " + times.limit_text);
+}
+
+// One that all ranks have which no other --program names is as good as PROGRAM.
+void set_program(CommandLine& line) {
+    if (!line.program.empty() || line.makes_secret) return;
+    for (const RankCommand& one : line.rank_programs) {
+        if (one.ranks == RankSet::all()) line.program = one.words;
+    }
+    if (!line.program.empty()) return;
+    throw UsageError(
+        line.rank_programs.empty()
+            ? "no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]"
+            : "no program given for the ranks that no --program names; PROGRAM, or --program '*:COMMAND'");
 }
 
 // Within a worker, one of the variables that it got has the name of an option's (worker_env.hpp).
@@ -258,6 +274,7 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     line.typed = std::move(own.typed);
     line.show = parse_words(app, groups, std::move(own.options));
     if (line.show) return line;
+    line.further_programs = take_further_programs(line.program);
 
     line.origins = take_values(app, groups, without_outer_job(environment), line.typed);
     for (const OptionGroup& group : groups) {
@@ -275,10 +292,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     set_times(line);
     set_signals(line);
     check_together(line);
+    if (line.numa_binding) line.cpu_bind = *line.numa_binding;
     check_times(line);
     set_nodes(line);
-    if (line.program.empty() && !line.makes_secret)
-        throw UsageError("no program given; usage: ddprun [OPTIONS] PROGRAM [ARGUMENTS…]");
+    set_program(line);
     return line;
 }
 

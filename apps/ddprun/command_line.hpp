@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "apps/cli/option_row.hpp"
+#include "apps/ddprun/node_programs.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/plan/cpu_binding.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "rendezvous/secure/auth_policy.hpp"
 
@@ -60,7 +62,12 @@ struct CommandLine : LaunchOptions {
     bool python = false;
     bool share_gpus = false;
     GpuBind gpu_bind = GpuBind::automatic;
-    std::vector<std::string> program;  // name and arguments; empty only with `show`
+    CpuBind cpu_bind = CpuBind::none;     // --bind …
+    std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
+    bool dry_run = false;
+    std::vector<RankCommand> rank_programs;     // --program
+    std::vector<NodeProgram> further_programs;  // behind ":"
+    std::vector<std::string> program;           // name and arguments; empty only with `show`
     std::vector<std::string>
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0

@@ -1,24 +1,13 @@
 #include "apps/ddprun/launch_plan.hpp"
 
 #include <fmt/core.h>
-#include <signal.h>
-#include <sys/random.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <filesystem>
 
 #include "apps/ddprun/option_values.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
 #include "launcher/plan/carrier_interface.hpp"
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/program.hpp"
-#include "launcher/plan/program_file.hpp"
-#include "launcher/process/exec_search.hpp"
-#include "rendezvous/system/error.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 
 namespace ddprun {
@@ -32,93 +21,105 @@ constexpr const char* kNoRunId = "none";  // the default: any job's
 constexpr const char* kTrustedFile = "SSL_CERT_FILE";
 constexpr const char* kSchedulerEnd = "SLURM_JOB_END_TIME";
 
-std::optional<std::string> find(const Environment& environment, const std::string& name) {
-    const std::string* value = find_variable(environment, name);
-    return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
-// A virtual environment's python3 is a link to another one, so the folder it lies in decides.
-bool is_of_venv(const std::string& python, const std::string& venv) {
-    std::error_code ignored;
-    const auto prefix = std::filesystem::path(python).parent_path().parent_path();
-    return std::filesystem::equivalent(prefix, venv, ignored);
-}
-
-// The python3 of the virtual environment that a program is in, or a link to it; empty: it is in none.
-std::string venv_python_beside(const std::filesystem::path& program) {
-    if (program.empty()) return {};
-    std::error_code ignored;
-    const auto python = program.parent_path() / "python3";
-    const bool is_in_venv =
-        std::filesystem::exists(program.parent_path().parent_path() / "pyvenv.cfg", ignored) &&
-        std::filesystem::exists(python, ignored);
-    return is_in_venv ? python.string() : "";
-}
-
 std::string interpreter_text(const NodeFacts& facts) {
     if (facts.python.empty() || !facts.other_venv) return facts.python;
-    const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
+    const std::string venv = facts.variable("VIRTUAL_ENV").value_or("");
     return fmt::format("{0}, but VIRTUAL_ENV is {1}; PYTHON_EXEC={1}/bin/python3 takes that one",
                        facts.python, venv);
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
-    if (line.nproc_per_node == "gpu" && facts.devices.count == 0)
+    if (line.nproc_per_node == "gpu" && facts.hardware.devices.count == 0)
         throw UsageError(
-            fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.devices.source));
-    if (line.nproc_per_node == "gpu") return facts.devices.count;
-    if (line.nproc_per_node == "cpu") return facts.usable_cpus;
+            fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.hardware.devices.source));
+    if (line.nproc_per_node == "gpu") return facts.hardware.devices.count;
+    if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
     if (line.nproc_per_node == "auto")
-        return facts.devices.count > 0 ? facts.devices.count : facts.usable_cpus;
+        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : facts.hardware.usable_cpus;
     return std::stoi(line.nproc_per_node);
 }
 
-// The user's own, or else that of the virtual environment where torchrun's place was taken.
-std::optional<std::string> python_exec_of(const NodeFacts& facts) {
-    const auto said = find(facts.environment, "PYTHON_EXEC");
-    return said || facts.venv_python.empty() ? said : facts.venv_python;
-}
+bool is_module(const CommandLine& line) { return line.module && !line.run_path; }
 
-Program program_of(const CommandLine& line, const NodeFacts& facts) {
+Program program_of(const std::vector<std::string>& words, const CommandLine& line, const NodeFacts& facts) {
+    const bool is_first = &words == &line.program;  // which -m and its like are about
     return value_or_throw<UsageError>(
-        choose_program({.program = line.program.front(),
-                        .arguments = {line.program.begin() + 1, line.program.end()},
-                        .module = line.module,
+        choose_program({.program = words.front(),
+                        .arguments = {words.begin() + 1, words.end()},
+                        .module = is_first && line.module,
                         .no_python = line.no_python,
-                        .python = line.python,
-                        .run_path = line.run_path,
-                        .is_for_python = facts.program_is_pythons,
-                        .local_rank_option = line.legacy_launch,
+                        .python = is_first && line.python,
+                        .run_path = is_first && line.run_path,
+                        .is_for_python = facts.for_python.contains(words.front()),
+                        .local_rank_option = is_first ? line.legacy_launch : "",
                         .substitutes_all = line.like_torchrun,
                         .python_exec = python_exec_of(facts)}));
 }
 
-std::vector<DeviceBinding> bindings_of(const CommandLine& line, const NodeFacts& facts,
-                                       const Program& program, int workers) {
+std::string workers_source(const CommandLine& line) {
+    std::string source = "--nproc-per-node " + line.nproc_per_node;
+    for (const NodeProgram& further : line.further_programs) source += fmt::format(" : {}", further.workers);
+    return source;
+}
+
+// One for each local rank.
+std::vector<Program> programs_of(const CommandLine& line, const NodeFacts& facts) {
+    std::vector<Program> programs(static_cast<std::size_t>(local_world_size(line, facts)),
+                                  program_of(line.program, line, facts));
+    for (const NodeProgram& further : line.further_programs)
+        programs.insert(programs.end(), static_cast<std::size_t>(further.workers),
+                        program_of(further.words, line, facts));
+    if (programs.size() > kMaxWorkersPerNode)
+        throw UsageError(fmt::format("{}: {} workers, must be at most {}", workers_source(line),
+                                     programs.size(), kMaxWorkersPerNode));
+    return programs;
+}
+
+// What all nodes of the job are to have in common.
+std::vector<std::string> command_of(const CommandLine& line) {
+    std::vector<std::string> command;
+    if (is_module(line)) command.emplace_back("-m");
+    command.insert(command.end(), line.program.begin(), line.program.end());
+    for (const NodeProgram& further : line.further_programs) {
+        command.emplace_back(":");
+        command.insert(command.end(), further.words.begin(), further.words.end());
+    }
+    for (const RankCommand& one : line.rank_programs) {
+        command.emplace_back("--program");
+        command.insert(command.end(), one.words.begin(), one.words.end());
+    }
+    return command;
+}
+
+NodePlacement placement_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
+                           int workers) {
     return value_or_throw<UsageError>(
-        bind_devices({.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
-                      .share_gpus = line.share_gpus,
-                      .is_python = program.is_python,
-                      .local_workers = workers,
-                      .workers_source = "--nproc-per-node " + line.nproc_per_node,
-                      .devices = facts.devices}));
+        place_workers({.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
+                       .share_gpus = line.share_gpus,
+                       .is_python = program.is_python,
+                       .local_workers = workers,
+                       .workers_source = workers_source(line),
+                       .devices = {}},
+                      line.cpu_bind, facts.hardware));
 }
 
 // Of one local rank, over the inherited environment.
 Environment additions_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
-                         const DeviceBinding& binding, int local_rank, int workers) {
+                         const PlacedWorker& place, int local_rank, int workers) {
+    const NodeDevices& devices = facts.hardware.devices;
     Environment additions;
-    if (binding.cuda_visible_devices) additions["CUDA_VISIBLE_DEVICES"] = *binding.cuda_visible_devices;
-    if (binding.ddprun_device) additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+    if (place.device.mask) additions[devices.variable] = *place.device.mask;
+    if (place.device.ddprun_device) additions["DDPRUN_DEVICE"] = *place.device.ddprun_device;
     // As torchrun has it where there is no GPU, and nobody has said so.
-    if (line.virtual_local_rank && !binding.cuda_visible_devices && !facts.devices.mask)
-        additions["CUDA_VISIBLE_DEVICES"] = std::to_string(local_rank);
+    if (line.virtual_local_rank && !place.device.mask && !devices.mask)
+        additions[devices.variable] = std::to_string(local_rank);
+    if (!place.placement.nic.empty()) additions["DDPRUN_NIC"] = place.placement.nic;
     // A crash's place in the program then stands in its last lines.
     if (program.is_python && !line.like_torchrun && !facts.environment.contains("PYTHONFAULTHANDLER"))
         additions["PYTHONFAULTHANDLER"] = "1";
     const bool is_asked = !facts.environment.contains("OMP_NUM_THREADS");
     if (is_asked && line.omp_threads == OmpThreads::cpus)
-        additions["OMP_NUM_THREADS"] = std::to_string(omp_threads(facts.usable_cpus, workers));
+        additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
     if (is_asked && line.omp_threads == OmpThreads::one && workers > 1) additions["OMP_NUM_THREADS"] = "1";
     return additions;
 }
@@ -177,7 +178,7 @@ ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFa
 // Where something is to happen before the job's end, one has to be known.
 std::optional<std::int64_t> scheduler_end_of(const CommandLine& line, const NodeFacts& facts) {
     if (!line.times.warn_before) return std::nullopt;
-    const std::string text = find(facts.environment, kSchedulerEnd).value_or("");
+    const std::string text = facts.variable(kSchedulerEnd).value_or("");
     const auto end = parse_scheduler_end(text);
     if (end || (text.empty() && line.times.limit)) return end;
     const std::string why =
@@ -206,65 +207,19 @@ void check_ranks(const LaunchOptions& options) {
 // By OpenSSL's own variable, where the user names nobody.
 void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
     if (!options.etcd || !options.etcd->tls || options.etcd->tls->ca.is_given()) return;
-    options.etcd->tls->ca = {kTrustedFile, find(facts.environment, kTrustedFile).value_or("")};
-}
-
-// A random UUID, as torchrun's.
-std::string fresh_id() {
-    std::array<unsigned char, 16> random{};
-    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-        fail_errno(errno, "cannot get random bytes for the job's id (getrandom)");
-    random[6] = static_cast<unsigned char>((random[6] & 0x0f) | 0x40);
-    random[8] = static_cast<unsigned char>((random[8] & 0x3f) | 0x80);
-    std::string id;
-    for (std::size_t i = 0; i < random.size(); ++i)
-        id += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", random[i]);
-    return id;
-}
-
-bool is_ignored(int signal) {
-    struct sigaction action {};
-    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    options.etcd->tls->ca = {kTrustedFile, facts.variable(kTrustedFile).value_or("")};
 }
 
 }  // namespace
-
-NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
-    NodeFacts facts;
-    facts.start = std::chrono::steady_clock::now();
-    facts.environment = current_environment();
-    facts.host_name = host_name();
-    facts.devices = find_devices(find(facts.environment, "CUDA_VISIBLE_DEVICES"));
-    facts.usable_cpus = usable_cpus(count_affinity_cpus(), find_cpu_quota());
-    const auto path = find(facts.environment, "PATH");
-    if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));
-    facts.python = find_executable(python_name(python_exec_of(facts)), path);
-    if (!line.on_failure.empty()) facts.on_failure = find_executable(line.on_failure, path);
-    const std::string venv = find(facts.environment, "VIRTUAL_ENV").value_or("");
-    facts.other_venv = !venv.empty() && !facts.python.empty() && !is_of_venv(facts.python, venv);
-    facts.hangup_ignored = is_ignored(SIGHUP);
-    facts.terminal_stop_ignored = is_ignored(SIGTSTP);
-    facts.fresh_id = fresh_id();
-    facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
-    if (!line.program.empty()) {
-        const std::string& name = line.program.front();
-        facts.program_is_pythons = is_for_python(name, find_executable(name, path));
-    }
-    const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
-    const bool asks_for_master = line.master_addr && may_host;
-    if (asks_for_master || !line.local_addr.empty()) facts.addresses = local_addresses();
-    if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr);
-    if (asks_for_master) facts.master = resolve_host(*line.master_addr);
-    return facts;
-}
 
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     if (const auto peers = find_peer_tasks(facts.environment); peers && !line.nodes_said)
         throw UsageError(advice(*peers));
     const std::vector<std::string> own_addresses = own_addresses_of(line, facts);
-    const int workers = local_world_size(line, facts);
-    const Program program = program_of(line, facts);
-    const auto bindings = bindings_of(line, facts, program, workers);
+    const std::vector<Program> programs = programs_of(line, facts);
+    const int workers = static_cast<int>(programs.size());
+    const Program program = program_of(line.program, line, facts);
+    const NodePlacement placement = placement_of(line, facts, program, workers);
 
     LaunchOptions options = line;
     if (line.standalone) options.run_id = facts.fresh_id;
@@ -278,16 +233,16 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.host_list = host_list_of(line, facts);
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
-    const bool is_module = line.module && !line.run_path;
-    if (is_module) options.command.emplace_back("-m");
-    options.command.insert(options.command.end(), line.program.begin(), line.program.end());
-    options.own_error_file = find(facts.environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+    options.command = command_of(line);
+    for (const RankCommand& one : line.rank_programs)
+        options.programs.push_back({one, program_of(one.words, line, facts)});
+    options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
-    if (program.is_python && !is_module) options.python_script = program.entry_name;
+    if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
     options.environment = facts.environment;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
@@ -299,10 +254,16 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {
-        const DeviceBinding& binding = bindings.at(static_cast<std::size_t>(local_rank));
-        options.workers.push_back(
-            {.argv = argv_for_worker(program, local_rank),
-             .additions = additions_of(line, facts, program, binding, local_rank, workers)});
+        const PlacedWorker& place = placement.workers.at(static_cast<std::size_t>(local_rank));
+        const Program& own = programs[static_cast<std::size_t>(local_rank)];
+        options.workers.push_back({.argv = argv_for_worker(own, local_rank),
+                                   .additions = additions_of(line, facts, own, place, local_rank, workers),
+                                   .cpus = place.placement.cpus,
+                                   .memory_node = place.placement.memory_node,
+                                   .place = place.text});
+    }
+    for (const std::string& remark : {facts.hardware.devices.remark, placement.remark}) {
+        if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     check_ranks(options);
     return options;

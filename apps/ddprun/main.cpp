@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
@@ -83,6 +84,9 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
         LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
         if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
+        for (const std::string& remark : options.placement_remarks) log.warn(remark);
+        if (line.dry_run)
+            return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
         // On loopback only this machine's processes call, and who they are the system says.
         const bool is_open = may_host(options) && leads_out(options.listen);
         options.key = find_job_key(line, secret, is_open, log);

@@ -1,5 +1,6 @@
 #include "apps/ddprun/option_rows.hpp"
 
+#include "apps/ddprun/device_rows.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "apps/ddprun/program_rows.hpp"
 #include "rendezvous/net/network.hpp"
@@ -166,22 +167,6 @@ OptionGroup security_rows(CommandLine& line) {
                                                        {"direct", StoreAccess::direct}}))},
          {"--make-secret", "", "Make ~/.config/ddprun/secret, print its path and exit",
           into(line.makes_secret)}}};
-}
-
-OptionGroup device_rows(CommandLine& line) {
-    return {"Devices",
-            {{"--gpu-bind", "HOW",
-              "single: a worker sees its own GPU; all: it sees all and uses LOCAL_RANK; none: untouched; "
-              "auto: all for Python programs, single for others (auto)",
-              into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
-             {"--share-gpus", "",
-              "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
-              into(line.share_gpus)},
-             {"--virtual-local-rank", "",
-              "Every worker has LOCAL_RANK=0, and sees its own GPU only\nBy CUDA_VISIBLE_DEVICES, which "
-              "without any "
-              "GPU is the local rank.",
-              into(line.virtual_local_rank), "PET_VIRTUAL_LOCAL_RANK"}}};
 }
 
 OptionGroup supervision_rows(CommandLine& line) {

@@ -15,27 +15,40 @@ std::function<void(const std::string&)> no_effect(const std::vector<std::string>
 }  // namespace
 
 OptionGroup program_rows(CommandLine& line) {
-    return {"Program",
-            {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
-             {"--no-python", "", "Execute the program itself, also if its name ends in .py",
-              into(line.no_python), "PET_NO_PYTHON"},
-             {"--python", "",
-              "Run the program by python3 -u, whatever its name\nSo run those in .py, folders with "
-              "__main__.py, zip "
-              "applications, and files that cannot be executed: by $PYTHON_EXEC, else python3.",
-              into(line.python)},
-             {"--run-path", "",
-              "Python runs the program as a path, by runpy.run_path\nAn exception is written to "
-              "$TORCHELASTIC_ERROR_FILE without the program's doing. Stronger than --module and --no-python.",
-              into(line.run_path), "PET_RUN_PATH"},
-             {"--stdin", "WHO",
-              "Who reads ddprun's own stdin: a global rank, all, or none (rank 0, unless it is a "
-              "terminal)\nThe others "
-              "have /dev/null. By all the workers of a node share it, as torchrun's do: what one has read no "
-              "other one "
-              "gets.",
-              into(line.standard_input, parse_standard_input)},
-             {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
+    return {
+        "Program",
+        {{"--module,-m", "", "The program is a Python module", into(line.module), "PET_MODULE"},
+         {"--no-python", "", "Execute the program itself, also if its name ends in .py", into(line.no_python),
+          "PET_NO_PYTHON"},
+         {"--python", "",
+          "Run the program by python3 -u, whatever its name\nSo run those in .py, folders with "
+          "__main__.py, zip "
+          "applications, and files that cannot be executed: by $PYTHON_EXEC, else python3.",
+          into(line.python)},
+         {"--run-path", "",
+          "Python runs the program as a path, by runpy.run_path\nAn exception is written to "
+          "$TORCHELASTIC_ERROR_FILE without the program's doing. Stronger than --module and --no-python.",
+          into(line.run_path), "PET_RUN_PATH"},
+         {"--stdin", "WHO",
+          "Who reads ddprun's own stdin: a global rank, all, or none (rank 0, unless it is a "
+          "terminal)\nThe others "
+          "have /dev/null. By all the workers of a node share it, as torchrun's do: what one has read no "
+          "other one "
+          "gets.",
+          into(line.standard_input, parse_standard_input)},
+         {.names = "--program",
+          .metavar = "RANKS:COMMAND",
+          .help =
+              "These ranks (0,8-15; local=0; *) run COMMAND in place of PROGRAM\nMay be repeated; the first "
+              "that "
+              "names a rank counts. The same on all nodes. With '*:…' among them PROGRAM may be left out.",
+          .set =
+              [&line](const std::string& text) {
+                  line.rank_programs.push_back(value_or_throw<UsageError>(
+                      parse_rank_command("--program", text, "'0:./server --port 7' or 'local=1:./helper'")));
+              },
+          .repeated = true},
+         {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
 }
 
 OptionGroup torchrun_rows(CommandLine& line) {

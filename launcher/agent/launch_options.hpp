@@ -12,6 +12,8 @@
 #include "launcher/agent/option_origin.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/output/output_plan.hpp"
+#include "launcher/plan/cpu_list.hpp"
+#include "launcher/plan/program.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/times/time_limit.hpp"
@@ -30,6 +32,9 @@ namespace ddprun {
 struct WorkerPlan {
     std::vector<std::string> argv;
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
+    CpuList cpus;           // as WorkerSpec has these two
+    int memory_node = -1;
+    std::string place;  // where that is, in words; empty where nobody asks
 };
 
 // Which agent hosts the coordinator.
@@ -91,7 +96,8 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
-    bool is_detached = false;  // the launcher's stdout and stderr are one file of its own
+    bool is_detached = false;           // the launcher's stdout and stderr are one file of its own
+    std::vector<RankProgram> programs;  // of ranks that run something else than WorkerPlan::argv
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
     StandardInput standard_input;     // where there is no tty_rank
@@ -103,9 +109,10 @@ struct LaunchOptions {
     std::string python_script;        // the file that it runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
-    Environment environment;          // what workers inherit
-    bool hangup_ignored = false;      // SIGHUP was ignored when the launcher was entered, and stays so
-    std::uint64_t open_files = 0;     // the workers' soft limit of descriptors; 0: the launcher's own
+    std::vector<std::string> placement_remarks;  // what of it cannot be, in lines
+    Environment environment;                     // what workers inherit
+    bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
+    std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // likewise SIGTSTP
     OptionOrigins origins;               // where those that are not the defaults come from
 };

@@ -20,13 +20,20 @@ struct Bounds {
                                         rank, count - 1);
     }
 
-    // Of the wraps by local rank, or of the others; shows as much of the value as is needed to find it again.
-    Complaint refuse(const std::vector<Wrap>& wraps, bool local) const {
-        for (const Wrap& wrap : wraps) {
-            const auto range = wrap.local == local ? wrap.ranks.beyond(count) : std::nullopt;
-            if (range)
-                return refuse("--wrap",
-                              fmt::format("'{}{}:{}'", local ? "local=" : "", *range, wrap.words.front()));
+    // Shows as much of the value as is needed to find it again.
+    Complaint refuse(std::string_view flag, const RankCommand& command, bool local) const {
+        const auto range = command.local == local ? command.ranks.beyond(count) : std::nullopt;
+        if (!range) return std::nullopt;
+        return refuse(flag, fmt::format("'{}{}:{}'", local ? "local=" : "", *range, command.words.front()));
+    }
+
+    // Of the commands by local rank, or of the others.
+    Complaint refuse(const LaunchOptions& options, bool local) const {
+        for (const Wrap& wrap : options.wraps) {
+            if (auto wrong = refuse("--wrap", wrap, local)) return wrong;
+        }
+        for (const RankProgram& one : options.programs) {
+            if (auto wrong = refuse("--program", one.where, local)) return wrong;
         }
         return std::nullopt;
     }
@@ -41,7 +48,7 @@ Complaint rank_beyond_job(const LaunchOptions& options, int world_size) {
         return job.refuse("--tty", std::to_string(*options.tty_rank));
     const auto& reader = options.standard_input.rank;
     if (reader && *reader > 0 && *reader >= world_size) return job.refuse("--stdin", std::to_string(*reader));
-    return job.refuse(options.wraps, false);
+    return job.refuse(options, false);
 }
 
 Complaint local_rank_beyond_node(const LaunchOptions& options) {
@@ -51,7 +58,7 @@ Complaint local_rank_beyond_node(const LaunchOptions& options) {
     if (auto wrong = node.refuse("--tee", output.tee.beyond(node.count))) return wrong;
     if (auto wrong = node.refuse("--local-ranks-filter", output.local_ranks_shown.beyond(node.count)))
         return wrong;
-    return node.refuse(options.wraps, true);
+    return node.refuse(options, true);
 }
 
 }  // namespace ddprun

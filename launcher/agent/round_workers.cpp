@@ -58,8 +58,12 @@ void RoundWorkers::start() {
     } else {
         refused = start_group();
     }
-    for (const WorkerStatus& worker : group_.running_workers())
+    for (const WorkerStatus& worker : group_.running_workers()) {
         events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
+        const std::string& place = options_.workers.at(static_cast<std::size_t>(worker.local_rank)).place;
+        if (!place.empty())
+            events_.on_step(fmt::format("rank {} of {}: {}", worker.rank, place_.world_size, place));
+    }
     if (relay_) relay_->start();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
     // After the workers that have ended already: if all have, there is nobody to watch.

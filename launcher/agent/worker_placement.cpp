@@ -42,6 +42,14 @@ void lend_streams(WorkerSpec& spec, const LauncherStreams& launcher) {
 
 }  // namespace
 
+std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place) {
+    const Program* own = program_of_rank(options.programs, place.rank, place.local_rank);
+    return wrapped_argv(options.wraps,
+                        own != nullptr ? argv_for_worker(*own, place.local_rank)
+                                       : options.workers.at(static_cast<std::size_t>(place.local_rank)).argv,
+                        place);
+}
+
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
                         const WorkerStation& station, const LauncherStreams& launcher) {
     const WorkerPlan& plan = options.workers.at(static_cast<std::size_t>(local_rank));
@@ -51,13 +59,15 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
 
     WorkerSpec spec;
-    spec.argv = wrapped_argv(options.wraps, plan.argv, {identity.rank, local_rank, station.host});
+    spec.argv = argv_of_worker(options, {identity.rank, local_rank, station.host});
     spec.environment = worker_environment(std::move(environment), identity);
     spec.rank = identity.rank;
     spec.local_rank = local_rank;
     spec.standard_output = station.standard_output;
     spec.standard_error = station.standard_error;
     spec.ignore_hangup = options.hangup_ignored;
+    spec.cpus = plan.cpus;
+    spec.memory_node = plan.memory_node;
     spec.open_files = options.open_files;
     const StandardInput& input = options.standard_input;
     if (input.all || input.rank == identity.rank) spec.standard_input = Stdio::inherit;

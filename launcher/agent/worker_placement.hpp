@@ -40,6 +40,9 @@ struct LauncherStreams {
     bool error_is_terminal = false;
 };
 
+// Its program, with what is put in front of it.
+std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place);
+
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
                         const WorkerStation& station, const LauncherStreams& launcher);
 

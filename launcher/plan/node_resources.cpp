@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,9 +20,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Larger than any machine Linux runs on; the kernel refuses sets smaller than its own.
-constexpr std::size_t kMostCpus = 65536;
 
 // A few lines each; /proc/self/cgroup has one for every hierarchy.
 constexpr std::size_t kMaxCgroupFile = 64 * 1024;
@@ -66,30 +66,6 @@ std::optional<double> tightest(const fs::path& root, const std::string& folder, 
 
 }  // namespace
 
-bool is_gpu_file(std::string_view name) {
-    constexpr std::string_view kPrefix = "nvidia";
-    if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) return false;
-    name.remove_prefix(kPrefix.size());
-    return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-NodeDevices find_devices(const std::optional<std::string>& mask, const fs::path& dev) {
-    NodeDevices devices;
-    devices.mask = mask;
-    if (mask) {
-        devices.count = static_cast<int>(mask_entries(*mask).size());
-        devices.source = "CUDA_VISIBLE_DEVICES=" + *mask;
-        return devices;
-    }
-    devices.source = (dev / "nvidia*").string();
-    std::error_code error;
-    fs::directory_iterator entries(dev, error);
-    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-        if (is_gpu_file(entries->path().filename().string())) ++devices.count;
-    }
-    return devices;
-}
-
 std::optional<double> parse_cpu_max(std::string_view text) {
     const auto space = text.find(' ');
     if (space == std::string_view::npos) return std::nullopt;
@@ -129,11 +105,25 @@ std::optional<double> find_cpu_quota(const fs::path& cgroup_file, const fs::path
     return least;
 }
 
-int count_affinity_cpus() {
-    std::vector<cpu_set_t> set(kMostCpus / CPU_SETSIZE);
+CpuList affinity_cpus() {
+    // The kernel refuses sets smaller than its own.
+    std::vector<cpu_set_t> set(kMaxCpus / CPU_SETSIZE);
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
-    if (::sched_getaffinity(0, bytes, set.data()) == 0) return CPU_COUNT_S(bytes, set.data());
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const bool is_known = ::sched_getaffinity(0, bytes, set.data()) == 0;
+    const int count =
+        is_known ? kMaxCpus : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    CpuList cpus;
+    for (int cpu = 0; cpu < count; ++cpu) {
+        if (!is_known || CPU_ISSET_S(cpu, bytes, set.data())) cpus.push_back(cpu);
+    }
+    return cpus;
+}
+
+std::string memory_policy_refusal() {
+    // A policy that does not exist: whoever may choose one hears of that, and nothing changes.
+    constexpr int kNoPolicy = 0x3fff;
+    if (::syscall(SYS_set_mempolicy, kNoPolicy, nullptr, 0) == 0 || errno == EINVAL) return {};
+    return std::strerror(errno);
 }
 
 int usable_cpus(int affinity_cpus, std::optional<double> quota) {

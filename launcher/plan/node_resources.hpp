@@ -1,5 +1,5 @@
-// What this node has for its workers: GPUs and CPUs. Parsers are pure; the finders read the system once, at
-// start-up, from paths that tests replace. No CUDA or NVML: the launcher depends on libc only.
+// How many CPUs this node has for its workers. Parsers are pure; the finders read the system once, at start-up, from
+// paths that tests replace.
 #pragma once
 
 #include <filesystem>
@@ -7,16 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/cpu_list.hpp"
 
 namespace ddprun {
-
-// The GPUs the launcher may use: what `mask` (CUDA_VISIBLE_DEVICES, if set) names, else the /dev/nvidia<N>
-// files.
-NodeDevices find_devices(const std::optional<std::string>& mask, const std::filesystem::path& dev = "/dev");
-
-// True for "nvidia0", not for "nvidiactl" or "nvidia-uvm".
-bool is_gpu_file(std::string_view name);
 
 // How many CPUs the quota in the text of a cgroup v2 `cpu.max` file ("150000 100000") allows; nothing for
 // "max" or for another form.
@@ -40,8 +33,12 @@ CgroupFolders parse_cgroup_folders(std::string_view text);
 std::optional<double> find_cpu_quota(const std::filesystem::path& cgroup_file = "/proc/self/cgroup",
                                      const std::filesystem::path& cgroup_root = "/sys/fs/cgroup");
 
-// CPUs that this process may be scheduled on.
-int count_affinity_cpus();
+// CPUs that this process may be scheduled on; all of the machine where the kernel does not tell.
+CpuList affinity_cpus();
+
+// Why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
+// often forbid the system call.
+std::string memory_policy_refusal();
 
 // Whole CPUs that are usable: at least 1, no more than the affinity, and no more than the quota pays for.
 int usable_cpus(int affinity_cpus, std::optional<double> quota);

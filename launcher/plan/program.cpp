@@ -111,4 +111,11 @@ std::vector<std::string> argv_for_worker(const Program& program, int local_rank)
     return argv;
 }
 
+const Program* program_of_rank(const std::vector<RankProgram>& programs, int rank, int local_rank) {
+    for (const RankProgram& one : programs) {
+        if (one.where.names(rank, local_rank)) return &one.program;
+    }
+    return nullptr;
+}
+
 }  // namespace ddprun

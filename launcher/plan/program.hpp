@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/plan/rank_command.hpp"
+
 namespace ddprun {
 
 // The command line's part of it.
@@ -43,10 +45,19 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
 // What a Python program is run by: $PYTHON_EXEC, or else python3.
 std::string python_name(const std::optional<std::string>& python_exec);
 
+// --program: what the ranks run that it names, in place of the others' program.
+struct RankProgram {
+    RankCommand where;
+    Program program;
+};
+
 // The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
 // these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
 // string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the
 // macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless `substitutes_all`).
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
+
+// The first that names this worker; nullptr without one.
+const Program* program_of_rank(const std::vector<RankProgram>& programs, int rank, int local_rank);
 
 }  // namespace ddprun

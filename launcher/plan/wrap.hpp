@@ -6,15 +6,11 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/rank_set.hpp"
+#include "launcher/plan/rank_command.hpp"
 
 namespace ddprun {
 
-struct Wrap {
-    RankSet ranks;
-    bool local = false;              // `ranks` are local ones
-    std::vector<std::string> words;  // the command, never empty, with its macros
-};
+using Wrap = RankCommand;
 
 // The worker whose argv it is.
 struct WrapPlace {
@@ -23,8 +19,7 @@ struct WrapPlace {
     std::string host;
 };
 
-// RANKS is what parse_rank_set takes, by global rank, or `local=` and the same by local rank. The command is
-// cut into words as split_shell_words does. Otherwise one line that names the flag and its value.
+// As parse_rank_command has it.
 std::variant<Wrap, std::string> parse_wrap(std::string_view value);
 
 // `argv` with the commands of all wraps that name this worker in front, the first wrap outermost. In the

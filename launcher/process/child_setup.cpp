@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/mempolicy.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <csignal>
 
 #include "launcher/process/open_files.hpp"
@@ -50,6 +52,17 @@ void reset_signals(const ChildPlan& plan) noexcept {
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// By the system calls themselves: the C library's wrapper of one may do more, and the other has none.
+int bind_to_place(const ChildPlan& plan) noexcept {
+    if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpu_bytes, plan.cpus) < 0)
+        return errno;
+    // Other memory is better than none, so one node is preferred and not demanded. The kernel takes one bit less than
+    // it is told.
+    if (plan.memory_nodes != nullptr)
+        ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, plan.memory_nodes, plan.memory_bytes * CHAR_BIT + 1);
+    return 0;
 }
 
 int redirect(int stream, const StreamTarget& target) noexcept {
@@ -147,8 +160,10 @@ void become_program(const ChildPlan& plan) noexcept {
     if (::setsid() < 0) give_up(plan, ChildStep::session, errno);
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) give_up(plan, ChildStep::parent_death_signal, errno);
     if (::getppid() != plan.parent) ::_exit(kSetupFailed);
+    int error_number = bind_to_place(plan);
+    if (error_number != 0) give_up(plan, ChildStep::affinity, error_number);
     reset_signals(plan);
-    int error_number = redirect(STDIN_FILENO, plan.standard_input);
+    error_number = redirect(STDIN_FILENO, plan.standard_input);
     if (error_number == 0) error_number = redirect(STDOUT_FILENO, plan.standard_output);
     if (error_number == 0) error_number = redirect(STDERR_FILENO, plan.standard_error);
     if (error_number == 0 && plan.takes_terminal && ::ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)

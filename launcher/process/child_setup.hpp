@@ -3,20 +3,21 @@
 // needs was prepared by the parent.
 //
 // In this order: own session and process group; parent-death signal (SIGKILL), with a look whether the parent
-// died before it was set; signal dispositions and mask as a fresh program expects them; standard streams and,
+// died before it was set; CPUs and memory policy, so that every page of the program is where it shall be; signal dispositions and mask as a fresh program expects them; standard streams and,
 // if wanted, the terminal; every other descriptor close-on-exec; exec. What fails is written to the report
 // pipe, which exec closes, and the process ends by _exit.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "launcher/process/worker_spec.hpp"
 
 namespace ddprun {
 
-enum class ChildStep : int { session, parent_death_signal, standard_streams, descriptors, exec };
+enum class ChildStep : int { session, parent_death_signal, affinity, standard_streams, descriptors, exec };
 
 // What arrives on the report pipe when the program could not be started; nothing arrives when it was.
 struct ChildReport {
@@ -41,7 +42,12 @@ struct ChildPlan {
     std::uint64_t signals_to_reset = kAllSignals;  // those that are not at their default
     bool ignore_hangup = false;
     bool takes_terminal = false;
-    std::uint64_t open_files = 0;  // as WorkerSpec has it
+    std::uint64_t open_files = 0;         // as WorkerSpec has it
+    const unsigned long* cpus = nullptr;  // a bit for each; nullptr: all of the parent's
+    std::size_t cpu_bytes = 0;
+    // A bit for each NUMA node, one of them set; nullptr: none. Where the kernel refuses it, the program does without.
+    const unsigned long* memory_nodes = nullptr;
+    std::size_t memory_bytes = 0;
 };
 
 // Becomes the program, or reports why not and ends. Called in the child, with all signals blocked.

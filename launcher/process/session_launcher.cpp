@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -23,11 +24,25 @@ namespace {
 
 constexpr char kShell[] = "/bin/sh";
 
+std::vector<unsigned long> bits_of(const std::vector<int>& numbers) {
+    constexpr std::size_t kBits = sizeof(unsigned long) * CHAR_BIT;
+    std::vector<unsigned long> bits;
+    for (const int number : numbers) {
+        const auto at = static_cast<std::size_t>(number);
+        if (bits.size() <= at / kBits) bits.resize(at / kBits + 1);
+        bits[at / kBits] |= 1UL << at % kBits;
+    }
+    return bits;
+}
+
 // Owns the strings and arrays that a ChildPlan points to.
 class PreparedExec {
   public:
     PreparedExec(const WorkerSpec& spec, std::vector<std::string> candidates)
-        : argv_(spec.argv), candidates_(std::move(candidates)) {
+        : argv_(spec.argv),
+          candidates_(std::move(candidates)),
+          cpus_(bits_of(spec.cpus)),
+          memory_nodes_(spec.memory_node < 0 ? std::vector<unsigned long>() : bits_of({spec.memory_node})) {
         environment_.reserve(spec.environment.size());
         for (const auto& [name, value] : spec.environment) environment_.push_back(name + "=" + value);
         candidate_pointers_ = pointers(candidates_);
@@ -53,6 +68,10 @@ class PreparedExec {
         plan.ignore_hangup = spec.ignore_hangup;
         plan.open_files = spec.open_files;
         plan.takes_terminal = spec.takes_terminal;
+        if (!cpus_.empty()) plan.cpus = cpus_.data();
+        plan.cpu_bytes = cpus_.size() * sizeof cpus_.front();
+        if (!memory_nodes_.empty()) plan.memory_nodes = memory_nodes_.data();
+        plan.memory_bytes = memory_nodes_.size() * sizeof memory_nodes_.front();
         return plan;
     }
 
@@ -68,6 +87,8 @@ class PreparedExec {
     std::vector<std::string> argv_;
     std::vector<std::string> candidates_;
     std::vector<std::string> environment_;
+    std::vector<unsigned long> cpus_;
+    std::vector<unsigned long> memory_nodes_;
     std::vector<char*> candidate_pointers_;
     std::vector<char*> argv_pointers_;
     std::vector<char*> shell_pointers_;
@@ -125,6 +146,8 @@ StartFailure child_failure(const WorkerSpec& spec, const PreparedExec& prepared,
     switch (report.step) {
         case ChildStep::session: return system_failure(spec, "setsid", report.error_number);
         case ChildStep::parent_death_signal: return system_failure(spec, "prctl", report.error_number);
+        case ChildStep::affinity:
+            return system_failure(spec, "sched_setaffinity (--bind, --numa-binding)", report.error_number);
         case ChildStep::standard_streams: return system_failure(spec, "/dev/null", report.error_number);
         case ChildStep::descriptors: return system_failure(spec, "close_range", report.error_number);
         case ChildStep::exec: return exec_failure(spec, prepared.candidates(), report.error_number);

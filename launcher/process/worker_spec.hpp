@@ -42,11 +42,15 @@ struct WorkerSpec {
     // Its standard input, a terminal that nobody has, becomes the terminal of its session: Ctrl-C typed there
     // reaches it, and a debugger can hand it on to what it runs.
     bool takes_terminal = false;
+    // The CPUs it may run on, ascending; empty: those of the launcher.
+    std::vector<int> cpus;
+    // The NUMA node whose memory it is to have as long as there is some; -1: no policy.
+    int memory_node = -1;
     // The soft limit of descriptors that the launcher was given; 0: it has that still.
     std::uint64_t open_files = 0;
 };
 BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
                       (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
-                       ignore_hangup, takes_terminal, open_files))
+                       ignore_hangup, takes_terminal, cpus, memory_node, open_files))
 
 }  // namespace ddprun

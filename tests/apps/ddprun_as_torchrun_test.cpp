@@ -15,7 +15,7 @@ CommandLine said(const Words& words, const std::string& called = "ddprun") {
 NodeFacts facts_of(const Environment& environment = {}) {
     NodeFacts facts;
     facts.environment = environment;
-    facts.usable_cpus = 8;
+    facts.hardware.usable_cpus = 8;
     facts.fresh_id = "fresh";
     return facts;
 }
@@ -215,14 +215,44 @@ TEST_CASE("--virtual-local-rank: each worker has one device, and local rank 0") 
     const Words words = {"--virtual-local-rank", "--nproc-per-node=2", "train.py"};
     CHECK(started(words, facts).virtual_local_rank);
     CHECK(addition(started(words, facts), "CUDA_VISIBLE_DEVICES", 1) == "1");
-    facts.devices = {.mask = " 4, GPU-ab", .count = 2, .source = "CUDA_VISIBLE_DEVICES"};
+    facts.hardware.devices = find_devices({{"CUDA_VISIBLE_DEVICES", " 4, GPU-ab"}}, {});
     CHECK(addition(started(words, facts), "CUDA_VISIBLE_DEVICES", 0) == "4");
     CHECK(addition(started(words, facts), "CUDA_VISIBLE_DEVICES", 1) == "GPU-ab");
     CHECK(addition(started(words, facts), "DDPRUN_DEVICE", 1) == "0");
-    facts.devices = {.mask = "4", .count = 1, .source = "CUDA_VISIBLE_DEVICES"};
+    facts.hardware.devices = find_devices({{"CUDA_VISIBLE_DEVICES", "4"}}, {});
     CHECK_THAT(launch_refusal(words, facts), Catch::StartsWith("2 workers"));
     CHECK(refusal({"--virtual_local_rank", "--gpu-bind=all", "p"}) ==
           "--virtual_local_rank: every worker sees its own GPU only; --gpu-bind says otherwise");
+}
+
+TEST_CASE("--virtual-local-rank: AMD's and Intel's GPUs are shown by their own variables") {
+    const struct {
+        Environment environment;
+        const char* variable;
+        const char* second;
+    } rows[] = {
+        {{{"ROCR_VISIBLE_DEVICES", "2,3"}}, "HIP_VISIBLE_DEVICES", "3"},
+        {{{"HIP_VISIBLE_DEVICES", "5,1"}}, "HIP_VISIBLE_DEVICES", "1"},
+        {{{"ROCR_VISIBLE_DEVICES", "2,3"}, {"CUDA_VISIBLE_DEVICES", "1,0"}}, "CUDA_VISIBLE_DEVICES", "0"},
+        {{{"ZE_AFFINITY_MASK", "0.0,0.1"}}, "ZE_AFFINITY_MASK", "0.1"},
+    };
+    for (const auto& row : rows) {
+        NodeFacts facts = facts_of(row.environment);
+        facts.hardware.devices = find_devices(row.environment, {});
+        const LaunchOptions options =
+            started({"--virtual-local-rank", "--nproc-per-node=2", "train.py"}, facts);
+        CHECK(addition(options, row.variable, 1) == row.second);
+        CHECK(addition(options, "DDPRUN_DEVICE", 1) == "0");
+    }
+}
+
+TEST_CASE("as torchrun: --numa-binding is torchrun's, --bind is ours") {
+    CHECK(said({"--like-torchrun", "--numa-binding=node", "p"}).gpu_bind == GpuBind::all);
+    CHECK(said({"--like-torchrun", "--numa-binding=node", "--gpu-bind=none", "p"}).gpu_bind == GpuBind::none);
+    CHECK(said({"--like-torchrun", "--bind=numa", "p"}).gpu_bind == GpuBind::none);
+    CHECK(said({"--nu=socket", "p"}).cpu_bind == CpuBind::socket);
+    CHECK(refusal({"--n=1", "p"}) ==
+          "--n: ambiguous, it may be --nnodes, --node-rank, --nproc-per-node, --no-python or --numa-binding");
 }
 
 TEST_CASE("--local-addr is one of this machine; alone it is MASTER_ADDR, else its interface is used") {

@@ -61,7 +61,7 @@ Words summary(const CommandLine& line) {
 NodeFacts facts_with(const Environment& environment) {
     NodeFacts facts;
     facts.environment = environment;
-    facts.usable_cpus = 8;
+    facts.hardware.usable_cpus = 8;
     return facts;
 }
 

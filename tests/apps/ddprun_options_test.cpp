@@ -44,6 +44,10 @@ std::string text(const std::optional<Value>& value) {
 }
 std::string text(Auth value) { return value == Auth::required ? "required" : "another"; }
 std::string text(GpuBind value) { return value == GpuBind::all ? "all" : "another"; }
+std::string text(CpuBind value) {
+    if (value == CpuBind::core_complex) return "core-complex";
+    return value == CpuBind::cores ? "cores" : "another";
+}
 std::string text(RdzvBackend value) { return value == RdzvBackend::c10d ? "c10d" : "another"; }
 std::string text(OmpThreads value) { return value == OmpThreads::one ? "one" : "another"; }
 std::string text(const StandardInput& input) {
@@ -123,10 +127,14 @@ const std::vector<Row> kRows = {
     {"python", "", at(&CommandLine::python), "yes"},
     {"run-path", "", at(&CommandLine::run_path), "yes"},
     {"stdin", "3", at(&CommandLine::standard_input), "3"},
+    {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
     {"virtual-local-rank", "", at(&CommandLine::virtual_local_rank), "yes"},
+    {"bind", "cores", at(&CommandLine::cpu_bind), "cores"},
+    {"numa-binding", "core-complex", at(&CommandLine::cpu_bind), "core-complex"},
+    {"dry-run", "", at(&CommandLine::dry_run), "yes"},
     {"like-torchrun", "", at(&CommandLine::like_torchrun), "yes"},
     {"exit-codes", "one", at(&CommandLine::exits_with_one), "yes"},
     {"omp-threads", "one", at(&CommandLine::omp_threads), "one"},
@@ -210,6 +218,8 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"auth", "never"},
                                                      {"store", "sealed"},
                                                      {"gpu-bind", "some"},
+                                                     {"bind", "node"},
+                                                     {"numa-binding", "cores"},
                                                      {"shutdown-timeout", "-1"},
                                                      {"heartbeat", "0"},
                                                      {"forward", "KILL=TERM"},
@@ -236,6 +246,7 @@ const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
                                                      {"show", "x"},
                                                      {"local-ranks-filter", "x"},
                                                      {"tty", "x"},
+                                                     {"program", "0:"},
                                                      {"wrap", "x:gdb"}};
 
 std::string upper_name(const Row& row) {

@@ -8,6 +8,7 @@ namespace {
 struct Flags {
     OutputOptions output;
     std::vector<std::string> wraps;
+    std::vector<std::string> programs = {};
     std::optional<int> tty_rank;
     std::optional<int> reader = {};
 };
@@ -16,6 +17,8 @@ LaunchOptions options_of(const Flags& flags, std::size_t workers) {
     LaunchOptions options;
     options.output = std::get<OutputPlan>(parse_output_options(flags.output));
     for (const std::string& wrap : flags.wraps) options.wraps.push_back(std::get<Wrap>(parse_wrap(wrap)));
+    for (const std::string& program : flags.programs)
+        options.programs.push_back({std::get<RankCommand>(parse_rank_command("--program", program, "")), {}});
     options.tty_rank = flags.tty_rank;
     options.standard_input.rank = flags.reader;
     options.workers.resize(workers);
@@ -39,6 +42,8 @@ TEST_CASE("rank limits: ranks that the job does not have") {
     CHECK(job({.output = {.show = "9"}}, 1) == "--show 9: the job has 1 worker, rank 0");
     CHECK(job({.output = {.show = "0, 2-4,7"}}, 4) == "--show 2-4: the job has 4 workers, ranks 0 to 3");
     CHECK(job({.output = {}, .tty_rank = 5}, 5) == "--tty 5: the job has 5 workers, ranks 0 to 4");
+    CHECK(job({.output = {}, .wraps = {}, .programs = {"0-1:a", "4-5:b c"}}, 4) ==
+          "--program '4-5:b': the job has 4 workers, ranks 0 to 3");
     CHECK(job({.output = {}, .reader = 5}, 5) == "--stdin 5: the job has 5 workers, ranks 0 to 4");
     CHECK(job({.output = {}, .reader = 0}, 0).empty());  // the default, and a job without workers
     CHECK(job({.output = {}, .wraps = {"0:gdb", "7:gdb --args"}}, 2) ==

@@ -134,6 +134,31 @@ TEST_CASE("a worker's command, with the wraps that name it in front") {
     CHECK(place(options, 0).ignore_hangup);
 }
 
+TEST_CASE("ranks that --program names run that, the first that names one counts") {
+    LaunchOptions options = options_of_node();
+    const auto program = [](const std::string& value, std::vector<std::string> argv) {
+        return RankProgram{std::get<RankCommand>(parse_rank_command("--program", value, "")),
+                           {.argv = std::move(argv), .entry_name = {}}};
+    };
+    options.programs = {program("4:x", {"server", "${local_rank}"}), program("local=1:x", {"other"}),
+                        program("0-2:x", {"far"})};
+    options.wraps = {std::get<Wrap>(parse_wrap("*:nice"))};
+    CHECK(place(options, 0).argv == std::vector<std::string>{"nice", "train", "--rank=0"});
+    CHECK(place(options, 1).argv == std::vector<std::string>{"nice", "server", "1"});
+    options.programs.erase(options.programs.begin());
+    CHECK(place(options, 1).argv == std::vector<std::string>{"nice", "other"});
+}
+
+TEST_CASE("a worker has the CPUs and the memory of its plan") {
+    LaunchOptions options = options_of_node();
+    options.workers[1].cpus = {4, 5};
+    options.workers[1].memory_node = 1;
+    CHECK(place(options, 0).cpus.empty());
+    CHECK(place(options, 0).memory_node == -1);
+    CHECK(place(options, 1).cpus == std::vector<int>{4, 5});
+    CHECK(place(options, 1).memory_node == 1);
+}
+
 TEST_CASE("where a worker's streams lead") {
     const StreamTarget null = Stdio::null, own = Stdio::inherit;
     const StreamTarget out = GivenDescriptor{11}, err = GivenDescriptor{12}, tty = GivenDescriptor{20};

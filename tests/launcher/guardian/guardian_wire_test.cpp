@@ -25,6 +25,8 @@ WorkerSpec full_spec() {
     spec.standard_error = GivenDescriptor{32};
     spec.ignore_hangup = true;
     spec.takes_terminal = true;
+    spec.cpus = {0, 7, 1023};
+    spec.memory_node = 3;
     spec.open_files = 1024;
     return spec;
 }
@@ -64,6 +66,8 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
     CHECK(spec.standard_error == StreamTarget(GivenDescriptor{-1}));
     CHECK(spec.ignore_hangup);
     CHECK(spec.takes_terminal);
+    CHECK(spec.cpus == sent.cpus);
+    CHECK(spec.memory_node == 3);
     CHECK(spec.open_files == 1024);
     CHECK(given_descriptors(sent) == std::vector<int>{31, 32});
     CHECK_FALSE(give_descriptors(spec, std::vector<int>{5}));
@@ -74,6 +78,8 @@ TEST_CASE("guardian wire: a blueprint arrives whole, its descriptors by their pl
     CHECK(plain.standard_output == StreamTarget(Stdio::inherit));
     CHECK_FALSE(plain.ignore_hangup);
     CHECK_FALSE(plain.takes_terminal);
+    CHECK(plain.cpus.empty());
+    CHECK(plain.memory_node == -1);
     CHECK(plain.open_files == 0);
 }
 

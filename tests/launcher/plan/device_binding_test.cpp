@@ -11,11 +11,12 @@ namespace {
 using Entries = std::vector<std::string>;
 using Bindings = std::vector<DeviceBinding>;
 
-NodeDevices masked(const std::string& mask) {
-    return {mask, static_cast<int>(mask_entries(mask).size()), "CUDA_VISIBLE_DEVICES=" + mask};
-}
+NodeDevices masked(const std::string& mask) { return find_devices({{"CUDA_VISIBLE_DEVICES", mask}}, {}); }
 
-NodeDevices found(int count) { return {std::nullopt, count, "/dev/nvidia*"}; }
+NodeDevices found(int count) {
+    return find_devices(
+        {}, {.gpus = std::vector<Gpu>(static_cast<std::size_t>(count)), .source = "/dev/nvidia*"});
+}
 
 BindingRequest request(GpuBind bind, int workers, NodeDevices devices) {
     BindingRequest result;
@@ -133,9 +134,9 @@ TEST_CASE("no binding ever widens what the launcher was given") {
         wanted.share_gpus = true;
         const Entries allowed = mask_entries(mask);
         for (const DeviceBinding& binding : bound(wanted)) {
-            if (!binding.cuda_visible_devices) continue;
-            INFO("mask " << mask << " gave " << *binding.cuda_visible_devices);
-            CHECK(std::find(allowed.begin(), allowed.end(), *binding.cuda_visible_devices) != allowed.end());
+            if (!binding.mask) continue;
+            INFO("mask " << mask << " gave " << *binding.mask);
+            CHECK(std::find(allowed.begin(), allowed.end(), *binding.mask) != allowed.end());
         }
     }
 }

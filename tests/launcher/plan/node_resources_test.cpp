@@ -30,27 +30,6 @@ class CgroupTree {
 
 }  // namespace
 
-TEST_CASE("GPUs are counted by the mask, else by the device files") {
-    TemporaryFolder dev;
-    for (const char* name :
-         {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "nvidia", "nvidia0x", "null"}) {
-        dev.file(name, "");
-    }
-    NodeDevices files = find_devices(std::nullopt, dev.path());
-    CHECK(files.count == 3);
-    CHECK(files.source == dev.path().string() + "/nvidia*");
-    CHECK_FALSE(files.mask.has_value());
-
-    NodeDevices mask = find_devices("4,GPU-5", dev.path());
-    CHECK(mask.count == 2);
-    CHECK(mask.source == "CUDA_VISIBLE_DEVICES=4,GPU-5");
-    CHECK(mask.mask == "4,GPU-5");
-
-    CHECK(find_devices("", dev.path()).count == 0);
-    CHECK(find_devices("-1", dev.path()).count == 0);
-    CHECK(find_devices(std::nullopt, dev.path() / "missing").count == 0);
-}
-
 TEST_CASE("the text of cpu.max") {
     CHECK(parse_cpu_max("150000 100000\n") == 1.5);
     CHECK(parse_cpu_max("400000 100000") == 4.0);
@@ -109,19 +88,18 @@ TEST_CASE("a missing /proc/self/cgroup is no quota") {
     CHECK_FALSE(find_cpu_quota("/nonexistent/self", "/nonexistent").has_value());
 }
 
-TEST_CASE("the affinity counts CPUs of this process") {
+TEST_CASE("the affinity is that of this process") {
     cpu_set_t before;
     REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
-    CHECK(count_affinity_cpus() == CPU_COUNT(&before));
-    int first = 0;
-    while (!CPU_ISSET(first, &before)) ++first;
+    const CpuList all = affinity_cpus();
+    CHECK(static_cast<int>(all.size()) == CPU_COUNT(&before));
     cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(first, &one);
+    CPU_SET(all.back(), &one);
     REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
-    const int pinned = count_affinity_cpus();
+    const CpuList pinned = affinity_cpus();
     REQUIRE(::sched_setaffinity(0, sizeof before, &before) == 0);
-    CHECK(pinned == 1);
+    CHECK(pinned == CpuList{all.back()});
 }
 
 TEST_CASE("usable CPUs and threads for each worker") {

@@ -1,0 +1,43 @@
+#include "apps/ddprun/device_rows.hpp"
+
+#include "apps/ddprun/option_values.hpp"
+
+namespace ddprun {
+
+OptionGroup device_rows(CommandLine& line) {
+    return {
+        "Devices",
+        {{"--gpu-bind", "HOW",
+          "single: a worker sees its own GPU; all: it sees all and uses LOCAL_RANK; none: untouched; "
+          "auto: all for Python programs, single for others (auto)",
+          into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
+         {"--share-gpus", "",
+          "Allow more workers than GPUs\nWithout it that is refused before anything starts.",
+          into(line.share_gpus)},
+         {"--virtual-local-rank", "",
+          "Every worker has LOCAL_RANK=0, and sees its own GPU only\nBy CUDA_VISIBLE_DEVICES, or what AMD's "
+          "and Intel's GPUs have for it; without any GPU that is the local rank.",
+          into(line.virtual_local_rank), "PET_VIRTUAL_LOCAL_RANK"},
+         {"--bind", "HOW",
+          "Which CPUs a worker may run on, of those that ddprun may use. cores: cores of its own; numa: "
+          "those of "
+          "one NUMA node; none: all (none)\nNear its GPU where it has one, else all workers get equal parts. "
+          "Its "
+          "memory is taken from there, too.",
+          into(line.cpu_bind, parsed_by(parse_bind, "must be cores, numa or none"))},
+         {.names = "--numa-binding",
+          .metavar = "HOW",
+          .help = "The same as torchrun says it. node: the CPUs of its GPU's NUMA node; socket: of that "
+                  "node's socket; exclusive: cores of its own there; core-complex: those that share one "
+                  "last-level cache\nexclusive refuses too few cores.",
+          .set = into(line.numa_binding,
+                      parsed_by(parse_numa_binding, "must be node, socket, exclusive or core-complex")),
+          .is_torchruns = true},
+         {"--dry-run", "",
+          "Print where each worker of this node would run (CPUs, NUMA node, GPU, NIC) and what, and "
+          "exit\nNothing "
+          "is connected to and nothing started.",
+          into(line.dry_run)}}};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// What the launch plan needs to know of this machine.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/ddprun/command_line.hpp"
+#include "launcher/plan/node_placement.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+struct NodeFacts {
+    std::chrono::steady_clock::time_point start;  // when this launcher began to look
+    Environment environment;
+    std::string host_name;
+    NodeHardware hardware;
+    bool hangup_ignored = false;
+    bool terminal_stop_ignored = false;
+    std::vector<LocalAddress> addresses;
+    // What --master-addr stands for here; nothing where this is not asked for (not node 0, or not given).
+    std::optional<std::variant<std::vector<std::string>, std::string>> master;
+    // Likewise --local-addr, if it is given.
+    std::optional<std::variant<std::vector<std::string>, std::string>> local;
+    std::string fresh_id;  // of no other launch
+    bool stdin_is_terminal = false;
+    std::set<std::string> for_python;  // those of the programs that are, see program_file.hpp
+    std::string
+        venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
+    std::string python;  // the file that runs Python programs, as found on PATH; empty: not found
+    std::string on_failure;   // the file that --on-failure names, likewise
+    bool other_venv = false;  // VIRTUAL_ENV is set, and that file is not of it
+
+    std::optional<std::string> variable(const std::string& name) const;  // of the environment
+};
+
+// $PYTHON_EXEC, or else the python3 of the virtual environment where torchrun's place was taken.
+std::optional<std::string> python_exec_of(const NodeFacts& facts);
+
+// Reads the machine; on node 0 resolves --master-addr, which may take as long as the resolver's limits. `called` is
+// the launcher's own name as a shell would look for it.
+NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+#include "launcher/plan/node_placement.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::vector<std::optional<PciPlace>> places_of(const NodeDevices& devices) {
+    std::vector<std::optional<PciPlace>> places;
+    for (const VisibleGpu& gpu : devices.gpus) places.push_back(gpu.place);
+    return places;
+}
+
+// A machine with one NUMA node has no firmware that says so.
+std::optional<int> node_of(const std::optional<PciPlace>& gpu, const Topology& topology) {
+    if (gpu && gpu->node >= 0) return gpu->node;
+    const auto& cpus = topology.cpus;
+    const bool is_one = !cpus.empty() && std::all_of(cpus.begin(), cpus.end(), [&](const CpuPlace& place) {
+        return place.node == cpus.front().node;
+    });
+    return is_one ? std::optional(cpus.front().node) : std::nullopt;
+}
+
+CpuBindRequest cpu_request(const BindingRequest& devices, CpuBind bind, const NodeHardware& hardware) {
+    CpuBindRequest request{
+        .bind = bind, .cpus = hardware.topology.cpus, .workers = devices.local_workers, .gpu_nodes = {}};
+    if (devices.bind == GpuBind::none) return request;
+    for (const auto& place : places_of(hardware.devices))
+        request.gpu_nodes.push_back(node_of(place, hardware.topology));
+    return request;
+}
+
+// The one node that its CPUs are of, where there are others. From the memory near a CPU the kernel takes what the CPU
+// asks for anyway; a policy keeps that so when the scheduler or another process gets in between.
+int memory_node_of(const CpuList& cpus, const Topology& topology) {
+    const CpuList nodes = topology.nodes_of(cpus);
+    const bool has_memory =
+        nodes.size() == 1 && topology.memory_nodes.size() > 1 &&
+        std::binary_search(topology.memory_nodes.begin(), topology.memory_nodes.end(), nodes.front());
+    return has_memory ? nodes.front() : -1;
+}
+
+}  // namespace
+
+std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
+                                                       const NodeHardware& hardware) {
+    devices.devices = hardware.devices;
+    auto bindings = bind_devices(devices);
+    if (auto* wrong = std::get_if<std::string>(&bindings)) return std::move(*wrong);
+    auto cpus = bind_cpus(cpu_request(devices, bind, hardware));
+    if (auto* wrong = std::get_if<std::string>(&cpus)) return std::move(*wrong);
+    const auto& bound = std::get<std::vector<CpuList>>(cpus);
+    const std::vector<int> threads = threads_of(bound, hardware.usable_cpus);
+    const std::vector<std::string> nics = nearest_nics(places_of(hardware.devices), hardware.nics);
+
+    NodePlacement node;
+    bool misses_memory = false;
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+        PlacedWorker worker{
+            .device = std::get<std::vector<DeviceBinding>>(bindings)[i],
+            .placement = {.cpus = bound[i], .gpu = device_of(devices, static_cast<int>(i)), .nic = {}},
+            .threads = threads[i],
+            .text = {}};
+        if (worker.placement.gpu)
+            worker.placement.nic = nics.at(static_cast<std::size_t>(*worker.placement.gpu));
+        const int memory_node = bound[i].empty() ? -1 : memory_node_of(bound[i], hardware.topology);
+        if (hardware.memory_refusal.empty()) {
+            worker.placement.memory_node = memory_node;
+        } else {
+            misses_memory = misses_memory || memory_node >= 0;
+        }
+        if (!hardware.topology.cpus.empty())
+            worker.text = placement_text(worker.placement, hardware.devices, hardware.topology);
+        node.workers.push_back(std::move(worker));
+    }
+    if (misses_memory)
+        node.remark = fmt::format("workers are bound to CPUs, but not to their memory: set_mempolicy: {}",
+                                  hardware.memory_refusal);
+    return node;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// Node placement: for each worker of this node its GPU, CPUs, memory and network adapter, decided together. Pure.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/plan/cpu_binding.hpp"
+#include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/placement_text.hpp"
+
+namespace ddprun {
+
+// What was found on this node.
+struct NodeHardware {
+    NodeDevices devices;
+    std::vector<Nic> nics;
+    Topology topology;  // empty where nobody asks for it: neither bound nor shown
+    int usable_cpus = 1;
+    std::string memory_refusal;  // why no process here may choose its memory's NUMA node; empty: it may
+};
+
+struct PlacedWorker {
+    DeviceBinding device;
+    WorkerPlacement placement;
+    int threads = 1;   // OMP_NUM_THREADS
+    std::string text;  // placement_text(); empty where the topology was not asked for
+};
+
+struct NodePlacement {
+    std::vector<PlacedWorker> workers;  // by local rank
+    std::string remark;                 // what of the binding cannot be done, in one line; empty: nothing
+};
+
+// `devices.devices` is not looked at: the hardware's count. Otherwise the line that refuses it.
+std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
+                                                       const NodeHardware& hardware);
+
+}  // namespace ddprun

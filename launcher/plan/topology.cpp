@@ -1,0 +1,136 @@
+#include "launcher/plan/topology.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/harmless_text.hpp"
+#include "launcher/list_text.hpp"
+#include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A list of all CPUs with gaps everywhere takes more than a page.
+constexpr std::size_t kMaxSystemFile = 256 * 1024;
+constexpr int kUnknown = -1;
+// The deepest hierarchy of caches has four levels, of which the first has two kinds.
+constexpr int kMaxCaches = 16;
+
+std::optional<std::string> line_in(const fs::path& path) {
+    auto text = read_small_file(path, kMaxSystemFile);
+    if (!text.has_value()) return std::nullopt;
+    while (text->ends_with('\n')) text->pop_back();
+    return std::optional(std::move(*text));
+}
+
+std::optional<int> number_in(const fs::path& path) {
+    const auto line = line_in(path);
+    return line ? whole_number<int>(*line, -1) : std::nullopt;
+}
+
+std::optional<CpuList> read_list(const fs::path& path) {
+    const auto line = line_in(path);
+    return line ? parse_cpu_list(*line) : std::nullopt;
+}
+
+// The number behind the word that a folder's name begins with.
+std::optional<int> number_behind(std::string_view name, std::string_view word) {
+    if (!name.starts_with(word)) return std::nullopt;
+    return whole_number<int>(name.substr(word.size()), 0, kMaxCpus - 1);
+}
+
+std::map<int, int> read_nodes(const fs::path& system) {
+    std::map<int, int> node_of;
+    std::error_code error;
+    for (fs::directory_iterator entry(system / "node", error), end; !error && entry != end;
+         entry.increment(error)) {
+        const auto node = number_behind(entry->path().filename().string(), "node");
+        const auto cpus = node ? read_list(entry->path() / "cpulist") : std::nullopt;
+        for (const int cpu : cpus.value_or(CpuList{})) node_of[cpu] = *node;
+    }
+    return node_of;
+}
+
+// The CPUs that share this one's cache of the highest level; instructions have caches of their own.
+std::optional<CpuList> read_last_cache(const fs::path& cpu) {
+    std::optional<CpuList> sharing;
+    int highest = 0;
+    for (int index = 0; index < kMaxCaches; ++index) {
+        const fs::path cache = cpu / "cache" / fmt::format("index{}", index);
+        const auto level = number_in(cache / "level");
+        if (!level) break;
+        if (*level <= highest || line_in(cache / "type") == "Instruction") continue;
+        if (auto list = read_list(cache / "shared_cpu_list"); list && !list->empty()) {
+            highest = *level;
+            sharing = std::move(list);
+        }
+    }
+    return sharing;
+}
+
+// The lowest CPU of the group that `read` finds for this one; known already if another one of it was asked before.
+template <class Read>
+int group_of(int cpu, std::map<int, int>& known, Read read) {
+    if (const auto found = known.find(cpu); found != known.end()) return found->second;
+    const std::optional<CpuList> group = read();
+    if (!group || group->empty()) return kUnknown;
+    for (const int member : *group) known[member] = group->front();
+    return group->front();
+}
+
+CpuList read_memory_nodes(const fs::path& root) {
+    constexpr std::string_view kName = "Mems_allowed_list:";
+    const CpuList nodes = read_list(root / "sys/devices/system/node/has_memory").value_or(CpuList{});
+    const auto status = read_small_file(root / "proc/self/status", kMaxSystemFile);
+    if (!status.has_value()) return nodes;
+    for (const std::string_view line : lines_of(*status)) {
+        if (line.starts_with(kName))
+            return common_cpus(nodes, parse_cpu_list(trimmed(line.substr(kName.size()))).value_or(nodes));
+    }
+    return nodes;
+}
+
+}  // namespace
+
+CpuList Topology::nodes_of(const CpuList& some_cpus) const {
+    CpuList nodes;
+    for (const CpuPlace& place : cpus) {
+        if (std::binary_search(some_cpus.begin(), some_cpus.end(), place.cpu)) nodes.push_back(place.node);
+    }
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return nodes;
+}
+
+Topology read_topology(const CpuList& allowed, const fs::path& root) {
+    const fs::path system = root / "sys/devices/system";
+    Topology topology{.cpus = {}, .memory_nodes = read_memory_nodes(root)};
+    const std::map<int, int> node_of = read_nodes(system);
+    std::map<int, int> cores, caches, first_of_node;
+    for (const auto& [cpu, node] : node_of) first_of_node.try_emplace(node, cpu);
+    for (const int cpu : allowed) {
+        const fs::path folder = system / "cpu" / fmt::format("cpu{}", cpu);
+        CpuPlace place{.cpu = cpu};
+        if (const auto node = node_of.find(cpu); node != node_of.end()) place.node = node->second;
+        place.socket = std::max(number_in(folder / "topology/physical_package_id").value_or(0), 0);
+        place.core =
+            group_of(cpu, cores, [&folder] { return read_list(folder / "topology/thread_siblings_list"); });
+        if (place.core == kUnknown) place.core = cpu;
+        place.cache = group_of(cpu, caches, [&folder] { return read_last_cache(folder); });
+        if (place.cache == kUnknown)
+            place.cache = first_of_node.try_emplace(place.node, allowed.front()).first->second;
+        topology.cpus.push_back(place);
+    }
+    return topology;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,173 @@
+#include "launcher/plan/device_masks.hpp"
+
+#include <fmt/core.h>
+
+#include "tests/launcher/plan/machine_fixture.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using Entries = std::vector<std::string>;
+
+// The addresses, "-" where unknown.
+Entries addresses(const NodeDevices& devices) {
+    Entries texts;
+    for (const VisibleGpu& gpu : devices.gpus) texts.push_back(gpu.place ? gpu.place->address : "-");
+    return texts;
+}
+
+// Without anything to see: what a launcher knows on a login node.
+NodeDevices masked(const Environment& environment) { return find_devices(environment, {}); }
+
+Machine& as_mi300(Machine& machine) {
+    machine.file("sys/class/kfd/kfd/topology/nodes/0/properties",
+                 "cpu_cores_count 96\nsimd_count 0\nlocation_id 0\n");
+    // Numbers of more digits come later.
+    for (int i = 0; i < 4; ++i) {
+        const int number = i == 3 ? 10 : i + 2;
+        machine.amd(number, fmt::format("pci0000:{0}0/0000:{0}0:01.0/0000:{0}5:00.0", i + 1), i / 2,
+                    static_cast<unsigned>(0x10 * (i + 1) + 5) << 8, 0xabc0u + static_cast<unsigned>(i));
+    }
+    return machine;
+}
+
+}  // namespace
+
+TEST_CASE("what a mask lets through, as its runtime reads it") {
+    CHECK(mask_entries("0,GPU-1,MIG-2") == Entries{"0", "GPU-1", "MIG-2"});
+    CHECK(mask_entries("0,GPU-1,MIG-2", GpuVendor::amd) == Entries{"0", "GPU-1"});
+    CHECK(mask_entries("0,1.1,GPU-1", GpuVendor::intel) == Entries{"0", "1.1"});
+    CHECK(mask_entries("0,1.", GpuVendor::intel) == Entries{"0"});
+    CHECK(mask_entries("0,1.1") == Entries{"0"});
+}
+
+TEST_CASE("GPUs are counted by the mask, else by the device files") {
+    TemporaryFolder root;
+    std::filesystem::create_directory(root.path() / "dev");
+    for (const char* name :
+         {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "nvidia", "nvidia0x", "null"}) {
+        root.file(std::string("dev/") + name, "");
+    }
+    const NodeDevices files = find_devices({}, find_gpus(root.path()));
+    CHECK(files.count == 3);
+    CHECK(files.source == root.path().string() + "/dev/nvidia*");
+    CHECK_FALSE(files.mask.has_value());
+    CHECK(addresses(files) == Entries{"-", "-", "-"});
+
+    const NodeDevices mask = masked({{"CUDA_VISIBLE_DEVICES", "4,GPU-5"}});
+    CHECK(mask.count == 2);
+    CHECK(mask.source == "CUDA_VISIBLE_DEVICES=4,GPU-5");
+    CHECK(mask.mask == "4,GPU-5");
+    CHECK(mask.remark.empty());
+    CHECK(masked({{"CUDA_VISIBLE_DEVICES", ""}}).count == 0);
+    CHECK(masked({{"CUDA_VISIBLE_DEVICES", "-1"}}).count == 0);
+    CHECK(find_devices({}, find_gpus(root.path() / "missing")).count == 0);
+}
+
+TEST_CASE("NVIDIA's are found by index, by name, and by the beginning of a name") {
+    Machine machine("0 0 0-1\n");
+    const NodeGpus node = find_gpus(as_dgx(machine).root());
+    REQUIRE(node.gpus.size() == 8);
+    CHECK(node.gpus[2].uuid == "GPU-2222-0000");
+    const auto behind = [&node](const char* mask) {
+        return addresses(find_devices({{"CUDA_VISIBLE_DEVICES", mask}}, node));
+    };
+    CHECK(addresses(find_devices({}, node)).at(7) == "0000:83:00.0");
+    CHECK(behind("4,0") == Entries{"0000:53:00.0", "0000:13:00.0"});
+    CHECK(behind("GPU-33,MIG-GPU-5555-0000/1/0,MIG-x") == Entries{"0000:43:00.0", "0000:63:00.0", "-"});
+    CHECK(behind("GPU-") == Entries{"-"});  // more than one
+    CHECK(find_devices({}, node).gpus.at(3).place->node == 0);
+    CHECK(find_devices({{"CUDA_VISIBLE_DEVICES", "1,8"}}, node).remark ==
+          "CUDA_VISIBLE_DEVICES=1,8 names GPU 8, but this node has 8 (" + node.source + "), counted from 0");
+    // HIP's variables are for other machines.
+    CHECK(find_devices({{"HIP_VISIBLE_DEVICES", "0"}}, node).count == 8);
+}
+
+TEST_CASE("a container that has some GPUs only counts these from 0") {
+    Machine machine("0 0 0-1\n");
+    as_dgx(machine);
+    for (const int hidden : {0, 1, 2, 3, 6, 7})
+        std::filesystem::remove(machine.root() / "dev" / ("nvidia" + std::to_string(hidden)));
+    CHECK(addresses(find_devices({}, find_gpus(machine.root()))) == Entries{"0000:53:00.0", "0000:63:00.0"});
+}
+
+TEST_CASE("GPUs of several models are known by name, by number only in the order of the bus") {
+    Machine machine("0 0 0-1\n");
+    machine.nvidia(0, "pci0000:10/0000:11:00.0", 0, "GPU-a", "NVIDIA T400")
+        .nvidia(1, "pci0000:20/0000:21:00.0", 0, "GPU-b", "NVIDIA H100");
+    const NodeGpus node = find_gpus(machine.root());
+    CHECK(addresses(find_devices({}, node)) == Entries{"-", "-"});
+    CHECK(addresses(find_devices({{"CUDA_VISIBLE_DEVICES", "1,GPU-b"}}, node)) ==
+          Entries{"-", "0000:21:00.0"});
+    CHECK(addresses(find_devices({{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, node)) ==
+          Entries{"0000:11:00.0", "0000:21:00.0"});
+}
+
+TEST_CASE("AMD's are those of the topology, behind two masks") {
+    Machine machine("0 0 0-1\n");
+    const NodeGpus node = find_gpus(as_mi300(machine).root());
+    CHECK(node.vendor == GpuVendor::amd);
+    const NodeDevices all = find_devices({}, node);
+    CHECK(addresses(all) == Entries{"0000:15:00.0", "0000:25:00.0", "0000:35:00.0", "0000:45:00.0"});
+    CHECK(all.variable == "HIP_VISIBLE_DEVICES");
+    CHECK(all.source == machine.root().string() + "/dev/kfd");
+
+    const NodeDevices outer = find_devices({{"ROCR_VISIBLE_DEVICES", "2,GPU-000000000000abc3"}}, node);
+    CHECK(addresses(outer) == Entries{"0000:35:00.0", "0000:45:00.0"});
+    CHECK(outer.variable == "HIP_VISIBLE_DEVICES");
+    CHECK(outer.gpus[1].name == "GPU-000000000000abc3");
+    CHECK_FALSE(outer.mask);
+
+    const NodeDevices both =
+        find_devices({{"ROCR_VISIBLE_DEVICES", "2,3"}, {"HIP_VISIBLE_DEVICES", "1"}}, node);
+    CHECK(addresses(both) == Entries{"0000:45:00.0"});
+    CHECK(both.contradiction.empty());
+    const NodeDevices cuda = find_devices({{"CUDA_VISIBLE_DEVICES", "3"}, {"HIP_VISIBLE_DEVICES", ""}}, node);
+    CHECK(addresses(cuda) == Entries{"0000:45:00.0"});
+    CHECK(cuda.variable == "CUDA_VISIBLE_DEVICES");
+    CHECK(
+        find_devices({{"HIP_VISIBLE_DEVICES", "4"}}, node).remark.find("names GPU 4, but this node has 4") !=
+        std::string::npos);
+    // A container may not read of those that it has not.
+    machine.file("sys/class/kfd/kfd/topology/nodes/2/properties", "");
+    CHECK(find_devices({}, find_gpus(machine.root())).count == 3);
+    std::filesystem::remove(machine.root() / "dev/kfd");
+    CHECK(find_devices({}, find_gpus(machine.root())).count == 0);
+}
+
+TEST_CASE("the graphics of a processor are no GPU for workers, unless there is another one") {
+    Machine machine("0 0 0-1\n");
+    machine.amd(1, "pci0000:00/0000:00:08.1/0000:05:00.0", -1, 0x500, 0)
+        .file("sys/devices/pci0000:00/0000:00:08.1/0000:05:00.0/mem_info_vram_total", "536870912\n");
+    CHECK(find_devices({}, find_gpus(machine.root())).count == 0);
+    machine.amd(2, "pci0000:00/0000:00:01.1/0000:03:00.0", -1, 0x300, 0)
+        .file("sys/devices/pci0000:00/0000:00:01.1/0000:03:00.0/mem_info_vram_total", "17163091968\n");
+    CHECK(addresses(find_devices({}, find_gpus(machine.root()))) == Entries{"0000:05:00.0", "0000:03:00.0"});
+}
+
+TEST_CASE("variables that contradict each other are named") {
+    CHECK(masked({{"ROCR_VISIBLE_DEVICES", "2,3"}, {"HIP_VISIBLE_DEVICES", "2,3"}}).contradiction ==
+          "HIP_VISIBLE_DEVICES=2,3 names device 2 of the 2 that ROCR_VISIBLE_DEVICES=2,3 leaves, which are "
+          "counted "
+          "anew from 0");
+    CHECK(masked({{"ROCR_VISIBLE_DEVICES", "0,1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}).contradiction.empty());
+    CHECK(masked({{"HIP_VISIBLE_DEVICES", "0,1"}, {"CUDA_VISIBLE_DEVICES", "2"}}).contradiction ==
+          "HIP_VISIBLE_DEVICES=0,1 contradicts CUDA_VISIBLE_DEVICES=2; on AMD's GPUs both mean the same");
+    CHECK(masked({{"HIP_VISIBLE_DEVICES", "0, 1"}, {"CUDA_VISIBLE_DEVICES", "0,1"}}).contradiction.empty());
+}
+
+TEST_CASE("Intel's are those without a display, by ZE_AFFINITY_MASK") {
+    Machine machine("0 0 0-1\n");
+    machine.intel("pci0000:10/0000:11:00.0", 1).intel("pci0000:20/0000:21:00.0", 0);
+    machine.intel("pci0000:00/0000:00:02.0", 0, "0x030000");  // of the processor
+    const NodeGpus node = find_gpus(machine.root());
+    CHECK(addresses(find_devices({}, node)) == Entries{"0000:11:00.0", "0000:21:00.0"});
+    const NodeDevices tiles = find_devices({{"ZE_AFFINITY_MASK", "1.0,1.1"}}, node);
+    CHECK(addresses(tiles) == Entries{"0000:21:00.0", "0000:21:00.0"});
+    CHECK(tiles.variable == "ZE_AFFINITY_MASK");
+    CHECK(masked({{"ZE_AFFINITY_MASK", "0,1,2"}}).count == 3);
+    CHECK(masked({{"ZE_AFFINITY_MASK", "0,1,2"}, {"CUDA_VISIBLE_DEVICES", "0"}}).count == 1);
+}
+
+}  // namespace ddprun
