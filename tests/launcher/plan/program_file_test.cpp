@@ -11,7 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+void write_program(const fs::path& file, const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+}
 
 }  // namespace
 
@@ -19,16 +21,16 @@ TEST_CASE("what lies there is for Python where nothing else could run it") {
     const TemporaryFolder folder;
     const auto at = [&folder](const char* name) { return (folder.path() / name).string(); };
     for (const char* name : {"package", "folder"}) fs::create_directory(at(name));
-    write(at("package/__main__.py"), "");
-    write(at("script"), "print(1)\n");
-    write(at("empty"), "");
-    write(at("python"), "#!/usr/bin/env python3\nprint(1)\n");
-    write(at("shell"), "#!/bin/sh\npython=3\n");
-    write(at("binary"),
-          "\x7f"
-          "ELF\x02\x01");
-    write(at("zip"), "PK\x03\x04....");
-    write(at("zipapp"), "#!/usr/bin/python3\nPK\x03\x04....");
+    write_program(at("package/__main__.py"), "");
+    write_program(at("script"), "print(1)\n");
+    write_program(at("empty"), "");
+    write_program(at("python"), "#!/usr/bin/env python3\nprint(1)\n");
+    write_program(at("shell"), "#!/bin/sh\npython=3\n");
+    write_program(at("binary"),
+                  "\x7f"
+                  "ELF\x02\x01");
+    write_program(at("zip"), "PK\x03\x04....");
+    write_program(at("zipapp"), "#!/usr/bin/python3\nPK\x03\x04....");
     const struct {
         const char* name;
         bool not_executable, executable;
