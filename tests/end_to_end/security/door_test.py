@@ -75,13 +75,13 @@ class Door(EndToEndTest):
         self.end(agents)
 
     def test_every_round_has_an_empty_store(self):
-        worker = ["sh", "-c", f"""{PYTHON} -c "$ADD" "$MASTER_ADDR" "$MASTER_PORT" 1
+        worker = ["sh", "-c", f"""echo "round $TORCHELASTIC_RESTART_COUNT"; {PYTHON} -c "$ADD" "$MASTER_ADDR" "$MASTER_PORT" 1
             test "$TORCHELASTIC_RESTART_COUNT$RANK" != 01 || exit 3
             exec {PYTHON} -c "$HOLD" "$MASTER_ADDR" "$MASTER_PORT" """]
         agents = self.both("--max-restarts=1", worker=worker, workers=1)
         for agent in agents:
-            agent.wait_for_line("restart 1 of 1")
-            agent.wait_for_line("^number is [12]$", count=1)
+            agent.wait_for_line("^round 1$")
+            agent.wait_for_line("^number is [12]$")
             agent.wait_for_line("^ready$")
         self.assertNotIn("number is 3", agents[0].out() + agents[1].out())
         self.end(agents)
@@ -89,8 +89,8 @@ class Door(EndToEndTest):
     def test_direct_is_as_without_a_secret(self):
         agents = [self.start(0, "--store=direct"), self.start(1)]
         for agent in agents:
-            agent.wait_for_line(rf"^at {self.network.address(0)}:{PORT} of {self.network.address(0)}$", count=3)
             agent.wait_for_line("^ready$", count=3)
+            self.assertEqual(agent.out().count(f"at {self.network.address(0)}:{PORT} of {self.network.address(0)}"), 3, agent.out())
         self.assertEqual(add(self.network.address(0), PORT, 1, self.network.prefix(1)), "number is 7")
         self.end(agents)
         plain = self.both(secret={})
