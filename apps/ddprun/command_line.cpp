@@ -117,7 +117,8 @@ void check_program(const CommandLine& line) {
 // HOST:0, which is another thing than HOST.
 bool asks_for_free_port(const CommandLine& line) {
     if (line.rdzv_endpoint.empty() || line.master_port) return false;
-    return parse_endpoint(line.rdzv_endpoint, 1)->port == 0;
+    const auto endpoint = parse_endpoint(line.rdzv_endpoint, 1);  // None where there are several of them.
+    return endpoint && endpoint->port == 0;
 }
 
 void set_master(CommandLine& line) {
