@@ -22,7 +22,7 @@ constexpr int kMaxGpuNumber = 100'000;
 // A processor's own graphics have less memory of their own: nobody computes there, and jobs for CPUs have more workers.
 constexpr std::uint64_t kLeastMemory = std::uint64_t{4} << 30;
 
-std::string read_text(const fs::path& path) {
+std::string read_gpu_text(const fs::path& path) {
     auto text = read_small_file(path, kMaxDeviceFile);
     return text.has_value() ? *std::move(text) : std::string();
 }
@@ -55,7 +55,7 @@ NodeGpus nvidia_gpus(const fs::path& root) {
     std::set<std::string> models;
     const fs::path driver = root / "proc/driver/nvidia/gpus";
     for (const std::string& address : names_in(driver)) {
-        const std::string text = read_text(driver / address / "information");
+        const std::string text = read_gpu_text(driver / address / "information");
         if (!files.contains("nvidia" + value_of(text, "Device Minor"))) continue;
         models.insert(value_of(text, "Model"));
         found.gpus.push_back({pci_place(root, address), value_of(text, "GPU UUID")});
@@ -67,7 +67,7 @@ NodeGpus nvidia_gpus(const fs::path& root) {
 }
 
 bool is_for_display(const fs::path& root, const std::string& address) {
-    std::string text = read_text(root / "sys/bus/pci/devices" / address / "mem_info_vram_total");
+    std::string text = read_gpu_text(root / "sys/bus/pci/devices" / address / "mem_info_vram_total");
     while (text.ends_with('\n')) text.pop_back();
     const auto memory = whole_number<std::uint64_t>(text);
     return memory && *memory < kLeastMemory;
@@ -82,7 +82,7 @@ std::vector<Gpu> amd_gpus(const fs::path& root) {
     for (const std::string& name : names_in(nodes)) {
         const auto number = whole_number<int>(name, 0, kMaxGpuNumber);
         // What a container may not use cannot be read.
-        const std::string text = read_text(nodes / name / "properties");
+        const std::string text = read_gpu_text(nodes / name / "properties");
         const auto units = whole_number<int>(value_of(text, "simd_count"), 0);
         const auto location = whole_number<unsigned>(value_of(text, "location_id"));
         if (!number || units.value_or(0) == 0 || value_of(text, "cpu_cores_count") != "0" || !location)
@@ -106,8 +106,8 @@ std::vector<Gpu> intel_gpus(const fs::path& root) {
     std::vector<Gpu> gpus;
     const fs::path devices = root / "sys/bus/pci/devices";
     for (const std::string& address : names_in(devices)) {
-        if (!read_text(devices / address / "class").starts_with(kNoDisplay)) continue;
-        if (!read_text(devices / address / "vendor").starts_with(kIntel)) continue;
+        if (!read_gpu_text(devices / address / "class").starts_with(kNoDisplay)) continue;
+        if (!read_gpu_text(devices / address / "vendor").starts_with(kIntel)) continue;
         gpus.push_back({pci_place(root, address), ""});
     }
     return gpus;
