@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <boost/system/system_error.hpp>
 #include <cstdint>
 
 #include "launcher/agent/node_traits.hpp"
@@ -288,8 +289,8 @@ void read_environments(Text text) {
         must(place.rank >= 0 && place.rank < place.world_size, "a rank outside its world");
         must(place.local_rank >= 0 && place.local_rank < place.local_world_size,
              "a local rank outside its node");
-    } catch (const std::system_error& error) {
-        must(error.code() != std::error_code(), "an error without a code");
+    } catch (const boost::system::system_error& error) {
+        must(error.code().failed(), "an error without a code");
     }
     if (const auto peers = find_peer_tasks(environment)) {
         must(peers->tasks >= 2, "peers of one task");
