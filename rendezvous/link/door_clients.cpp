@@ -15,7 +15,7 @@ constexpr int kDoorBatches = 8;
 }  // namespace
 
 DoorClients::DoorClients(const boost::asio::any_io_executor& executor, DoorFrameSink& sink)
-    : executor_(executor), sink_(sink), ready_(executor), bytes_(std::make_unique<char[]>(kMaxDoorData)) {}
+    : sink_(sink), ready_(executor), bytes_(std::make_unique<char[]>(kMaxDoorData)) {}
 
 DoorClients::~DoorClients() { clear(); }
 

@@ -80,7 +80,6 @@ class DoorClients {
     void hang_up(Number number);
     void leave(Number number);
 
-    boost::asio::any_io_executor executor_;
     DoorFrameSink& sink_;
     ReadySet ready_;
     bool armed_ = false;  // a wait for the ready set is under way
