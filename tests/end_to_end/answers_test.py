@@ -32,7 +32,7 @@ class Answers(Elastic):
     def start(self, number, nnodes, *flags, bad=False, **options):
         stub = program("worker_stub")
         words = ["sh", "-c", f'if [ -n "$BAD" ]; then exec {stub} print-place fail-when-file {self.go}; fi; '
-                             f"exec {stub} print-place exit-zero-on-term"]
+                             f'echo "restarts: $TORCHELASTIC_RESTART_COUNT"; exec {stub} print-place exit-zero-on-term']
         return self.launch("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", "--rdzv-conf",
                            f"is_host={int(number == 0)}", "--nnodes", nnodes, "--node-rank", number, "--last-call", 60,
                            "--grace", 10, "--max-restarts", 9, "--min-uptime", 0, *flags, *words,
@@ -63,6 +63,9 @@ class Exclusion(Answers):
         self.assertRegex(bad.err(), f"the job goes on without this node: {why}")
         self.assertEqual(bad.out().count("place 1 of 2"), 2)
         self.runs(spare, 1, 2, 1, 2)
+        # The rounds before may have ended before their workers said anything.
+        host.wait_for_line("^restarts: 2$")
+        self.runs(host, 0, 2, 0, 2)
         self.end(host, spare)
 
     def test_the_others_go_on_where_min_allows_it(self):
