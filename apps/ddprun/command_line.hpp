@@ -32,7 +32,8 @@ struct CommandLine : LaunchOptions {
 
     bool nodes_said = false;  // --nnodes or --standalone was given, or its variable
     bool standalone = false;
-    std::string local_addr;            // empty: not said
+    std::string rank_order_by = "node";  // or topology, or a file
+    std::string local_addr;              // empty: not said
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;

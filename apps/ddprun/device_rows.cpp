@@ -33,6 +33,12 @@ OptionGroup device_rows(CommandLine& line) {
           .set = into(line.numa_binding,
                       parsed_by(parse_numa_binding, "must be node, socket, exclusive or core-complex")),
           .is_torchruns = true},
+         {"--rank-order", "BY",
+          "In which order the nodes have their ranks: node, by their numbers; topology, by the switches that "
+          "Slurm names in SLURM_TOPOLOGY_ADDR; or a file of host names in that order (node)\nGROUP_RANK goes "
+          "by it, too; node 0 hosts the rendezvous all the same. Nodes of which nothing is known come last. "
+          "For a file that is called node or topology write ./node.",
+          into(line.rank_order_by)},
          {"--dry-run", "",
           "Print where each worker of this node would run (CPUs, NUMA node, GPU, NIC) and what, and "
           "exit\nNothing "

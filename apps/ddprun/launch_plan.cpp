@@ -231,6 +231,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.master.port = line.master_port.value_or(line.nnodes == 1 || line.etcd ? 0 : default_port);
     options.master_ports = c10d_ports_of(line);
     options.host_list = host_list_of(line, facts);
+    options.rank_order = facts.rank_order.text;
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
     options.command = command_of(line);
@@ -262,7 +263,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
                                    .memory_node = place.placement.memory_node,
                                    .place = place.text});
     }
-    for (const std::string& remark : {facts.hardware.devices.remark, placement.remark}) {
+    for (const std::string& remark :
+         {facts.hardware.devices.remark, placement.remark, facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     check_ranks(options);

@@ -15,6 +15,7 @@
 #include "launcher/plan/program_file.hpp"
 #include "launcher/process/exec_search.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
 namespace {
@@ -57,6 +58,22 @@ std::set<std::string> programs_named(const CommandLine& line) {
     return names;
 }
 
+RankOrder find_rank_order(const std::string& by, const Environment& environment, const std::string& host) {
+    if (by == "node") return {};
+    if (by == "topology") return order_by_topology(environment);
+    const std::string option = "--rank-order " + by;
+    const auto text = read_small_file(by, kMaxRankOrderFile);
+    if (!text)
+        throw UsageError(fmt::format("{}: neither node nor topology, and no file that can be read: {}",
+                                     option, text.error().message()));
+    auto order = order_by_file(*text, host);
+    if (const auto* wrong = std::get_if<std::string>(&order))
+        throw UsageError(fmt::format("{}: {}", option, *wrong));
+    auto found = std::get<RankOrder>(std::move(order));
+    if (!found.complaint.empty()) found.complaint = fmt::format("{}: {}", option, found.complaint);
+    return found;
+}
+
 // A random UUID, as torchrun's.
 std::string fresh_id() {
     std::array<unsigned char, 16> random{};
@@ -92,6 +109,8 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
     facts.host_name = host_name();
+    if (line.nnodes > 1)
+        facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");
     if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));

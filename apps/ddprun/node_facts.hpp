@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/ddprun/command_line.hpp"
+#include "launcher/cluster/rank_order.hpp"
 #include "launcher/plan/node_placement.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
@@ -27,6 +28,7 @@ struct NodeFacts {
     std::optional<std::variant<std::vector<std::string>, std::string>> master;
     // Likewise --local-addr, if it is given.
     std::optional<std::variant<std::vector<std::string>, std::string>> local;
+    RankOrder rank_order;  // as --rank-order has it
     std::string fresh_id;  // of no other launch
     bool stdin_is_terminal = false;
     std::set<std::string> for_python;  // those of the programs that are, see program_file.hpp
@@ -42,7 +44,7 @@ struct NodeFacts {
 // $PYTHON_EXEC, or else the python3 of the virtual environment where torchrun's place was taken.
 std::optional<std::string> python_exec_of(const NodeFacts& facts);
 
-// Reads the machine; on node 0 resolves --master-addr, which may take as long as the resolver's limits. `called` is
+// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long as the resolver's limits. `called` is
 // the launcher's own name as a shell would look for it.
 NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
 

@@ -88,7 +88,8 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .seeks_port = false,
             .list_position = options.host_list.position.value_or(kUnlisted),
             .list_size = static_cast<int>(options.host_list.hosts.size()),
-            .addresses = own_addresses(options)};
+            .addresses = own_addresses(options),
+            .rank_order = options.rank_order};
 }
 
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {

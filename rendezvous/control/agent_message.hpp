@@ -26,6 +26,8 @@ inline constexpr int kUnnumbered = -1;
 inline constexpr int kUnlisted = -1;
 // Addresses that one machine tells; it may well have more, of networks that no other machine sees.
 inline constexpr std::size_t kMaxAddresses = 64;
+// The place of a node among switches, or in a list.
+inline constexpr std::size_t kMaxRankOrderText = 512;
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -52,15 +54,18 @@ struct Hello {
     int list_position = kUnlisted;       // of its host in the list of hosts that it knows …
     int list_size = 0;                   // … of so many; 0: of none
     std::vector<std::string> addresses;  // of its machine, by which its workers may use the store
+    // Its ranks are before those of nodes whose text comes later, as comes_before has it; empty: behind all that have one.
+    std::string rank_order;
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
                        wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
                        meeting_address, meeting_port, following, seeks_port, list_position, list_size,
-                       addresses))
+                       addresses, rank_order))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Hello::rank_order>) { return kMaxRankOrderText; }
 constexpr std::size_t limit_of(Of<&Hello::addresses>) { return kMaxAddresses; }
 constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }
 constexpr NumberRange range_of(Of<&Hello::node_rank>) { return {kUnnumbered, kMaxNodes}; }

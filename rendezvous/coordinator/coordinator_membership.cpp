@@ -220,11 +220,16 @@ void Coordinator::seat_next_round() {
         node.place = seating_.seat({node.claim, node.hello.host, false});
         seated.emplace(node.place, std::move(node));
     }
+    std::vector<JobNode> all_seated;
+    for (auto& [place, node] : seated) all_seated.push_back(std::move(node));
+    std::vector<std::string_view> orders;
+    for (const JobNode& node : all_seated) orders.push_back(node.hello.rank_order);
     nodes_.clear();
     nodes_by_connection_.clear();
     host_.reset();
     int rank = 0;
-    for (auto& [place, node] : seated) {
+    for (const std::size_t index : order_ranks(orders)) {
+        JobNode& node = all_seated[index];
         node.hello.node_rank = rank;
         nodes_by_connection_[node.connection] = rank;
         if (node.hosts) host_ = rank;

@@ -43,6 +43,16 @@ bool comes_before(std::string_view host, std::string_view other) {
     return host < other;  // node01 and node1
 }
 
+std::vector<std::size_t> order_ranks(const std::vector<std::string_view>& texts) {
+    std::vector<std::size_t> order(texts.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&texts](std::size_t one, std::size_t other) {
+        if (texts[one].empty() || texts[other].empty()) return !texts[one].empty() && texts[other].empty();
+        return comes_before(texts[one], texts[other]);
+    });
+    return order;
+}
+
 std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes) {
     std::set<int> free;
     for (int number = 0; number < static_cast<int>(nodes.size()); ++number) free.insert(free.end(), number);

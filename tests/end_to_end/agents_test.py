@@ -43,6 +43,37 @@ class Joining(AgentsTest):
                 base += counts[rank]
             self.assertEqual(len(ids), 1, "the job's id is one on all nodes")
 
+    def ranks_by(self, order, places):
+        """The first rank of each node, of three with 1, 2 and 3 workers; and what the agents say of it."""
+        agents = [self.agent(node, *worker("print-env"), nnodes=3, nproc=node + 1, flags=("--allow-different", "--rank-order", order),
+                             env={"SLURM_TOPOLOGY_ADDR": places[node]}) for node in range(3)]
+        first, said = [], []
+        for agent in agents:
+            self.assertEqual(agent.wait(), 0, agent.err())
+            ranks = sorted(map(int, re.findall(r"^RANK=(\d+)$", agent.out(), re.MULTILINE)))
+            self.assertEqual(ranks, list(range(ranks[0], ranks[0] + len(ranks))))
+            self.assertEqual(set(re.findall(r"^MASTER_PORT=(\d+)$", agent.out(), re.MULTILINE)), {str(self.port)})
+            first.append(ranks[0])
+            said.append(agent.err())
+        return first, said
+
+    def test_ranks_go_by_switches_or_a_list_if_the_user_wants_that(self):
+        self.assertEqual(self.ranks_by("node", ("s2.a", "s1.b", "s1.a")), ([0, 1, 3], ["", "", ""]))
+        self.assertEqual(self.ranks_by("topology", ("s10.a", "s9.b", "s9.a")), ([5, 3, 0], ["", "", ""]))
+        first, said = self.ranks_by("topology", ("", "s9.b", "s9.a"))
+        self.assertEqual((first, said[1:]), ([5, 3, 0], ["", ""]))
+        self.assertRegex(said[0], r"^ddprun: --rank-order topology: SLURM_TOPOLOGY_ADDR is not set here; .* behind .*$")
+        with tempfile.NamedTemporaryFile("w") as hosts:
+            hosts.write(f"other\n{socket.gethostname()}\n")
+            hosts.flush()
+            self.assertEqual(self.ranks_by(hosts.name, ("", "", "")), ([0, 1, 3], ["", "", ""]))
+            hosts.write("n[1-\n")
+            hosts.flush()
+            for name, wrong in ((hosts.name, "line 3: n.*"), (hosts.name + ".no", ".* no file that can be read: .*")):
+                agent = self.agent(1, *worker("print-env"), flags=("--rank-order", name))
+                self.assertEqual(agent.wait(), 2)
+                self.assertRegex(agent.err(), rf"^ddprun: --rank-order {name}: {wrong}$")
+
     def test_addresses_and_names_reach_the_workers_as_they_were_given(self):
         for host in ("127.0.0.1", "::1", "localhost"):
             agents = [self.launch("--nnodes", 2, "--node-rank", rank, "--master-addr", host, "--master-port", self.port,

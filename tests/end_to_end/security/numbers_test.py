@@ -88,7 +88,7 @@ class FalseNode(NumbersTest):
                   "local_world_size": 1, "role": "default", "host": "liar", "pid": 4711, "wants_rank_ends": False,
                   "command": {"text": "", "digest": 0}, "allow_different": True, "reached_at": "", "traits": [], "grace_ms": 0,
                   "meeting_address": "", "meeting_port": 0, "following": None, "seeks_port": False, "list_position": -1,
-                  "list_size": 0, "addresses": []})
+                  "list_size": 0, "addresses": [], "rank_order": ""})
         while (message := node.hear())["type"] != "round_ready":
             self.assertIn(message["type"], ("welcome", "waiting", "heartbeat", "member_list"))
         return node

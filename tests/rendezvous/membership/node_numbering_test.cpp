@@ -34,6 +34,13 @@ TEST_CASE("host names in their natural order") {
     }
 }
 
+TEST_CASE("ranks go by what nodes say of their order, and who says nothing comes behind") {
+    using Order = std::vector<std::size_t>;
+    CHECK(order_ranks({}).empty());
+    CHECK(order_ranks({"", "", ""}) == Order{0, 1, 2});
+    CHECK(order_ranks({"s10.b", "", "s2.a", "s10.a", "s2.a"}) == Order{2, 4, 3, 0, 1});
+}
+
 TEST_CASE("nodes are numbered: own numbers first, then the host, then by name, then as they came") {
     using Numbers = std::vector<int>;
     CHECK(number_nodes({}).empty());
