@@ -18,6 +18,10 @@ import time
 LIMIT_SECONDS = 60
 NO_OP_WORKERS = 8
 NO_OP_GOAL = 1.5  # times xargs
+PYTHON_GOAL = 1.1  # likewise, for workers that are Python programs
+TORCHRUN_GOALS = {"torchrun": 50, "current torchrun": 20}  # times faster
+# Where interop.sh installs a current PyTorch.
+CURRENT_TORCHRUN = "build/interop/venv/bin/torchrun"
 FOREIGN_PROCESSES = 5000
 FOREIGN_GOAL = 1.25  # times the end beside none
 FAILURE_WORKERS_PER_NODE = 2
@@ -132,11 +136,13 @@ def in_turn(programs, rounds):
         for name, (command, expected, every) in programs.items():
             if number % every == 0:
                 argv = command() if callable(command) else command
-                times[name].append(timed(argv, MPI_ENVIRONMENT, expected))
+                times[name].append(timed(argv, ENVIRONMENT, expected))
     return times
 
 
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+# One Python for all.
+ENVIRONMENT = {**MPI_ENVIRONMENT, "PYTHON_EXEC": PYTHON}
 
 
 def no_op_figures(table, ddprun, folder, rounds):
@@ -150,6 +156,10 @@ def no_op_figures(table, ddprun, folder, rounds):
     }
     if shutil.which("mpirun"):
         programs["mpirun"] = (["mpirun", "--oversubscribe", "-np", count, "/bin/true"], 0, 4)
+    if os.path.exists(CURRENT_TORCHRUN):
+        programs["current torchrun"] = (lambda: [
+            CURRENT_TORCHRUN, "--monitor-interval", "0.1", "--nproc-per-node", count, "--master-port", str(free_port()),
+            "--no-python", "/bin/true"], 0, 8)
     if shutil.which("torchrun"):
         # PyTorch 1.13 on Python 3.11 fails without -r and -t; it looks for ended workers every 5 s unless told otherwise.
         programs["torchrun"] = (lambda: [
@@ -157,7 +167,7 @@ def no_op_figures(table, ddprun, folder, rounds):
             "--master_port", str(free_port()), "--no_python", "/bin/true"], 0, 8)
     times = in_turn(programs, rounds)
     ours = median(times["ddprun"])
-    for peer in ("xargs", "mpirun", "torchrun"):
+    for peer in ("xargs", "mpirun", *TORCHRUN_GOALS):
         figure = f"{count} no-op workers, start to exit; peer {peer}"
         theirs, lost = median(times.get(peer, [])), times.get(peer, []).count(None)
         if theirs is None:
@@ -166,8 +176,24 @@ def no_op_figures(table, ddprun, folder, rounds):
             table.add(figure, in_milliseconds(ours), in_milliseconds(theirs), f"{ours / theirs:.2f} x", f"<= {NO_OP_GOAL:.2f} x",
                       ours <= NO_OP_GOAL * theirs)
         else:
-            goal, met = ("50 x faster", theirs >= 50 * ours) if peer == "torchrun" else ("", None)
+            least = TORCHRUN_GOALS.get(peer)
+            goal, met = (f">= {least} x faster", theirs >= least * ours) if least else ("", None)
             table.add(figure, in_milliseconds(ours), in_milliseconds(theirs, lost), f"{theirs / ours:.1f} x faster", goal, met)
+
+
+def python_figure(table, ddprun, folder, rounds):
+    """Python programs that say hello: what ddprun itself adds to what they take."""
+    hello = os.path.join(folder, "hello.py")
+    with open(hello, "w", encoding="ascii") as file:
+        file.write("print('hello')\n")
+    programs = {
+        "ddprun": ([ddprun, "--nproc-per-node", str(NO_OP_WORKERS), hello], 0, 1),
+        "xargs": (["xargs", "-a", os.path.join(folder, "items"), "-I", "{}", "-P", str(NO_OP_WORKERS), PYTHON, "-u", hello], 0, 1),
+    }
+    times = in_turn(programs, rounds)
+    ours, theirs = median(times["ddprun"]), median(times["xargs"])
+    table.add(f"{NO_OP_WORKERS} workers of Python that say hello; peer xargs -P {NO_OP_WORKERS}", in_milliseconds(ours),
+              in_milliseconds(theirs), f"{ours / theirs:.2f} x", f"<= {PYTHON_GOAL:.2f} x", ours <= PYTHON_GOAL * theirs)
 
 
 def help_figure(table, ddprun, rounds):
@@ -343,6 +369,7 @@ def main():
     table = Table()
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
         no_op_figures(table, ddprun, folder, arguments.rounds)
+        python_figure(table, ddprun, folder, arguments.rounds)
         help_figure(table, ddprun, arguments.rounds)
         memory_figure(table, ddprun)
         bench = FailureBench(folder)
