@@ -56,7 +56,7 @@ void complete(JobEnding& ending, const RoundWorkers* workers) {
 }  // namespace
 
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
-            AgentWatcher* watcher) {
+            const Watchers& watchers) {
     complete(ending, workers);
     if (may_have_survivors(ending, workers) && !sees_own_processes())
         log.warn(
@@ -70,11 +70,11 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
         log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
-    if (watcher == nullptr && options.result_file.empty()) return shown(verdict.exit_code);
+    if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);
     JobResult result = job_result(ending, verdict, options);
     result.exit_code = shown(verdict.exit_code);
     say(log, write_result_file(options.result_file, result));
-    if (watcher != nullptr) say(log, watcher->ended(result));
+    for (const std::string& line : watchers.ended(result)) log.error(line);
     return shown(result.exit_code);
 }
 

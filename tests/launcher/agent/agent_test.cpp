@@ -63,15 +63,16 @@ class Play : public AgentWatcher {
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
-        return run_agent(std::move(options), log, this, [this](const auto& executor, const auto&) {
+        return run_agent(std::move(options), log, Watchers({this}), [this](const auto& executor, const auto&) {
             auto made = std::make_unique<ObedientRunner>(executor);
             runner = made.get();
             return made;
         });
     }
 
-    void began(const boost::asio::any_io_executor&, AgentControls given) override {
-        controls = std::move(given);
+    void began(const boost::asio::any_io_executor&, const AgentControls& given) override { controls = given; }
+    void learnt(const AgentNews& news) override {
+        if (const auto* ended = std::get_if<WorkerEnded>(&news)) ends.push_back(*ended);
     }
     void workers_run(const RoundReady& place) override {
         round = place.round;
@@ -88,6 +89,7 @@ class Play : public AgentWatcher {
     ObedientRunner* runner = nullptr;
     AgentControls controls;
     int round = 0;
+    std::vector<WorkerEnded> ends;
     Lines states;
     JobResult result;
 
