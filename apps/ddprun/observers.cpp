@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <utility>
 #include <variant>
 
@@ -49,7 +50,7 @@ void Observers::launch_known(const LaunchOptions& options, RdzvBackend backend) 
     events_.emplace(EventOrigin{.run_id = options.run_id,
                                 .role = options.role,
                                 .host = host_name(),
-                                .entry_point = options.entry_name,
+                                .entry_point = std::filesystem::path(options.entry_name).filename().string(),
                                 .rdzv_backend = text_of(backend),
                                 .pid = ::getpid()},
                     *std::exchange(file_, std::nullopt), start_,

@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <iterator>
+#include <map>
+#include <utility>
 
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -22,7 +22,7 @@ json::value number_or_null(std::int64_t number, std::int64_t nothing) {
     return number == nothing ? json::value(nullptr) : json::value(number);
 }
 
-double cpu_seconds(std::int64_t microseconds) { return static_cast<double>(microseconds) / 1e6; }
+std::int64_t whole_ms(std::int64_t microseconds) { return (microseconds + 500) / 1000; }
 
 json::object facts_of(const Failure& failure) {
     return {{"kind", name_of_value(failure.kind)},
@@ -207,9 +207,9 @@ std::string EventStory::learn(const WorkerEnded& ended, const EventTime& time) {
                 {"exit_code", end.exit_code},
                 {"signal", name_or_null(end.signal)},
                 {"core_dumped", end.core_dumped},
-                {"wall_s", static_cast<double>(end.wall_ms) / 1e3},
-                {"user_cpu_s", cpu_seconds(ended.use.user_us)},
-                {"system_cpu_s", cpu_seconds(ended.use.system_us)},
+                {"wall_ms", end.wall_ms},
+                {"user_cpu_ms", whole_ms(ended.use.user_us)},
+                {"system_cpu_ms", whole_ms(ended.use.system_us)},
                 {"max_rss_bytes", ended.use.max_rss_bytes},
                 {"major_page_faults", ended.use.page_faults}},
                time);
@@ -261,10 +261,13 @@ std::string EventStory::status_of_agent(const JobResult& result, const EventTime
 }
 
 std::string EventStory::ends(const JobResult& result, const EventTime& time) const {
-    std::string lines;
+    // By rank, as torchrun has them.
+    std::map<int, std::string> workers;
     for (const RankEnd& end : result.ranks) {
-        if (end.node_rank == result.node_rank) lines += status_of(end, result, time);
+        if (end.node_rank == result.node_rank) workers[end.rank] = status_of(end, result, time);
     }
+    std::string lines;
+    for (const auto& [rank, line] : workers) lines += line;
     lines += status_of_agent(result, time);
     if (round_) {
         lines += rendezvous(
@@ -285,7 +288,9 @@ std::string EventStory::ends(const JobResult& result, const EventTime& time) con
 }
 
 std::string EventStory::fails(int exit_code, std::string_view reason, const EventTime& time) const {
-    return own("ended",
+    const StatusEvent agent{.state = EndState::failed, .worker = {}, .failure = {}, .duration_ms = time.elapsed_ms};
+    return status_event_line(origin_, time, agent) +
+           own("ended",
                {{"exit_code", exit_code},
                 {"outcome", "not_started"},
                 {"text", event_text(reason)},

@@ -18,13 +18,17 @@ std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
 }
 
 std::string health_text(const AgentStatus& status) {
-    return boost::json::serialize(boost::json::object{{"status", "alive"},
-                                                      {"state", status.state},
-                                                      {"round", status.round},
-                                                      {"restart_count", status.restart_count},
-                                                      {"world_size", status.world_size},
-                                                      {"workers", status.workers.size()}}) +
-           "\n";
+    // Before the first round there is no job yet.
+    const auto of_round = [&status](int number) {
+        return status.job_id.empty() ? boost::json::value(nullptr) : boost::json::value(number);
+    };
+    const boost::json::object text{{"status", "alive"},
+                                   {"state", status.state},
+                                   {"round", of_round(status.round)},
+                                   {"restart_count", of_round(status.restart_count)},
+                                   {"world_size", of_round(status.world_size)},
+                                   {"workers", status.workers.size()}};
+    return boost::json::serialize(text) + "\n";
 }
 
 }  // namespace ddprun

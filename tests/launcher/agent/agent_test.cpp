@@ -37,6 +37,7 @@ class ObedientRunner final : public ProcessRunner {
     void end(std::size_t worker, ExitStatus status) {
         if (!workers_.at(worker).on_exit) return;
         boost::asio::post(executor_, [events = std::exchange(workers_[worker], {}), status] {
+            events.on_use({1, 2, 3, 4});
             events.on_exit(status);
             events.on_group_gone();
         });
@@ -108,6 +109,9 @@ TEST_CASE("an agent whose workers all succeed ends with 0") {
     CHECK(play.states == Lines{"running", "reporting"});
     CHECK(play.result.outcome == Outcome::succeeded);
     CHECK(play.result.ranks.size() == 2);
+    REQUIRE(play.ends.size() == 2);
+    CHECK(play.ends[1].end.rank == 1);
+    CHECK(play.ends[1].use == ResourceUse{1, 2, 3, 4});
 }
 
 TEST_CASE("a worker's failure stops the others and is the agent's exit code") {
