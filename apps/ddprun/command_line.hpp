@@ -47,6 +47,7 @@ struct CommandLine : LaunchOptions {
     std::vector<std::string> unknown_signals;                    // named in it, worth a warning
     Verbosity verbosity = Verbosity::usual;
     std::string log_file;  // empty: none
+    std::string events;    // a file; likewise
     bool quiet = false;    // made into `verbosity`
     bool verbose = false;
     bool detach = false;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -14,6 +15,7 @@
 #include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/observers.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
@@ -33,7 +35,7 @@ namespace {
 
 // In the process that returns to the shell and in the launcher that goes on.
 int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& words,
-                 ddprun::LauncherLog& log) {
+                 ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
     const auto jobs = make_jobs_folder({current_environment(), ::geteuid()});
     prune_jobs(jobs);
@@ -48,6 +50,7 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
         throw;
     }
     if (detached.exit_code) {
+        observers.forget();
         // A launcher that was killed could not do it.
         if (*detached.exit_code != 0) remove_starting_folder(folder);
         return *detached.exit_code;
@@ -56,13 +59,69 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
     std::vector<std::string> command{"ddprun"};
     command.insert(command.end(), words.begin(), words.end());
     DetachedJob job(folder, options, std::move(command), std::move(*room), std::move(detached.starter));
-    return run_agent(options, log, &job);
+    std::vector<AgentWatcher*> watchers = observers.all();
+    watchers.insert(watchers.begin(), &job);
+    return run_agent(options, log, watchers);
+}
+
+void tell_remarks(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
+    for (const std::string& remark : line.remarks) log.info(remark);
+    for (const std::string& name : line.unknown_signals)
+        log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
+    if (line.address_assumed)
+        log.info(
+            "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
+            "cannot reach");
+    for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
+}
+
+// What can be known to fail before anything starts. Throws UsageError.
+void check_files(const ddprun::LaunchOptions& options) {
+    using namespace ddprun;
+    if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
+    if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
+    if (options.etcd && options.etcd->tls) {
+        if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
+    }
+}
+
+int launch(const std::string& called, const std::vector<std::string>& words, const ddprun::CommandLine& line,
+           std::string& secret, ddprun::Observers& observers, ddprun::LauncherLog& log) {
+    using namespace ddprun;
+    LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+    observers.launch_known(options, line.rdzv_backend);
+    if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
+    for (const std::string& remark : options.placement_remarks) log.warn(remark);
+    if (line.dry_run)
+        return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
+    // On loopback only this machine's processes call, and who they are the system says.
+    const bool is_open = may_host(options) && leads_out(options.listen);
+    options.key = find_job_key(line, secret, is_open, log);
+    if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
+        throw UsageError("--store door: agents need a secret for that (--make-secret)");
+    options.open_files = raise_open_files();
+    check_files(options);
+    if (!sees_own_processes())
+        log.warn(
+            "/proc does not show this process (not mounted?): what workers start in sessions of their "
+            "own can be neither found nor ended");
+    if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
+    if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
+    if (line.detach) return run_detached(options, words, observers, log);
+    return run_agent(options, log, observers.all());
 }
 
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
     using namespace ddprun;
+    const auto start = std::chrono::steady_clock::now();
+    std::optional<Observers> observers;
+    const auto end_by = [&](const std::string& why, int code) {
+        log.error(why);
+        if (observers) observers->fails(exits_with_one && code != kExitUsage ? 1 : code, why);
+        return code;
+    };
     try {
         std::string secret = take_variable(kSecretVariable);
         const CommandLine line = parse_command_line(words, current_environment(),
@@ -74,55 +133,21 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (!line.log_file.empty()) {
             if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
         }
-        for (const std::string& remark : line.remarks) log.info(remark);
-        for (const std::string& name : line.unknown_signals)
-            log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
-        if (line.address_assumed)
-            log.info(
-                "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
-                "cannot reach");
-        for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
-        LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
-        if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
-        for (const std::string& remark : options.placement_remarks) log.warn(remark);
-        if (line.dry_run)
-            return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
-        // On loopback only this machine's processes call, and who they are the system says.
-        const bool is_open = may_host(options) && leads_out(options.listen);
-        options.key = find_job_key(line, secret, is_open, log);
-        if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
-            throw UsageError("--store door: agents need a secret for that (--make-secret)");
-        options.open_files = raise_open_files();
-        if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
-        if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
-        if (options.etcd && options.etcd->tls) {
-            if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
-        }
-        if (!sees_own_processes())
-            log.warn(
-                "/proc does not show this process (not mounted?): what workers start in sessions of their "
-                "own can be "
-                "neither found nor ended");
-        if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
-        if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-        if (line.detach) return run_detached(options, words, log);
-        return run_agent(options, log);
+        observers.emplace(line, current_environment(), start, log);
+        tell_remarks(line, log);
+        return launch(called, words, line, secret, *observers, log);
     } catch (const UsageError& error) {
-        log.error(error.what());
-        return kExitUsage;
+        return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {
-        log.error(error.what());
-        return kExitSystem;
+        return end_by(error.what(), kExitSystem);
     } catch (const std::system_error& error) {
-        log.error(error.what());
-        return kExitSystem;
+        return end_by(error.what(), kExitSystem);
     } catch (const std::bad_alloc&) {
         log.error(
             "the system has no memory left for the launcher (see ulimit -v and the control group's limit)");
         return kExitSystem;
     } catch (const std::exception& error) {
-        log.error(std::string("internal error: ") + error.what());
-        return kExitInternal;
+        return end_by(std::string("internal error: ") + error.what(), kExitInternal);
     }
 }
 

@@ -291,6 +291,11 @@ OptionGroup file_rows(CommandLine& line) {
           "and "
           "thread, whatever the console shows; tried before anything starts. Nodes may share one.",
           into(line.log_file)},
+         {"--events", "FILE",
+          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\nPhases of the "
+          "start, rounds, restarts, resizes, signals, each worker's end with its CPU time and memory; tried "
+          "before anything starts. Each node writes its own events.",
+          into(line.events)},
          {"--result-file", "PATH",
           "Write how the job ended to this file, as JSON\nOutcome, exit code, first failure, every rank's "
           "end, restarts, times; tried before anything starts, written when the job has ended (until then "

@@ -90,14 +90,13 @@ OptionGroup torchrun_rows(CommandLine& line) {
          {"--exit-barrier-timeout", "S", "No effect: agents stay until the job is over", decimal_text,
           "PET_EXIT_BARRIER_TIMEOUT"},
          {"--event-log-handler", "NAME",
-          "null, console or dynamic_rendezvous. No effect: --result-file has what happened",
+          "null, console or dynamic_rendezvous. No effect: --events FILE has torchrun's events",
           [&line](const std::string& text) {
               no_effect({"null", "console", "dynamic_rendezvous"})(text);
               if (text == "console")
                   line.remarks.emplace_back(
-                      "--event-log-handler console: passed over, no events are printed; --result-file has "
-                      "what "
-                      "happened");
+                      "--event-log-handler console: passed over, no events are printed; --events FILE has "
+                      "them");
           },
           "PET_EVENT_LOG_HANDLER"},
          {.names = "--logs-specs",

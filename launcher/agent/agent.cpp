@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_machine.hpp"
 #include "launcher/agent/agent_signals.hpp"
 #include "launcher/agent/end_of_job.hpp"
+#include "launcher/agent/failure_inquiry.hpp"
 #include "launcher/agent/job_knowledge.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/join_news.hpp"
@@ -18,7 +19,6 @@
 #include "launcher/agent/worker_network.hpp"
 #include "launcher/guardian/guardian.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/judge/failure_judge.hpp"
 #include "launcher/times/limit_timer.hpp"
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/control/control_text.hpp"
@@ -41,30 +41,29 @@ constexpr std::chrono::seconds kGoodbyeTimeout{5};
 
 class Agent {
   public:
-    Agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher, const RunnerMaker& make_runner)
+    Agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers, const RunnerMaker& make_runner)
         : options_(std::move(options)),
           log_(log),
-          watcher_(watcher),
+          watchers_(watchers),
           runner_(make_runner(context_.get_executor(), [this](const std::string& what) { log_.warn(what); })),
           signals_(context_.get_executor(), options_, signal_events()),
           timer_(context_),
-          judge_(context_.get_executor(), *runner_),
+          inquiry_(context_.get_executor(), *runner_, options_, log_),
           join_news_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
                                       JoinStatus::advice_to(options_.node_rank))) {}
 
     int run() {
         make_link();
         host_if_due();
-        node_.emplace(context_.get_executor(), *runner_, options_, log_);
+        node_.emplace(context_.get_executor(), *runner_, options_, log_, watchers_);
         network_.emplace(context_.get_executor(), options_, log_);
         signals_.watch();
         watch_limit();
         log_.debug(rendezvous_text(options_, link_->hosts()));
-        if (watcher_ != nullptr) {
-            watcher_->began(context_.get_executor(),
-                            {.status = [this] { return job_.status(machine_.state(), node_->status()); },
-                             .signal = [this](int signal) { signals_.take(signal); }});
-        }
+        watchers_.began(context_.get_executor(),
+                        {.status = [this] { return job_.status(machine_.state(), node_->status()); },
+                         .signal = [this](int signal) { signals_.take(signal); }});
+        watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
         link_->join();
         await_reminder();
         context_.run();
@@ -73,7 +72,7 @@ class Agent {
 
   private:
     void make_link() {
-        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
+        Hello hello = hello_of(options_, watchers_.want_all_ranks() || !options_.result_file.empty());
         if (options_.nnodes > 1) hello.traits = node_traits(options_);
         link_.emplace(context_.get_executor(), link_options_of(options_, std::move(hello)), link_events());
     }
@@ -102,11 +101,13 @@ class Agent {
             .on_leading =
                 [this] {
                     log_.info("this node leads the job now");
+                    watchers_.learnt(TookOver{});
                     watch_limit();
                 },
             .on_place_known =
                 [this] {
                     options_.master = link_->place();
+                    watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
                     watch_limit();
                     log_.debug(rendezvous_text(options_, link_->hosts()));
                 },
@@ -122,6 +123,7 @@ class Agent {
 
     // A new coordinator knows of this node what it is told here.
     void be_led() {
+        watchers_.learnt(LedAgain{});
         if (machine_.state() == AgentState::seeking) send_ends();
         handle(AgentEvent::led);
         if (job_.signal() != 0) link_->send(*job_.message_for(AgentAction::tell_signal));
@@ -144,6 +146,7 @@ class Agent {
         return {.on_message =
                     [this](const ControlMessage& message) {
                         join_news_.heard();
+                        watchers_.heard(message);
                         std::visit([this](const auto& one) { receive(one); }, message);
                         if (const auto event = job_.learn(message)) handle(*event);
                     },
@@ -153,7 +156,8 @@ class Agent {
     }
 
     AgentSignalEvents signal_events() {
-        return {.on_ending = [this](int signal) { handle(job_.learn_signal(signal)); },
+        return {.on_received = [this](int signal) { watchers_.learnt(SignalReceived{signal}); },
+                .on_ending = [this](int signal) { handle(job_.learn_signal(signal)); },
                 // The coordinator sends it back to every agent, this one included.
                 .on_forward =
                     [this](int signal, bool requeue) {
@@ -200,14 +204,7 @@ class Agent {
     void receive(const WhoRuns& asked) { link_->send(still_running_of(asked.round, node_->status())); }
     void receive(const Remark& remark) { log_.info(harmless_line(remark.text)); }
     void receive(const JudgeFailure& asked) {
-        const auto question = question_of(options_, job_.round(), asked.failure);
-        judge_.ask(question, [this, number = asked.round](Judgement judgement, const std::string& trouble) {
-            if (!trouble.empty())
-                log_.warn(fmt::format("--on-failure {}: {}; ddprun decides by itself", options_.on_failure,
-                                      harmless_line(trouble)));
-            judgement.round = number;
-            link_->send(judgement);
-        });
+        inquiry_.ask(job_.round(), asked, [this](const Judgement& judgement) { link_->send(judgement); });
     }
     void receive(const Restarting& restarting) {
         node_->announce(restarting);
@@ -240,6 +237,7 @@ class Agent {
                 // Also if this process stands still from now on: another round may begin then.
                 runner_->set_lease(Clock::now() + options_.grace_period + kGuardianDelay);
                 log_.info("the nodes that are left choose another coordinator");
+                watchers_.learnt(CoordinatorLost{loss.cause});
                 return handle(AgentEvent::leader_lost);
             }
         }
@@ -263,6 +261,7 @@ class Agent {
         const AgentState before = machine_.state();
         const AgentAction action = machine_.handle(event);
         log_.debug(transition_text(before, event, machine_.state()));
+        watchers_.learnt(StateChanged{to_text(before), to_text(event), to_text(machine_.state())});
         carry_out(action);
     }
 
@@ -303,13 +302,14 @@ class Agent {
         if (link_->hosts()) runner_->set_lease(lease_end_);
         node_->start(round, std::move(station), round_events());
         limit_->round_begins();
-        if (watcher_ != nullptr && machine_.state() == AgentState::running) watcher_->workers_run(round);
+        if (machine_.state() == AgentState::running) watchers_.workers_run(round);
     }
 
     // Of all nodes, by way of the coordinator; while it stops them it passes nothing on.
     void warn_workers(int signal, const std::string& line) {
         if (machine_.state() != AgentState::running && machine_.state() != AgentState::draining) return;
         log_.info(line);
+        watchers_.learnt(TimeWarning{signal, line});
         link_->send(NoticeSignal{job_.round().round, signal, options_.requeue_signals.contains(signal)});
     }
 
@@ -344,7 +344,7 @@ class Agent {
 
     void leave() {
         link_->close({});
-        judge_.stop();
+        inquiry_.stop();
         runner_->hang_up();
         timer_.cancel();
         log_.debug("the job is over; showing what is left of the workers' output");
@@ -356,7 +356,7 @@ class Agent {
     // Fixes the exit code and says why the job ended.
     void report() {
         for (const std::string& loss : node_->close_output()) log_.error(loss);
-        exit_code_ = end_job(job_.ending(), options_, node_->last_round(), log_, watcher_);
+        exit_code_ = end_job(job_.ending(), options_, node_->last_round(), log_, watchers_);
         handle(AgentEvent::reported);
     }
 
@@ -368,13 +368,13 @@ class Agent {
     boost::asio::io_context context_{1};
     LaunchOptions options_;
     LauncherLog& log_;
-    AgentWatcher* watcher_;
+    Watchers watchers_;
     AgentMachine machine_;
     JobKnowledge job_{unix_time_now_ms()};
     std::unique_ptr<ProcessRunner> runner_;
     AgentSignals signals_;
     boost::asio::steady_timer timer_;
-    FailureJudge judge_;
+    FailureInquiry inquiry_;
     JoinNews join_news_;
     std::optional<LimitTimer> limit_;
     std::optional<NodeWorkers> node_;
@@ -386,13 +386,13 @@ class Agent {
 
 }  // namespace
 
-int run_agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher,
+int run_agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers,
               const RunnerMaker& make_runner) {
     const RunnerMaker guardian = [workers = static_cast<int>(options.workers.size())](const auto& executor,
                                                                                       auto on_trouble) {
         return make_guardian(executor, workers, std::move(on_trouble));
     };
-    return Agent(std::move(options), log, watcher, make_runner ? make_runner : guardian).run();
+    return Agent(std::move(options), log, watchers, make_runner ? make_runner : guardian).run();
 }
 
 }  // namespace ddprun

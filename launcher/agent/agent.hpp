@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 
-#include "launcher/agent/agent_watcher.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "launcher/watch/watchers.hpp"
 
 namespace ddprun {
 
@@ -21,9 +21,9 @@ using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
     const boost::asio::any_io_executor& executor, std::function<void(const std::string&)> on_trouble)>;
 
 // Blocks until the job is over and nothing of this node's part is left; returns the launcher's exit code.
-// `watcher` may be missing; without a maker the workers get a guardian. Throws system_error if the port cannot be
+// Without a maker the workers get a guardian. Throws system_error if the port cannot be
 // had; then nothing was started.
-int run_agent(LaunchOptions options, LauncherLog& log, AgentWatcher* watcher = nullptr,
+int run_agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers = {},
               const RunnerMaker& make_runner = {});
 
 }  // namespace ddprun

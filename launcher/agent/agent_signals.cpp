@@ -43,6 +43,7 @@ void AgentSignals::wait() {
 
 void AgentSignals::take(int signal) {
     if (signal == SIGWINCH) events_.on_window();
+    if (signal != SIGWINCH || options_.forwarded_signals.contains(signal)) events_.on_received(signal);
     if (auto forward = options_.forwarded_signals.find(signal); forward != options_.forwarded_signals.end())
         return events_.on_forward(forward->second, options_.requeue_signals.contains(signal));
     if (signal == SIGWINCH) return;

@@ -14,6 +14,8 @@
 namespace ddprun {
 
 struct AgentSignalEvents {
+    // Any of those below but on_window, directly before that.
+    std::function<void(int signal)> on_received;
     // It ends the job.
     std::function<void(int signal)> on_ending;
     // Every worker of the job is to be sent `signal`; afterwards, with `requeue`, all zeros mean

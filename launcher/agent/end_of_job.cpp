@@ -32,13 +32,19 @@ bool may_have_survivors(const JobEnding& ending, const RoundWorkers* workers) {
 }
 
 // Adds what this node can find out: survivors, logs, times, and which nodes nobody could ask.
-void complete(JobEnding& ending, const RoundWorkers* workers) {
+void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorkers* workers) {
     ending.host = host_name();
     ending.end_unix_ms = unix_time_now_ms();
     if (ending.first_failure) ending.utc_offset = local_utc_offset(ending.first_failure->unix_time_ms);
     if (ending.first_failure && workers != nullptr) ending.logs = workers->logs_of(*ending.first_failure);
     // Without the coordinator's last word this node knows of its own workers only.
-    if (ending.ranks.empty() && workers != nullptr) ending.ranks = workers->ledger().ends();
+    if (ending.ranks.empty() && workers != nullptr) {
+        ending.ranks = workers->ledger().ends();
+        for (RankEnd& end : ending.ranks) {
+            end.node_rank = options.node_rank;
+            end.host = ending.host;
+        }
+    }
     if (ending.finish) {
         ending.unknown_nodes = ending.finish->unknown_nodes;
         ending.unknown_node_count = ending.finish->unknown_node_count;
@@ -56,8 +62,8 @@ void complete(JobEnding& ending, const RoundWorkers* workers) {
 }  // namespace
 
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
-            AgentWatcher* watcher) {
-    complete(ending, workers);
+            const Watchers& watchers) {
+    complete(ending, options, workers);
     if (may_have_survivors(ending, workers) && !sees_own_processes())
         log.warn(
             "processes that the workers left behind may still run: without /proc nobody can look for them");
@@ -70,11 +76,11 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
         log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
-    if (watcher == nullptr && options.result_file.empty()) return shown(verdict.exit_code);
+    if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);
     JobResult result = job_result(ending, verdict, options);
     result.exit_code = shown(verdict.exit_code);
     say(log, write_result_file(options.result_file, result));
-    if (watcher != nullptr) say(log, watcher->ended(result));
+    for (const std::string& line : watchers.ended(result)) log.error(line);
     return shown(result.exit_code);
 }
 

@@ -2,16 +2,15 @@
 // Blocking, on the agent's thread, once its workers are gone and their output is shown.
 #pragma once
 
-#include "launcher/agent/agent_watcher.hpp"
 #include "launcher/agent/job_ending.hpp"
 #include "launcher/agent/round_workers.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/watch/watchers.hpp"
 
 namespace ddprun {
 
-// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here;
-// `watcher` may be nullptr.
+// Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
-            AgentWatcher* watcher);
+            const Watchers& watchers);
 
 }  // namespace ddprun

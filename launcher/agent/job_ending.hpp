@@ -39,7 +39,7 @@ Verdict verdict_of(const JobEnding& ending);
 // For failure_report; only where there is a cause.
 ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const std::string& entry_name);
 
-// For the result file and the agent's watcher.
+// For the result file and the agent's watchers.
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options);
 
 }  // namespace ddprun

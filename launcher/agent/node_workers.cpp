@@ -11,11 +11,12 @@
 namespace ddprun {
 
 NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                         const LaunchOptions& options, LauncherLog& log)
+                         const LaunchOptions& options, LauncherLog& log, const Watchers& watchers)
     : executor_(executor),
       runner_(runner),
       options_(options),
       log_(log),
+      watchers_(watchers),
       pump_(executor, options.output,
             {.temporary_folder = temporary_folder(options.environment), .is_own_file = options.is_detached},
             [&log](const std::string& notice) { log.warn(notice); }) {
@@ -44,6 +45,7 @@ void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEve
     station.host = host_name();
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { log_.info(text); };
+    events.on_end = [this](const WorkerEnded& end) { watchers_.learnt(end); };
     events.on_step = [this](const std::string& text) { log_.debug(text); };
     round_.emplace(executor_, runner_, pump_, options_, place, std::move(station), std::move(events));
     log_.debug(fmt::format("round {} of job {}", place.round, place.job_id));

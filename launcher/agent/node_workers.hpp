@@ -15,13 +15,14 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "launcher/watch/watchers.hpp"
 
 namespace ddprun {
 
 class NodeWorkers {
   public:
     NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
-                const LaunchOptions& options, LauncherLog& log);
+                const LaunchOptions& options, LauncherLog& log, const Watchers& watchers);
     ~NodeWorkers() { close_output(); }
 
     void warn_of(const std::vector<UnkillableWorker>& unkillable);
@@ -65,6 +66,7 @@ class NodeWorkers {
     ProcessRunner& runner_;
     const LaunchOptions& options_;
     LauncherLog& log_;
+    Watchers watchers_;
     OutputPump pump_;
     std::optional<RoundWorkers> round_;
     int number_ = 0;  // of the round

@@ -185,6 +185,7 @@ void RoundWorkers::ended(const WorkerEnd& end) {
     events_.on_step(fmt::format("rank {}, pid {}: {} after {} ms{}", end.rank, end.pid, to_string(end.status),
                                 entry.end.wall_ms,
                                 entry.end.manner == RankEnd::Manner::stopped ? ", stopped by ddprun" : ""));
+    events_.on_end({place_.round, entry.end, end.use});
     if (entry.is_first_success) events_.on_first_success(end.rank);
     if (entry.failure == nullptr) return;
     if (entry.is_first) fail(*entry.failure);

@@ -22,6 +22,7 @@
 #include "launcher/output/output_pump.hpp"
 #include "launcher/output/terminal_relay.hpp"
 #include "launcher/report/kill_cause.hpp"
+#include "launcher/watch/agent_news.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
@@ -36,6 +37,8 @@ struct RoundEvents {
     std::function<void(const WorkerDying&)> on_dying = [](const WorkerDying&) {};
     // This rank ended with 0, the first of this node.
     std::function<void(int rank)> on_first_success = [](int) {};
+    // A worker ended; before what else comes of that.
+    std::function<void(const WorkerEnded&)> on_end = [](const WorkerEnded&) {};
     // What a user who waits wants to know: workers take long to end.
     std::function<void(const std::string&)> on_notice = [](const std::string&) {};
     // What happens, in words, for --verbose.

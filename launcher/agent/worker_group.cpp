@@ -126,7 +126,8 @@ GraceNotice WorkerGroup::notice_of_grace(bool is_over) const {
 
 WorkerEvents WorkerGroup::events_of(std::size_t index) {
     return {.on_exit = alive_.guard([this, index](const ExitStatus& status) { on_exit(index, status); }),
-            .on_group_gone = alive_.guard([this, index] { on_group_gone(index); })};
+            .on_group_gone = alive_.guard([this, index] { on_group_gone(index); }),
+            .on_use = alive_.guard([this, index](const ResourceUse& use) { workers_[index].use = use; })};
 }
 
 void WorkerGroup::on_exit(std::size_t index, const ExitStatus& status) {
@@ -144,6 +145,7 @@ void WorkerGroup::on_exit(std::size_t index, const ExitStatus& status) {
     end.stopped_by_us = in_a_stop && (signaled == nullptr || sent_.contains(signaled->signal));
     end.outlasted_grace = grace_over_ && signaled != nullptr && signaled->signal == SIGKILL;
     end.wall_time = std::chrono::steady_clock::now() - worker.started;
+    end.use = worker.use;
     // Copied, because the callback may destroy the group and with it the events.
     if (auto on_end = events_.on_end) on_end(end);
 }

@@ -47,6 +47,7 @@ struct WorkerEnd {
     bool stopped_by_us = false;
     bool outlasted_grace = false;  // by the SIGKILL at the end of the grace period
     std::chrono::nanoseconds wall_time{0};
+    ResourceUse use;  // zeros where nobody knows
 };
 
 // The worker that could not be started.
@@ -125,6 +126,7 @@ class WorkerGroup {
         pid_t pid = 0;
         std::chrono::steady_clock::time_point started;
         Phase phase = Phase::running;
+        ResourceUse use;  // once it has ended
     };
 
     void signal_all(int signal, SignalScope scope);

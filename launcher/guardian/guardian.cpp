@@ -277,6 +277,9 @@ class GuardianRunner final : public ProcessRunner {
             inbox_.pop_front();
             if (const auto* exited = std::get_if<WorkerExited>(&event)) {
                 report_exit(exited->worker, exited->status);
+            } else if (const auto* used = std::get_if<WorkerUse>(&event)) {
+                const auto worker = workers_.find(used->worker);
+                if (worker != workers_.end()) worker->second.on_use(used->use);
             } else if (const auto* gone = std::get_if<GroupGone>(&event)) {
                 report_gone(gone->worker);
             } else {

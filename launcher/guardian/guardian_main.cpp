@@ -162,7 +162,10 @@ class Guardian {
         auto result = runner_.start(spec, {[this, pid](const ExitStatus& status) {
                                                send(WorkerExited{*pid, status});
                                            },
-                                           [this, pid] { send(GroupGone{*pid}); }});
+                                           [this, pid] { send(GroupGone{*pid}); },
+                                           [this, pid](const ResourceUse& use) {
+                                               send(WorkerUse{*pid, use});
+                                           }});
         if (auto* failure = std::get_if<StartFailure>(&result)) return refuse(std::move(*failure));
         *pid = std::get<Started>(result).pid;
         send(std::get<Started>(result));

@@ -66,7 +66,14 @@ struct GroupGone {
     pid_t worker = 0;
 };
 BOOST_DESCRIBE_STRUCT(GroupGone, (), (worker))
-using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult>;
+// Before WorkerExited, if it comes.
+struct WorkerUse {
+    pid_t worker = 0;
+    ResourceUse use;
+};
+BOOST_DESCRIBE_STRUCT(WorkerUse, (), (worker, use))
+using GuardianEvent =
+    std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult, WorkerUse>;
 
 // --- both
 

@@ -52,11 +52,11 @@ DetachedJob::~DetachedJob() {
     if (!published_) remove_starting_folder(folder_);
 }
 
-void DetachedJob::began(const boost::asio::any_io_executor& executor, AgentControls controls) {
+void DetachedJob::began(const boost::asio::any_io_executor& executor, const AgentControls& controls) {
     serve_job_control(executor, listen_job_control(folder_),
-                      {.status = std::move(controls.status),
+                      {.status = controls.status,
                        .effect_of = [this](int signal) { return effect_of(signal); },
-                       .deliver = std::move(controls.signal)});
+                       .deliver = controls.signal});
 }
 
 void DetachedJob::workers_run(const RoundReady& place) {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/agent_watcher.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/folder_claim.hpp"
 #include "launcher/jobs/job_control_server.hpp"
 #include "launcher/jobs/job_record.hpp"
 #include "launcher/jobs/reserved_file.hpp"
+#include "launcher/watch/agent_watcher.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -31,7 +31,8 @@ class DetachedJob : public AgentWatcher {
     DetachedJob& operator=(const DetachedJob&) = delete;
     ~DetachedJob() override;
 
-    void began(const boost::asio::any_io_executor& executor, AgentControls controls) override;
+    bool wants_all_ranks() const override { return true; }
+    void began(const boost::asio::any_io_executor& executor, const AgentControls& controls) override;
     void workers_run(const RoundReady& place) override;
     std::optional<std::string> ended(const JobResult& result) override;
 

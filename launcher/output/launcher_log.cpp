@@ -8,20 +8,20 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstring>
+#include <utility>
+#include <variant>
 
+#include "launcher/appended_file.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/launcher_mark.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {
@@ -68,36 +68,6 @@ class StderrSink : public Sink {
     }
 
     std::chrono::milliseconds timeout_ = LauncherLog::kTimeout;
-};
-
-// Used by one thread at a time.
-class AppendedFile {
-  public:
-    AppendedFile(std::string path, OwnedDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-
-    // Returns what is to be said when the first line is lost.
-    std::optional<std::string> append(std::string line) {
-        if (is_torn_) line.insert(0, "\n");
-        ssize_t count = 0;
-        do {
-            count = ::write(fd_.get(), line.data(), line.size());
-        } while (count < 0 && errno == EINTR);
-        if (count == static_cast<ssize_t>(line.size())) {
-            is_torn_ = false;
-            return std::nullopt;
-        }
-        const int why = count < 0 ? errno : ENOSPC;
-        is_torn_ = is_torn_ || count > 0;
-        if (std::exchange(is_said_, true)) return std::nullopt;
-        return fmt::format("cannot write {} (--log-file): {}; lines are lost there, the job goes on", path_,
-                           std::strerror(why));
-    }
-
-  private:
-    std::string path_;
-    OwnedDescriptor fd_;
-    bool is_torn_ = false;  // the last line there is without its end
-    bool is_said_ = false;
 };
 
 class FileSink : public Sink {
@@ -156,12 +126,10 @@ void LauncherLog::set_verbosity(Verbosity verbosity) {
 }
 
 std::optional<std::string> LauncherLog::open_file(const std::string& path, const std::string& host) {
-    // A FIFO that nobody reads is refused, and one that is full loses lines.
-    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    OwnedDescriptor fd = above_standard_streams(OwnedDescriptor(::open(path.c_str(), flags, 0600)));
-    if (!fd) return fmt::format("--log-file '{}': cannot be opened: {}", path, std::strerror(errno));
-    auto sink =
-        std::make_shared<FileSink>(std::make_shared<AppendedFile>(path, std::move(fd)), *impl_->screen);
+    auto opened = open_appended_file("--log-file", path);
+    if (auto* wrong = std::get_if<std::string>(&opened)) return std::move(*wrong);
+    auto sink = std::make_shared<FileSink>(
+        std::make_shared<AppendedFile>(std::get<AppendedFile>(std::move(opened))), *impl_->screen);
     sink->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e %z {} %l [%t] %v", host));
     impl_->logger.sinks().push_back(std::move(sink));
     return std::nullopt;

@@ -1,8 +1,10 @@
 #include "launcher/process/local_runner.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
@@ -26,11 +28,14 @@ struct LocalRunner::Child {
     Child(SessionLauncher::Process&& started, WorkerEvents&& reports)
         : process(std::move(started)),
           pid(process.id()),
+          ending(process.get_executor()),
           events(std::move(reports)),
           timer(process.get_executor()) {}
 
     SessionLauncher::Process process;
     const pid_t pid;
+    // A pidfd beside the process's own, which reports an end only when nobody can ask any more what was used.
+    boost::asio::posix::stream_descriptor ending;
     WorkerEvents events;
     boost::asio::steady_timer timer;
     std::chrono::milliseconds next_look = kFirstLook;
@@ -38,6 +43,14 @@ struct LocalRunner::Child {
     ToldProcesses told;
     int leftover_signal = 0;  // what is left gets this one; 0 for none
     bool abandoned = false;   // by forget() or by the end of the runner; nothing is reported then
+
+    // Waits for nothing any more.
+    void let_go() {
+        boost::system::error_code ignored;
+        ending.close(ignored);
+        timer.cancel();
+        process.detach();
+    }
 };
 
 struct LocalRunner::Sweep {
@@ -67,8 +80,7 @@ LocalRunner::LocalRunner(const boost::asio::any_io_executor& executor, std::opti
 LocalRunner::~LocalRunner() {
     for (auto& [pid, child] : children_) {
         child->abandoned = true;
-        child->timer.cancel();
-        child->process.detach();
+        child->let_go();
     }
     sweep_now({}, kDestructionTimeout);
 }
@@ -81,7 +93,7 @@ std::variant<Started, StartFailure> LocalRunner::start(const WorkerSpec& spec, W
     auto child =
         std::make_shared<Child>(std::get<SessionLauncher::Process>(std::move(result)), std::move(events));
     children_.emplace(child->pid, child);
-    wait_for_exit(child);
+    wait_for_end(child);
     if (launcher_.used_cgroup()) {
         in_cgroup_.insert(spec.local_rank);
     } else {
@@ -129,10 +141,24 @@ void LocalRunner::forget(pid_t worker) {
     if (entry == children_.end()) return;
     Child& child = *entry->second;
     child.abandoned = true;
-    child.timer.cancel();
     // Without this the executor would have work for as long as the worker hangs.
-    child.process.detach();
+    child.let_go();
     children_.erase(entry);
+}
+
+void LocalRunner::wait_for_end(const std::shared_ptr<Child>& child) {
+    const int ending = static_cast<int>(::syscall(SYS_pidfd_open, child->pid, 0));  // close-on-exec
+    // Where there are no descriptors left nobody learns what was used.
+    if (ending < 0) return wait_for_exit(child);
+    child->ending.assign(ending);
+    child->ending.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                             [this, child](const boost::system::error_code& error) {
+                                 if (child->abandoned) return;
+                                 const auto use = error ? std::nullopt : use_of_ended(child->pid);
+                                 child->ending.close();
+                                 if (use) child->events.on_use(*use);
+                                 wait_for_exit(child);
+                             });
 }
 
 void LocalRunner::wait_for_exit(const std::shared_ptr<Child>& child) {

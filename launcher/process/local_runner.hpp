@@ -51,6 +51,7 @@ class LocalRunner final : public ProcessRunner {
     struct Child;
     struct Sweep;
 
+    void wait_for_end(const std::shared_ptr<Child>& child);
     void wait_for_exit(const std::shared_ptr<Child>& child);
     void look_at_group(const std::shared_ptr<Child>& child);
     void finish_sweep();

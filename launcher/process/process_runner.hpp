@@ -17,6 +17,7 @@
 
 #include "launcher/process/launcher_traces.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/process/resource_use.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/job/exit_code.hpp"
@@ -39,13 +40,15 @@ struct StartFailure {
 };
 BOOST_DESCRIBE_STRUCT(StartFailure, (), (error_number, text, exit_code))
 
-// What a runner reports of a started worker. Both come once, in this order, from the executor and never from
+// What a runner reports of a started worker. The first two come once, in this order, from the executor and never from
 // inside a call of the runner's own functions; calling the runner from inside them is allowed.
 struct WorkerEvents {
     // The worker itself ended and was reaped. Other processes of its process group may still be there.
     std::function<void(const ExitStatus&)> on_exit;
     // No process of its process group is left.
     std::function<void()> on_group_gone;
+    // What it has used of the machine, before on_exit; does not come where the system does not say.
+    std::function<void(const ResourceUse&)> on_use = [](const ResourceUse&) {};
 };
 
 // How many processes a sweep names; a machine with more of them needs attention all the same.

@@ -37,6 +37,7 @@ class ObedientRunner final : public ProcessRunner {
     void end(std::size_t worker, ExitStatus status) {
         if (!workers_.at(worker).on_exit) return;
         boost::asio::post(executor_, [events = std::exchange(workers_[worker], {}), status] {
+            events.on_use({1, 2, 3, 4});
             events.on_exit(status);
             events.on_group_gone();
         });
@@ -63,15 +64,16 @@ class Play : public AgentWatcher {
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
-        return run_agent(std::move(options), log, this, [this](const auto& executor, const auto&) {
+        return run_agent(std::move(options), log, Watchers({this}), [this](const auto& executor, const auto&) {
             auto made = std::make_unique<ObedientRunner>(executor);
             runner = made.get();
             return made;
         });
     }
 
-    void began(const boost::asio::any_io_executor&, AgentControls given) override {
-        controls = std::move(given);
+    void began(const boost::asio::any_io_executor&, const AgentControls& given) override { controls = given; }
+    void learnt(const AgentNews& news) override {
+        if (const auto* ended = std::get_if<WorkerEnded>(&news)) ends.push_back(*ended);
     }
     void workers_run(const RoundReady& place) override {
         round = place.round;
@@ -88,6 +90,7 @@ class Play : public AgentWatcher {
     ObedientRunner* runner = nullptr;
     AgentControls controls;
     int round = 0;
+    std::vector<WorkerEnded> ends;
     Lines states;
     JobResult result;
 
@@ -106,6 +109,9 @@ TEST_CASE("an agent whose workers all succeed ends with 0") {
     CHECK(play.states == Lines{"running", "reporting"});
     CHECK(play.result.outcome == Outcome::succeeded);
     CHECK(play.result.ranks.size() == 2);
+    REQUIRE(play.ends.size() == 2);
+    CHECK(play.ends[1].end.rank == 1);
+    CHECK(play.ends[1].use == ResourceUse{1, 2, 3, 4});
 }
 
 TEST_CASE("a worker's failure stops the others and is the agent's exit code") {

@@ -46,7 +46,8 @@ std::vector<std::string> one_of_each_event() {
             encode_event(WorkerExited{15, Exited{255}}),
             encode_event(WorkerExited{15, Signaled{11, true}}),
             encode_event(GroupGone{16}),
-            encode_event(SweepResult{3, {{17, 'D', "nfs", "sh"}, {}}, true})};
+            encode_event(SweepResult{3, {{17, 'D', "nfs", "sh"}, {}}, true}),
+            encode_event(WorkerUse{18, {1'500'000, 20, std::int64_t{1} << 40, 3}})};
 }
 
 }  // namespace
@@ -111,6 +112,9 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(swept.nothing_left);
     REQUIRE(swept.survivors.size() == 2);
     CHECK(to_string(swept.survivors[0]) == "pid 17 (sh, state D in nfs)");
+    const auto used = std::get<WorkerUse>(*decode_event(events[6]));
+    CHECK(used.worker == 18);
+    CHECK(used.use == ResourceUse{1'500'000, 20, std::int64_t{1} << 40, 3});
 }
 
 TEST_CASE("guardian wire: whatever is said comes back") {

@@ -72,6 +72,28 @@ TEST_CASE("the group is gone only when the last process of it has ended, the wor
     CHECK(out->rest() == Lines{"last"});
 }
 
+TEST_CASE("before a worker's end is told, what it has used is") {
+    constexpr std::int64_t kHeld = 64 * 1024 * 1024;
+    boost::asio::io_context context;
+    LocalRunner runner(context.get_executor());
+    Lines events;
+    ResourceUse used;
+    const auto result =
+        runner.start(stub_spec({"hold", "64", "exit", "5"}),
+                     {[&](const ExitStatus& status) { events.push_back(to_string(status)); }, [] {},
+                      [&](const ResourceUse& use) {
+                          events.push_back("used");
+                          used = use;
+                      }});
+    REQUIRE(std::holds_alternative<Started>(result));
+    run_until(context, [&] { return events.size() == 2; });
+    CHECK(events == Lines{"used", "exit code 5"});
+    CHECK(used.max_rss_bytes >= kHeld);
+    CHECK(used.max_rss_bytes < 4 * kHeld);
+    CHECK(used.user_us + used.system_us > 0);
+    CHECK_FALSE(use_of_ended(std::get<Started>(result).pid));
+}
+
 TEST_CASE("a failed start is a value, and reports nothing later") {
     boost::asio::io_context context;
     LocalRunner runner(context.get_executor());
