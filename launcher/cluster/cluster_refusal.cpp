@@ -10,14 +10,8 @@ namespace {
 constexpr std::string_view kAlone = "--standalone for a job of this node alone";
 
 std::string_view words_for(Fact fact) {
-    if (fact == Fact::nnodes) return "how many nodes there are";
-    return fact == Fact::node_rank ? "which of its nodes this is" : "where its nodes meet";
-}
-
-std::string start_on_all(const FamilyFacts& facts) {
-    const bool is_srun = facts.start_others.starts_with("srun");
-    return is_srun ? facts.start_others
-                   : fmt::format("{} (with --nnodes, --node-rank and --master-addr)", facts.start_others);
+    if (fact == Fact::nnodes) return "the number of its nodes";
+    return fact == Fact::node_rank ? "the number of this node" : "the place where its nodes meet";
 }
 
 }  // namespace
@@ -31,7 +25,8 @@ std::string no_sign(std::string_view scheduler) {
 }
 
 std::string contradiction(const Family& family, const std::string& conflict) {
-    return fmt::format("this is {}, but {}; --scheduler none passes it over", family.title, conflict);
+    return fmt::format("this is {}, but its variables cannot be used: {}; --scheduler none passes them over",
+                       family.title, conflict);
 }
 
 std::string advice(std::string_view launcher, const Tasks& tasks) {
@@ -55,15 +50,15 @@ std::string refused_allocation(const ClusterView& view, const Family& family, co
     if (told == facts.claims.end())
         return way_out == facts.ways_out.end()
                    ? ""
-                   : fmt::format("this is {}, but how many nodes there are is not told: {}; or give {}",
-                                 family.title, way_out->second, kAlone);
+                   : fmt::format("this is {}, but {} is not told: {}; or give {}", family.title,
+                                 words_for(Fact::nnodes), way_out->second, kAlone);
     const auto& [nodes, source, belief] = told->second;
     if (nodes != "1")
         return fmt::format(
             "this is one process in {} of {} nodes ({}), and nobody has started ddprun on the others: start "
             "it on each "
             "by {}, or from here by --hosts, or give {}",
-            family.title, nodes, source, start_on_all(facts), kAlone);
+            family.title, nodes, source, facts.start_others, kAlone);
     if (!facts.must_be_listed || facts.hosts.empty() || facts.claims.contains(Fact::node_rank)) return "";
     return fmt::format("this is {} of {} ({}), but this machine is {}: start ddprun there by {}, or give {}",
                        family.title, harmless_line(facts.hosts.front().name), facts.hosts_source,

@@ -108,6 +108,7 @@ class Derivation {
         table_.tasks = own.facts.tasks;
         table_.hosts = own.facts.hosts;
         table_.hosts_source = own.facts.hosts_source;
+        table_.many_addresses = own.facts.many_addresses;
         judge(own);
         const bool counts = may_number(own);
         for (const auto& [fact, claim] : own.facts.claims) add(fact, claim, counts || !is_node_fact(fact));
@@ -196,7 +197,7 @@ class Derivation {
         const Claim* id = chosen(table_, Fact::job_id);
         const Claim* place = chosen(table_, Fact::master_addr);
         const bool is_derived = place != nullptr && !is_said(Fact::master_addr);
-        if (id == nullptr || !is_derived) return;
+        if (id == nullptr || !is_derived || chosen(table_, Fact::master_port) != nullptr) return;
         add(Fact::master_port, {std::to_string(port_of_job(id->value)), "the job's id", Belief::assumed},
             true);
     }
@@ -204,8 +205,15 @@ class Derivation {
     void finish() {
         DerivedFact& nnodes = table_.facts[Fact::nnodes];
         if (!nnodes.chosen && table_.refusal.empty())
-            nnodes.chosen = Claim{"1", "nothing says otherwise", {}};
-        add(Fact::own_name, {view_.host_name, "this machine", Belief::assumed}, true);
+            nnodes.chosen = Claim{"1", "no sign of more", Belief::assumed};
+        const Claim* name = chosen(table_, Fact::own_name);
+        if (name == nullptr || !is_own_name(view_, name->value))
+            add(Fact::own_name, {view_.host_name, "this machine", Belief::assumed}, true);
+        for (auto& [fact, derived] : table_.facts) {
+            if (!derived.chosen) continue;
+            std::erase_if(derived.rivals,
+                          [&](const Claim& rival) { return rival.value == derived.chosen->value; });
+        }
     }
 
     const ClusterView& view_;

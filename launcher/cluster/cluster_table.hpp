@@ -54,9 +54,10 @@ struct ClusterTable {
     std::map<Fact, DerivedFact> facts;
     std::vector<ListedHost> hosts;  // in the order of the node numbers; empty where nobody lists them
     std::string hosts_source;
-    std::string family;          // what this process is in, "a Slurm step"; empty: nothing that is known
-    std::optional<Tasks> tasks;  // of that
-    std::string refusal;         // one line: why no job can be made of it, and the way out; empty: one can
+    bool many_addresses = false;  // as FamilyFacts has it
+    std::string family;           // what this process is in, "a Slurm step"; empty: nothing that is known
+    std::optional<Tasks> tasks;   // of that
+    std::string refusal;          // one line: why no job can be made of it, and the way out; empty: one can
 };
 
 // Where ports derived from a job's identity are: below those that the kernel gives to clients (ip_local_port_range).

@@ -64,7 +64,9 @@ struct FamilyFacts {
     std::string conflict;  // in one line: what of it contradicts itself or this machine
     // What the family cannot tell, and how the user can; goes behind "… is not told".
     std::map<Fact, std::string> ways_out;
-    std::string start_others;     // for an allocation: by which words ddprun is started on all of its hosts
+    std::string start_others;  // for an allocation: by which words ddprun is started on all of its hosts
+    bool many_addresses =
+        false;  // other nodes may call node 0 at another address of its own than it knows itself by
     bool must_be_listed = false;  // an allocation of one host may be another one than this machine
 };
 

@@ -40,7 +40,7 @@ FamilyFacts facts_of(const ClusterView& view, const HostFileNames& names, std::v
             fmt::format("{}={} cannot be read, or has no hosts", names.file, harmless_line(*path));
     if (const std::string* job = text_of(view, names.job))
         claim(facts, Fact::job_id, fmt::format("{}-{}", names.job_name, *job), std::string(names.job));
-    facts.start_others = names.start_others;
+    facts.start_others = fmt::format("{} (with --nnodes, --node-rank and --master-addr)", names.start_others);
     return facts;
 }
 
@@ -119,6 +119,7 @@ std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view) {
     const std::string* file = named_file(view, kOperator.file);
     FamilyFacts facts =
         facts_of(view, kOperator, file != nullptr ? read_slot_lines(*file) : std::vector<ListedHost>{});
+    facts.start_others = "mpirun --map-by ppr:1:node ddprun …";
     facts.claims.erase(Fact::job_id);
     facts.must_be_listed = true;
     return facts;

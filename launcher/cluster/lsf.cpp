@@ -47,7 +47,7 @@ std::optional<FamilyFacts> read_lsf(const ClusterView& view) {
     facts.hosts = read_lsf_hosts(view, facts.hosts_source);
     claim_listed_hosts(view, facts);
     claim_lsf_identity(view, facts);
-    facts.start_others = "blaunch";
+    facts.start_others = "blaunch -z 'HOSTS' ddprun …";
     facts.ways_out[Fact::nnodes] = "none of LSB_MCPU_HOSTS, LSB_DJOB_HOSTFILE and LSB_HOSTS can be read";
     return facts;
 }

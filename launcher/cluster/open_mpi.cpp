@@ -81,6 +81,7 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
             "address";
     else
         claim(*facts, Fact::master_addr, nearest_address(view, addresses), kMpirunPlace);
+    facts->many_addresses = addresses.size() > 1;
     return facts;
 }
 

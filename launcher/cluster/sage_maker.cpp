@@ -83,10 +83,11 @@ std::optional<FamilyFacts> read_sage_maker(const ClusterView& view) {
     facts.hosts_source = config.source;
     claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), config.source);
     claim(facts, Fact::master_addr, facts.hosts.front().name, config.source);
-    if (!config.current.empty()) claim(facts, Fact::own_name, config.current, "SM_CURRENT_HOST");
+    if (!config.current.empty()) claim(facts, Fact::own_name, config.current, config.source);
     const auto position =
         config.current.empty() ? own_position(view, config.hosts) : position_of(config.current, config.hosts);
-    if (position) claim(facts, Fact::node_rank, std::to_string(*position), "SM_CURRENT_HOST");
+    const char* source = text_of(view, "SM_CURRENT_HOST") != nullptr ? "SM_CURRENT_HOST" : "its hosts";
+    if (position) claim(facts, Fact::node_rank, std::to_string(*position), source);
     facts.ways_out[Fact::node_rank] = "SM_CURRENT_HOST is none of its hosts, so give --node-rank";
     if (const auto gpus = number_of(view, "SM_NUM_GPUS", 1))
         claim(facts, Fact::workers, std::to_string(*gpus), "SM_NUM_GPUS");

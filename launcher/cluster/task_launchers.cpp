@@ -1,6 +1,7 @@
 // The process launchers that tell their tasks nothing but numbers: who hosts the rendezvous a list has to say, or the user.
 #include <array>
 
+#include "launcher/cluster/lsf.hpp"
 #include "launcher/cluster/task_names.hpp"
 
 namespace ddprun {
@@ -56,7 +57,23 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
 
 std::optional<FamilyFacts> read_mvapich(const ClusterView& view) { return read_tasks(view, kMvapich); }
 
-std::optional<FamilyFacts> read_jsrun(const ClusterView& view) { return read_tasks(view, kJsrun); }
+// The first host of LSF's list is the one where the script runs, and none of these tasks.
+std::optional<FamilyFacts> read_jsrun(const ClusterView& view) {
+    auto facts = read_tasks(view, kJsrun);
+    if (!facts || !facts->claims.contains(Fact::node_rank)) return facts;
+    std::string source;
+    auto hosts = read_lsf_hosts(view, source);
+    if (hosts.empty()) return facts;
+    hosts.erase(hosts.begin());
+    const auto position = own_position(view, names_of(hosts));
+    const bool agrees = facts->claims[Fact::nnodes].value == std::to_string(hosts.size()) && position &&
+                        facts->claims[Fact::node_rank].value == std::to_string(*position);
+    if (!agrees) return facts;
+    claim(*facts, Fact::master_addr, hosts.front().name, source);
+    facts->hosts = std::move(hosts);
+    facts->hosts_source = std::move(source);
+    return facts;
+}
 
 std::optional<FamilyFacts> read_horovod(const ClusterView& view) { return read_tasks(view, kHorovod); }
 

@@ -109,7 +109,10 @@ std::optional<FamilyFacts> read_aws_batch(const ClusterView& view) {
     const int main = number_of(view, "AWS_BATCH_JOB_MAIN_NODE_INDEX", 0).value_or(0);
     if (index) {
         const int rank = *index == main ? 0 : *index < main ? *index + 1 : *index;
-        facts->claims[Fact::node_rank].value = std::to_string(rank);
+        if (rank != *index)
+            facts->claims[Fact::node_rank] = {std::to_string(rank),
+                                              "AWS_BATCH_JOB_NODE_INDEX, counted from the main node",
+                                              Belief::assumed};
     }
     if (index == main && !view.addresses.empty())
         claim(*facts, Fact::master_addr, view.addresses.front(), "this main node's own address");
