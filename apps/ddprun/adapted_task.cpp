@@ -28,8 +28,10 @@ std::optional<int> node_of_task(const ClusterTable& table, int rank, int local_r
 // That of task 0; what the user has set by hand is as good as nothing else.
 std::string meeting_place(const ClusterPlan& plan) {
     const Tasks& tasks = *plan.table.tasks;
-    if (const Claim* place = chosen(plan.table, Fact::master_addr)) return place->value;
-    if (tasks.nodes == 1 || tasks.local_count == tasks.count) return kLoopback;
+    const Claim* place = chosen(plan.table, Fact::master_addr);
+    const bool is_said = place != nullptr && place->belief <= Belief::config_file;
+    if (!is_said && (tasks.nodes == 1 || tasks.local_count == tasks.count)) return kLoopback;
+    if (place != nullptr) return place->value;
     const auto derived = plan.table.facts.find(Fact::master_addr);
     if (derived == plan.table.facts.end() || derived->second.rivals.empty())
         refuse_task(plan.table.family, "where its tasks meet: give --master-addr HOST, the node of task 0");

@@ -32,7 +32,8 @@ OptionGroup node_rows(CommandLine& line) {
     return {
         "Nodes",
         {{"--nnodes", "N|MIN:MAX",
-          "Number of nodes (1)\nMIN:MAX: the job begins with MIN nodes or more, goes on with those that are "
+          "Number of nodes (those of the step, else 1)\nMIN:MAX: the job begins with MIN nodes or more, goes "
+          "on with those that are "
           "left when one is lost, and takes in those that come.",
           [&line](const std::string& text) {
               const NodeCount count = parse_nnodes(text);
@@ -61,7 +62,8 @@ OptionGroup node_rows(CommandLine& line) {
           "This node's number, 0 to N-1; node 0 hosts the rendezvous (0)\nNode 0 leaves last.",
           into(line.node_rank, number(0, kMaxNodes)), "PET_NODE_RANK"},
          {"--nproc-per-node", "P",
-          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1)\n0: this "
+          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1; under a "
+          "scheduler one for each GPU)\n0: this "
           "node takes part without workers, for example to host. auto: "
           "GPUs "
           "if there are any, else CPUs.",
