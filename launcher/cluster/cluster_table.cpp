@@ -209,10 +209,11 @@ class Derivation {
         const Claim* name = chosen(table_, Fact::own_name);
         if (name == nullptr || !is_own_name(view_, name->value))
             add(Fact::own_name, {view_.host_name, "this machine", Belief::assumed}, true);
-        for (auto& [fact, derived] : table_.facts) {
+        for (auto& entry : table_.facts) {
+            DerivedFact& derived = entry.second;
             if (!derived.chosen) continue;
-            std::erase_if(derived.rivals,
-                          [&](const Claim& rival) { return rival.value == derived.chosen->value; });
+            const std::string& value = derived.chosen->value;
+            std::erase_if(derived.rivals, [&value](const Claim& rival) { return rival.value == value; });
         }
     }
 

@@ -49,14 +49,14 @@ std::optional<FamilyFacts> read_slot_words(const ClusterView& view, const HostFi
     if (text_of(view, names.job) == nullptr) return std::nullopt;
     const std::string* file = named_file(view, names.file);
     return facts_of(view, names,
-                    file != nullptr ? count_repeats(words_of(*file)) : std::vector<ListedHost>{});
+                    file != nullptr ? count_repeats(words_between_blanks(*file)) : std::vector<ListedHost>{});
 }
 
 // `host slots queue processors` in each line; a host may have several queues.
 std::vector<ListedHost> read_queue_lines(std::string_view text) {
     std::vector<ListedHost> hosts;
     for (const std::string_view line : lines_of(text)) {
-        const auto words = words_of(line);
+        const auto words = words_between_blanks(line);
         if (words.empty()) continue;
         const int slots = words.size() > 1 ? whole_number<int>(words[1], 0, kMaxQueueSlots).value_or(0) : 0;
         if (!hosts.empty() && hosts.back().name == words[0]) {
@@ -73,7 +73,7 @@ std::vector<ListedHost> read_slot_lines(std::string_view text) {
     std::vector<ListedHost> hosts;
     constexpr std::string_view kSlots = "slots=";
     for (const std::string_view line : lines_of(text)) {
-        const auto words = words_of(line);
+        const auto words = words_between_blanks(line);
         if (words.empty() || words[0].starts_with('#') || hosts.size() == kMaxListedHosts) continue;
         hosts.push_back({std::string(words[0]), 0});
         if (words.size() > 1 && words[1].starts_with(kSlots))

@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-std::vector<std::string_view> words_of(std::string_view text) {
+std::vector<std::string_view> words_between_blanks(std::string_view text) {
     constexpr std::string_view kBlanks = " \t\r\n";
     std::vector<std::string_view> words;
     for (;;) {

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 // Without the blanks and line ends between them; at most kMaxListedHosts times as many slots as a host may have.
-std::vector<std::string_view> words_of(std::string_view text);
+std::vector<std::string_view> words_between_blanks(std::string_view text);
 
 // A word for each slot: the hosts in the order in which they come first, and how often each comes.
 std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words);

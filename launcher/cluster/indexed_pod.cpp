@@ -13,7 +13,7 @@ std::string own_domain(const ClusterView& view) {
     if (file == view.files.end()) return {};
     const std::string wanted = view.host_name.substr(0, view.host_name.find('.')) + ".";
     for (const std::string_view line : lines_of(file->second)) {
-        for (const std::string_view word : words_of(line)) {
+        for (const std::string_view word : words_between_blanks(line)) {
             if (word.starts_with('#')) break;
             if (word.starts_with(wanted)) return std::string(word.substr(wanted.size()));
         }

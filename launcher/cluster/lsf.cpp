@@ -9,7 +9,7 @@ namespace {
 // `h1 n1 h2 n2`.
 std::vector<ListedHost> read_host_pairs(std::string_view text) {
     std::vector<ListedHost> hosts;
-    const auto words = words_of(text);
+    const auto words = words_between_blanks(text);
     for (std::size_t i = 0; i + 1 < words.size() && hosts.size() < kMaxListedHosts; i += 2) {
         const auto slots = whole_number<int>(words[i + 1], 0);
         if (!slots) return {};
@@ -29,11 +29,13 @@ std::vector<ListedHost> read_lsf_hosts(const ClusterView& view, std::string& sou
         if (auto hosts = take(read_host_pairs(*pairs), "LSB_MCPU_HOSTS"); !hosts.empty()) return hosts;
     }
     if (const std::string* file = named_file(view, "LSB_DJOB_HOSTFILE")) {
-        if (auto hosts = take(count_repeats(words_of(*file)), "LSB_DJOB_HOSTFILE"); !hosts.empty())
+        if (auto hosts = take(count_repeats(words_between_blanks(*file)), "LSB_DJOB_HOSTFILE");
+            !hosts.empty())
             return hosts;
     }
     const std::string* words = text_of(view, "LSB_HOSTS");
-    return words != nullptr ? take(count_repeats(words_of(*words)), "LSB_HOSTS") : std::vector<ListedHost>{};
+    return words != nullptr ? take(count_repeats(words_between_blanks(*words)), "LSB_HOSTS")
+                            : std::vector<ListedHost>{};
 }
 
 void claim_lsf_identity(const ClusterView& view, FamilyFacts& facts) {

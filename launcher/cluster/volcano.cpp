@@ -6,16 +6,16 @@
 namespace ddprun {
 namespace {
 
-constexpr std::string_view kPrefix = "VC_";
-constexpr std::string_view kSuffix = "_HOSTS";
+constexpr std::string_view kHostsPrefix = "VC_";
+constexpr std::string_view kHostsSuffix = "_HOSTS";
 
 // VC_<TASK>_HOSTS: pods of one task.
 std::vector<std::string> host_variables(const ClusterView& view) {
     std::vector<std::string> names;
-    for (auto entry = view.environment.lower_bound(std::string(kPrefix));
-         entry != view.environment.end() && entry->first.starts_with(kPrefix); ++entry) {
-        const bool is_long = entry->first.size() > kPrefix.size() + kSuffix.size();
-        if (is_long && entry->first.ends_with(kSuffix) && !entry->second.empty())
+    for (auto entry = view.environment.lower_bound(std::string(kHostsPrefix));
+         entry != view.environment.end() && entry->first.starts_with(kHostsPrefix); ++entry) {
+        const bool is_long = entry->first.size() > kHostsPrefix.size() + kHostsSuffix.size();
+        if (is_long && entry->first.ends_with(kHostsSuffix) && !entry->second.empty())
             names.push_back(entry->first);
     }
     return names;

@@ -72,8 +72,9 @@ CapturedEnvironment read_captured(const std::filesystem::path& file) {
 
 std::vector<std::filesystem::path> captured_files() {
     std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(DDPRUN_ENVIRONMENTS))
-        files.push_back(entry.path());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(DDPRUN_ENVIRONMENTS)) {
+        if (entry.is_regular_file()) files.push_back(entry.path());
+    }
     std::sort(files.begin(), files.end());
     return files;
 }
