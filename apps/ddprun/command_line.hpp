@@ -33,7 +33,12 @@ struct CommandLine : LaunchOptions {
     bool nodes_said = false;  // --nnodes or --standalone was given, or its variable
     bool standalone = false;
     std::string rank_order_by = "node";  // or topology, or a file
-    std::string local_addr;              // empty: not said
+    std::string scheduler = "auto";
+    bool adapt = false;
+    bool port_derived = false;  // master_port is of the job's id, and may be the next one where that is taken
+    bool workers_by_gpus =
+        false;               // in place of nproc_per_node: a worker for each GPU, and one where there is none
+    std::string local_addr;  // empty: not said
     std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;

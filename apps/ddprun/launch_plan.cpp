@@ -2,13 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
+#include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/program.hpp"
 #include "rendezvous/job/number_limits.hpp"
-#include "rendezvous/worker/peer_tasks.hpp"
 
 namespace ddprun {
 namespace {
@@ -29,6 +31,7 @@ std::string interpreter_text(const NodeFacts& facts) {
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
+    if (line.workers_by_gpus) return std::max(facts.hardware.devices.count, 1);
     if (line.nproc_per_node == "gpu" && facts.hardware.devices.count == 0)
         throw UsageError(
             fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.hardware.devices.source));
@@ -57,7 +60,8 @@ Program program_of(const std::vector<std::string>& words, const CommandLine& lin
 }
 
 std::string workers_source(const CommandLine& line) {
-    std::string source = "--nproc-per-node " + line.nproc_per_node;
+    std::string source =
+        line.workers_by_gpus ? "a worker for each GPU" : "--nproc-per-node " + line.nproc_per_node;
     for (const NodeProgram& further : line.further_programs) source += fmt::format(" : {}", further.workers);
     return source;
 }
@@ -159,7 +163,8 @@ HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
 }
 
 // Another job without an id could be taken for this one.
-int c10d_ports_of(const CommandLine& line) {
+int master_ports_of(const CommandLine& line) {
+    if (line.port_derived) return kDerivedPorts;
     const bool is_asked = line.master_port.has_value() || line.rdzv_backend != RdzvBackend::c10d;
     return is_asked || line.nnodes == 1 || line.run_id == kNoRunId ? 1 : kC10dPorts;
 }
@@ -213,8 +218,6 @@ void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
 }  // namespace
 
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
-    if (const auto peers = find_peer_tasks(facts.environment); peers && !line.nodes_said)
-        throw UsageError(advice(*peers));
     const std::vector<std::string> own_addresses = own_addresses_of(line, facts);
     const std::vector<Program> programs = programs_of(line, facts);
     const int workers = static_cast<int>(programs.size());
@@ -229,7 +232,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const std::uint16_t default_port =
         line.rdzv_backend == RdzvBackend::c10d ? kDefaultC10dPort : kDefaultMasterPort;
     options.master.port = line.master_port.value_or(line.nnodes == 1 || line.etcd ? 0 : default_port);
-    options.master_ports = c10d_ports_of(line);
+    options.master_ports = master_ports_of(line);
     options.host_list = host_list_of(line, facts);
     options.rank_order = facts.rank_order.text;
     options.hosting = hosting_of(line, facts);
@@ -267,6 +270,9 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
          {facts.hardware.devices.remark, placement.remark, facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
+    if (line.workers_by_gpus && facts.hardware.devices.count == 0)
+        options.placement_remarks.emplace_back(
+            "one worker on this node, which has no GPU; --nproc-per-node says how many there are to be");
     check_ranks(options);
     return options;
 }

@@ -10,8 +10,7 @@
 namespace ddprun {
 
 // Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a
-// --master-addr on node 0 that is none of its addresses, ranks that the job of one node does not have; and
-// for one of several tasks of srun or mpirun without a word about nodes.
+// --master-addr on node 0 that is none of its addresses, and ranks that the job of one node does not have.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun

@@ -12,6 +12,9 @@
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/ddprun/adapted_task.hpp"
+#include "apps/ddprun/cluster_facts.hpp"
+#include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/launch_plan.hpp"
@@ -19,6 +22,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
+#include "launcher/cluster/cluster_text.hpp"
 #include "launcher/jobs/detach.hpp"
 #include "launcher/jobs/detached_job.hpp"
 #include "launcher/jobs/job_folder.hpp"
@@ -85,10 +89,12 @@ void check_files(const ddprun::LaunchOptions& options) {
     }
 }
 
-int launch(const std::string& called, const std::vector<std::string>& words, const ddprun::CommandLine& line,
+int launch(const std::string& called, const std::vector<std::string>& words, const ddprun::ClusterPlan& plan,
            std::string& secret, ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
+    const CommandLine& line = plan.line;
     LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+    if (plan.is_derived) log.info(derived_line(plan.table, options.master.port));
     observers.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
@@ -111,6 +117,21 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
     return run_agent(options, log, observers.all());
 }
 
+// In place of this process, without an agent; `called` as in node_facts.hpp.
+[[noreturn]] void run_adapted(const ddprun::ClusterPlan& plan, const std::string& called) {
+    using namespace ddprun;
+    const Environment variables = task_variables(plan);
+    CommandLine line = plan.line;
+    line.nnodes = 1;
+    line.gpu_bind = GpuBind::none;
+    // As many as there are on this node, for the arguments that name the local rank.
+    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+    Environment environment = options.environment;
+    for (const auto& [name, value] : variables) environment[name] = value;
+    become_task(options.workers.at(static_cast<std::size_t>(local_rank_of(variables))).argv, environment);
+}
+
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
@@ -124,18 +145,21 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     };
     try {
         std::string secret = take_variable(kSecretVariable);
-        const CommandLine line = parse_command_line(words, current_environment(),
+        const CommandLine said = parse_command_line(words, current_environment(),
                                                     std::filesystem::path(called).filename().string());
-        exits_with_one = line.exits_with_one;
-        if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
-        if (line.makes_secret) return make_secret();
+        exits_with_one = said.exits_with_one;
+        if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
+        if (said.makes_secret) return make_secret();
+        const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
+        if (said.adapt && !said.dry_run) run_adapted(plan, called);
+        const CommandLine& line = plan.line;
         log.set_verbosity(line.verbosity);
         if (!line.log_file.empty()) {
             if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
         }
         observers.emplace(line, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch(called, words, line, secret, *observers, log);
+        return launch(called, words, plan, secret, *observers, log);
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {

@@ -1,5 +1,6 @@
 #include "apps/ddprun/option_rows.hpp"
 
+#include "apps/ddprun/cluster_rows.hpp"
 #include "apps/ddprun/device_rows.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "apps/ddprun/program_rows.hpp"
@@ -31,7 +32,8 @@ OptionGroup node_rows(CommandLine& line) {
     return {
         "Nodes",
         {{"--nnodes", "N|MIN:MAX",
-          "Number of nodes (1)\nMIN:MAX: the job begins with MIN nodes or more, goes on with those that are "
+          "Number of nodes (those of the step, else 1)\nMIN:MAX: the job begins with MIN nodes or more, goes "
+          "on with those that are "
           "left when one is lost, and takes in those that come.",
           [&line](const std::string& text) {
               const NodeCount count = parse_nnodes(text);
@@ -60,7 +62,8 @@ OptionGroup node_rows(CommandLine& line) {
           "This node's number, 0 to N-1; node 0 hosts the rendezvous (0)\nNode 0 leaves last.",
           into(line.node_rank, number(0, kMaxNodes)), "PET_NODE_RANK"},
          {"--nproc-per-node", "P",
-          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1)\n0: this "
+          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1; under a "
+          "scheduler one for each GPU)\n0: this "
           "node takes part without workers, for example to host. auto: "
           "GPUs "
           "if there are any, else CPUs.",
@@ -292,7 +295,8 @@ OptionGroup file_rows(CommandLine& line) {
           "thread, whatever the console shows; tried before anything starts. Nodes may share one.",
           into(line.log_file)},
          {"--events", "FILE",
-          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\nPhases of the "
+          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\nPhases of "
+          "the "
           "start, rounds, restarts, resizes, signals, each worker's end with its CPU time and memory; tried "
           "before anything starts. Each node writes its own events.",
           into(line.events)},
@@ -351,10 +355,10 @@ OptionGroup debugging_rows(CommandLine& line) {
 }  // namespace
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    return {{"", {config_row()}}, node_rows(line),   rendezvous_rows(line),  security_rows(line),
-            program_rows(line),   device_rows(line), supervision_rows(line), time_rows(line),
-            restart_rows(line),   file_rows(line),   console_rows(line),     debugging_rows(line),
-            torchrun_rows(line)};
+    return {{"", {config_row()}}, node_rows(line),    cluster_rows(line), rendezvous_rows(line),
+            security_rows(line),  program_rows(line), device_rows(line),  supervision_rows(line),
+            time_rows(line),      restart_rows(line), file_rows(line),    console_rows(line),
+            debugging_rows(line), torchrun_rows(line)};
 }
 
 }  // namespace ddprun

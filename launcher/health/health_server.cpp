@@ -72,7 +72,8 @@ asio::awaitable<void> converse(const HealthService& service, HealthSocket& socke
     HealthParser parser;
     parser.header_limit(HealthLimits::kMaxRequest);
     error_code error;
-    co_await http::async_read_header(socket, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
+    co_await http::async_read_header(socket, buffer, parser,
+                                     asio::redirect_error(asio::use_awaitable, error));
     std::optional<HealthAnswer> answer = answer_to(parser, error, service);
     if (!answer) co_return;
     if (!answer->has_content_length()) answer->prepare_payload();

@@ -239,18 +239,6 @@ TEST_CASE("command line: one -- is dropped, before the program or directly behin
     CHECK(parse_refusal({"--nnodes=1", "--"}) == parse_refusal({"--"}));
 }
 
-TEST_CASE("launch: one of several tasks needs a word about nodes") {
-    const NodeFacts step = facts_with({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}});
-    const std::string message = refusal_of([&] { launched({"p"}, step); });
-    CHECK_THAT(message, Catch::Contains("SLURM_STEP_NUM_TASKS=2") && Catch::Contains("--nnodes=2") &&
-                            Catch::Contains("--standalone"));
-    CHECK(refusal_of([&] { launched({"--master-addr=a", "p"}, step); }) == message);
-    CHECK(launched({"--standalone", "p"}, step).nnodes == 1);
-    CHECK(launched({"--nnodes=1", "p"}, step).nnodes == 1);
-    CHECK(launched({"--nnodes=2", "--node-rank=1", "--master-addr=a", "p"}, step).node_rank == 1);
-    CHECK(launched({"p"}, facts_with({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_NNODES", "2"}})).nnodes == 1);
-}
-
 TEST_CASE("command line: times that are none") {
     const std::string limit = "must be a duration longer than 0, like 90s or 2h";
     const std::string warn = "must be S or S:SIGNAL like 120s:USR1, S longer than 0";

@@ -111,6 +111,8 @@ const std::vector<Row> kRows = {
     {"listen", "any", at(&CommandLine::listen_any), "yes"},
     {"net", "10.0.0.0/8", at(&CommandLine::networks), "10.0.0.0/8"},
     {"standalone", "", at(&CommandLine::standalone), "yes"},
+    {"scheduler", "slurm", at(&CommandLine::scheduler), "slurm"},
+    {"adapt", "", at(&CommandLine::adapt), "yes"},
     {"rdzv-backend", "c10d", at(&CommandLine::rdzv_backend), "c10d"},
     {"rdzv-endpoint", "h:7", at(&CommandLine::master_port), "7"},
     {"rdzv-id", "job", at(&CommandLine::run_id), "job"},
@@ -192,6 +194,7 @@ const std::vector<std::string> kTorchruns = comma_separated(
 
 // A value that each of these refuses; a flag refuses "maybe".
 const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
+                                                     {"scheduler", "cron"},
                                                      {"spares", "-1"},
                                                      {"resize", "later"},
                                                      {"last-call", "-1"},

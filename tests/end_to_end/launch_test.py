@@ -3,7 +3,6 @@
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import stat
@@ -162,55 +161,6 @@ class Workers(EndToEndTest):
     def test_output_of_success_is_the_workers_alone(self):
         for _ in range(20):
             self.assertEqual(self.run_job("--nproc-per-node", 4, "true"), (0, "", ""))
-
-
-class Tasks(EndToEndTest):
-    """ddprun as several tasks of srun or mpirun, as their environment tells."""
-
-    STEP = {"SLURM_NNODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_PROCID": "1",
-            "SLURM_NODEID": "1"}
-
-    def test_several_tasks_without_a_word_about_nodes_are_no_jobs_of_one(self):
-        for environment, words in (
-                (self.STEP, ["task 1 of 2 of a Slurm step (SLURM_STEP_NUM_TASKS=2)",
-                             "--nnodes=2 --node-rank=$SLURM_NODEID --master-addr=HOST", "--standalone"]),
-                ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},
-                 ["OMPI_COMM_WORLD_SIZE=2", "--nproc-per-node=2", "--standalone"]),
-                ({"PMI_SIZE": "3"}, ["PMI_SIZE=3", "--nnodes=3 --node-rank=$PMI_RANK", "--standalone"])):
-            code, out, err = self.run_job("--nproc-per-node=2", *worker("say", "x"), env=environment)
-            self.assertEqual((code, out, err.count("\n")), (2, "", 0), err)
-            for word in words:
-                self.assertIn(word, err)
-
-    def test_who_has_said_what_is_meant_runs(self):
-        batch = {"SLURM_NNODES": "2", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
-        for flags, environment in ((["--standalone"], self.STEP), (["--nnodes=1"], self.STEP),
-                                   ([], self.STEP | {"PET_NNODES": "1"}), ([], batch),
-                                   ([], batch | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"})):
-            self.assertEqual(self.run_job(*flags, *worker("say", "x"), env=environment), (0, "x", ""))
-
-    @unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
-    def test_under_a_real_mpirun(self):
-        def under_mpirun(tasks, *words):
-            done = subprocess.run(["mpirun", "--oversubscribe", "-np", str(tasks), *words], capture_output=True, text=True,
-                                  timeout=support.HANG_GUARD,
-                                  env=self.environment | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                                          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-            return done.returncode, done.stdout.split(), done.stderr
-
-        code, out, err = under_mpirun(2, program("ddprun"), *worker("say", "x"))
-        self.assertEqual((code, out), (2, []))
-        self.assertRegex(err, r"task [01] of 2 of an Open MPI job \(OMPI_COMM_WORLD_SIZE=2\)")
-        self.assertEqual(under_mpirun(1, program("ddprun"), *worker("say", "x"))[:2], (0, ["x"]))
-        self.assertEqual(under_mpirun(2, program("ddprun"), "--standalone", *worker("say", "x"))[:2], (0, ["x", "x"]))
-        line = (f"{program('ddprun')} --nnodes=2 --node-rank=$OMPI_COMM_WORLD_RANK --master-addr=127.0.0.1 "
-                f"--master-port={free_port()} {program('worker_stub')} print-env")
-        code, out, err = under_mpirun(2, "bash", "-c", line)
-        self.assertEqual((code, out.count("WORLD_SIZE=2"), out.count("RANK=0"), out.count("RANK=1")), (0, 2, 1, 1), err)
-
-    def test_a_launcher_within_a_worker_is_none_of_the_tasks(self):
-        self.assertEqual(self.run_job("--standalone", program("ddprun"), *worker("say", "x"), env=self.STEP),
-                         (0, "x", ""))
 
 
 class ExitCodes(EndToEndTest):

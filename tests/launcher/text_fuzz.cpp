@@ -46,8 +46,8 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/worker/accusation.hpp"
 #include "rendezvous/worker/life_table.hpp"
-#include "rendezvous/worker/peer_tasks.hpp"
 #include "rendezvous/worker/worker_env.hpp"
+#include "tests/launcher/cluster/cluster_checks.hpp"
 #include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {
@@ -292,10 +292,6 @@ void read_environments(Text text) {
     } catch (const boost::system::system_error& error) {
         must(error.code().failed(), "an error without a code");
     }
-    if (const auto peers = find_peer_tasks(environment)) {
-        must(peers->tasks >= 2, "peers of one task");
-        must(!advice(*peers).empty(), "no advice");
-    }
     if (const auto life = parse_life_slot(text))
         must(to_string(*parse_life_slot(to_string(*life))) == to_string(*life),
              "a life is another one after it was printed");
@@ -382,12 +378,12 @@ void read_guardian_words(Text text) {
 }
 
 using Reader = void (*)(Text);
-constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,     read_durations,
-                               read_sizes,        read_code_ranges,    read_rank_sets,     read_shell_words,
-                               read_prefixes,     read_output_options, read_signals,       read_secrets,
-                               read_error_files,  read_signatures,     show_lines,         split_lines,
-                               read_environments, read_processes,      read_kernel_files,  read_etcd_answers,
-                               read_records,      read_control_lines,  read_guardian_words};
+constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
+                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
+                               read_prefixes,     read_output_options, read_signals,        read_secrets,
+                               read_error_files,  read_signatures,     show_lines,          split_lines,
+                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
+                               read_records,      read_control_lines,  read_guardian_words, read_clusters};
 
 }  // namespace
 }  // namespace ddprun

@@ -64,11 +64,12 @@ class Play : public AgentWatcher {
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
-        return run_agent(std::move(options), log, Watchers({this}), [this](const auto& executor, const auto&) {
-            auto made = std::make_unique<ObedientRunner>(executor);
-            runner = made.get();
-            return made;
-        });
+        return run_agent(std::move(options), log, Watchers({this}),
+                         [this](const auto& executor, const auto&) {
+                             auto made = std::make_unique<ObedientRunner>(executor);
+                             runner = made.get();
+                             return made;
+                         });
     }
 
     void began(const boost::asio::any_io_executor&, const AgentControls& given) override { controls = given; }

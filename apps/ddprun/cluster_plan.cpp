@@ -1,0 +1,136 @@
+#include "apps/ddprun/cluster_plan.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "apps/ddprun/option_values.hpp"
+#include "launcher/cluster/cluster_text.hpp"
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/job/digest.hpp"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxDerivedId = 128;
+
+Belief belief_of(const OptionOrigin& origin) {
+    if (origin.source == OptionSource::command_line) return Belief::command_line;
+    if (origin.source == OptionSource::config_file) return Belief::config_file;
+    return origin.name.starts_with("PET_") ? Belief::torchrun_variable : Belief::own_variable;
+}
+
+void add_said(const CommandLine& line, ClusterRequest& request, Fact fact, const char* flag,
+              const std::string& value) {
+    const auto origin = line.origins.find(flag);
+    if (origin == line.origins.end()) return;
+    const std::string source = origin->second.name.empty() ? flag : origin->second.name;
+    request.said.push_back({fact, {value, source, belief_of(origin->second)}});
+}
+
+ClusterRequest request_of(const CommandLine& line) {
+    ClusterRequest request{.scheduler = line.scheduler,
+                           .said = {},
+                           .one_node = line.nodes_said && line.nnodes == 1,
+                           .numbered = line.rdzv_backend == RdzvBackend::fixed,
+                           .adapts_tasks = line.adapt};
+    add_said(line, request, Fact::nnodes, "--nnodes", std::to_string(line.nnodes));
+    add_said(line, request, Fact::node_rank, "--node-rank", std::to_string(line.node_rank));
+    add_said(line, request, Fact::workers, "--nproc-per-node", line.nproc_per_node);
+    if (line.run_id != "none") add_said(line, request, Fact::job_id, "--rdzv-id", line.run_id);
+    for (const char* flag : {"--master-addr", "--rdzv-endpoint"}) {
+        if (line.master_addr) add_said(line, request, Fact::master_addr, flag, *line.master_addr);
+    }
+    for (const char* flag : {"--master-port", "--rdzv-endpoint"}) {
+        if (line.master_port)
+            add_said(line, request, Fact::master_port, flag, std::to_string(*line.master_port));
+    }
+    return request;
+}
+
+// The claim's value by an option's own grammar; nothing where the user has said it, or nobody has.
+template <class Value>
+std::optional<Value> derived(const ClusterTable& table, Fact fact, const Grammar<Value>& grammar) {
+    const Claim* claim = chosen(table, fact);
+    if (claim == nullptr || claim->belief <= Belief::config_file) return std::nullopt;
+    try {
+        return grammar(claim->value);
+    } catch (const BadValue& bad) {
+        throw UsageError(fmt::format("{}={}: {}", claim->source, harmless_line(claim->value), bad.what()));
+    }
+}
+
+// Fit for every place where the user's own would stand.
+std::string run_id_of(const std::string& job_id) {
+    std::string id = job_id;
+    const auto is_plain = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+               c == '-' || c == '_';
+    };
+    std::replace_if(
+        id.begin(), id.end(), [&](char c) { return !is_plain(c); }, '-');
+    if (id.size() <= kMaxDerivedId) return id;
+    Digest digest;
+    digest.add(job_id);
+    return fmt::format("{}-{:016x}", id.substr(0, kMaxDerivedId - 17), digest.value());
+}
+
+void refuse_unnumbered(const CommandLine& line, const ClusterTable& table) {
+    const char* backend = line.rdzv_backend == RdzvBackend::c10d ? "c10d" : "etcd";
+    throw UsageError(fmt::format("--rdzv-backend {}: needs --nnodes, which {} says is {}", backend,
+                                 chosen(table, Fact::nnodes)->source, chosen(table, Fact::nnodes)->value));
+}
+
+// True where something was taken over.
+bool take_nodes(CommandLine& line, const ClusterTable& table) {
+    const auto nodes = derived<NodeCount>(table, Fact::nnodes, parse_nnodes);
+    const int count = nodes ? nodes->most : line.nnodes;
+    if (count == 1) return false;
+    if (nodes && line.rdzv_backend != RdzvBackend::fixed) refuse_unnumbered(line, table);
+    if (line.rdzv_backend != RdzvBackend::fixed) return false;
+    line.nnodes = count;
+    const auto rank = derived<int>(table, Fact::node_rank, number(0, kMaxNodes));
+    if (rank) line.node_rank = *rank;
+    const auto address = derived<std::string>(table, Fact::master_addr, parse_master_addr);
+    if (address) {
+        line.master_addr = *address;
+        line.address_assumed = false;
+        if (table.many_addresses) line.listen_any = true;
+    }
+    if (!nodes && !rank && !address) return false;
+    if (address && !line.master_port) {
+        const Grammar<std::uint16_t> grammar = parsed_by(parse_port, "must be a port");
+        line.master_port = derived<std::uint16_t>(table, Fact::master_port, grammar);
+        line.port_derived = line.master_port && chosen(table, Fact::master_port)->belief == Belief::assumed;
+    }
+    if (const auto id = derived<std::string>(table, Fact::job_id, any_text)) line.run_id = run_id_of(*id);
+    if (line.master_port == std::uint16_t{0})
+        throw UsageError(fmt::format(
+            "--master-port 0: the {} nodes must agree on a port; 0 is for one node only", line.nnodes));
+    return true;
+}
+
+// Where a scheduler says which GPUs the job has here, each gets a worker. torchrun's way is one.
+void take_workers(CommandLine& line, const ClusterTable& table) {
+    const bool is_said = line.origins.contains("--nproc-per-node") || !line.further_programs.empty();
+    if (is_said || table.family.empty() || line.like_torchrun || !line.legacy_launch.empty()) return;
+    const Claim* told = chosen(table, Fact::workers);
+    if (told != nullptr && told->belief == Belief::bare)
+        line.nproc_per_node = *derived<std::string>(table, Fact::workers, parse_nproc);
+    else
+        line.workers_by_gpus = true;
+}
+
+}  // namespace
+
+ClusterPlan plan_cluster(CommandLine line, const ClusterView& view) {
+    ClusterPlan plan{.line = std::move(line), .table = {}, .is_derived = false};
+    plan.table = derive_cluster(view, request_of(plan.line));
+    if (!plan.table.refusal.empty()) throw UsageError(plan.table.refusal);
+    if (plan.line.adapt) return plan;
+    plan.is_derived = take_nodes(plan.line, plan.table);
+    take_workers(plan.line, plan.table);
+    return plan;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,18 @@
+// What the cluster's environment adds to a command line: the nodes of the job where the user has not named them. Pure.
+#pragma once
+
+#include "apps/ddprun/command_line.hpp"
+#include "launcher/cluster/cluster_table.hpp"
+
+namespace ddprun {
+
+struct ClusterPlan {
+    CommandLine line;         // with what was derived where nothing was said
+    ClusterTable table;       // where all of it comes from
+    bool is_derived = false;  // something of several nodes is, worth a line (derived_line)
+};
+
+// Throws UsageError where the environment speaks of several nodes or tasks, and no job can be made of that.
+ClusterPlan plan_cluster(CommandLine line, const ClusterView& view);
+
+}  // namespace ddprun

@@ -1,0 +1,257 @@
+#include "launcher/cluster/cluster_table.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/cluster/cluster_refusal.hpp"
+#include "rendezvous/job/digest.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun {
+namespace {
+
+struct Found {
+    const Family* family = nullptr;
+    FamilyFacts facts;
+};
+
+// Of the nodes' count, number and place one family speaks alone.
+constexpr std::array<Fact, 4> kNodeFacts = {Fact::nnodes, Fact::node_rank, Fact::master_addr,
+                                            Fact::master_port};
+
+bool is_node_fact(Fact fact) {
+    return std::find(kNodeFacts.begin(), kNodeFacts.end(), fact) != kNodeFacts.end();
+}
+
+// A worker's variables came down from its agent, whose peers are in the job already. DDPRUN_RUN_ID beside the other name,
+// for where a program has taken that away from its children.
+bool is_in_worker(const ClusterView& view) {
+    return view.environment.contains("TORCHELASTIC_RUN_ID") || view.environment.contains("DDPRUN_RUN_ID");
+}
+
+std::vector<Found> find_families(const ClusterView& view, const std::string& scheduler) {
+    std::vector<Found> found;
+    for (const Family& family : families()) {
+        if (scheduler != "auto" && scheduler != family.name) continue;
+        auto facts = family.read(view);
+        if (!facts) continue;
+        for (auto& [fact, claim] : facts->claims) claim.belief = family.belief;
+        found.push_back({&family, *std::move(facts)});
+    }
+    return found;
+}
+
+// The first that fits this machine and itself; the first of all where none does.
+const Found* choose_launcher(const std::vector<Found>& found) {
+    const Found* first = nullptr;
+    for (const Found& one : found) {
+        if (one.family->belief != Belief::task_launcher) continue;
+        if (one.facts.fits && one.facts.conflict.empty()) return &one;
+        if (first == nullptr) first = &one;
+    }
+    return first;
+}
+
+// The first that says how many nodes there are, or else the first.
+const Found* choose_platform(const std::vector<Found>& found) {
+    const Found* first = nullptr;
+    for (const Found& one : found) {
+        if (one.family->belief != Belief::platform && one.family->belief != Belief::bare) continue;
+        if (one.facts.claims.contains(Fact::nnodes)) return &one;
+        if (first == nullptr) first = &one;
+    }
+    return first;
+}
+
+// What starts single processes is believed of itself only: a pod or a Slurm allocation of several nodes may be around it.
+const Found* choose_family(const std::vector<Found>& found) {
+    if (const Found* launcher = choose_launcher(found)) return launcher;
+    if (const Found* platform = choose_platform(found)) return platform;
+    return found.empty() ? nullptr : &found.front();
+}
+
+class Derivation {
+  public:
+    Derivation(const ClusterView& view, const ClusterRequest& request) : view_(view), request_(request) {
+        for (const SaidFact& said : request.said) add(said.fact, said.claim, true);
+    }
+
+    ClusterTable run() {
+        const bool looks = !request_.one_node && request_.scheduler != "none" && !is_in_worker(view_);
+        const auto found = looks ? find_families(view_, request_.scheduler) : std::vector<Found>{};
+        if (looks && found.empty() && request_.scheduler != "auto")
+            table_.refusal = no_sign(request_.scheduler);
+        if (const Found* chosen = choose_family(found)) take(*chosen, found);
+        finish();
+        return std::move(table_);
+    }
+
+  private:
+    void add(Fact fact, const Claim& claim, bool may_count) {
+        DerivedFact& derived = table_.facts[fact];
+        const bool is_other = derived.chosen && derived.chosen->value != claim.value;
+        if (!derived.chosen && may_count)
+            derived.chosen = claim;
+        else if (!derived.chosen || is_other)
+            derived.rivals.push_back(claim);
+    }
+
+    bool is_said(Fact fact) const {
+        return std::any_of(request_.said.begin(), request_.said.end(),
+                           [fact](const SaidFact& said) { return said.fact == fact; });
+    }
+
+    void take(const Found& own, const std::vector<Found>& found) {
+        table_.family = own.family->title;
+        table_.tasks = own.facts.tasks;
+        table_.hosts = own.facts.hosts;
+        table_.hosts_source = own.facts.hosts_source;
+        table_.many_addresses = own.facts.many_addresses;
+        judge(own);
+        const bool counts = may_number(own);
+        for (const auto& [fact, claim] : own.facts.claims) add(fact, claim, counts || !is_node_fact(fact));
+        for (const Found& other : found) {
+            if (&other == &own) continue;
+            for (const auto& [fact, claim] : other.facts.claims) add(fact, claim, !is_node_fact(fact));
+        }
+        const bool is_open = table_.situation == Situation::agent_per_node && table_.refusal.empty();
+        if (is_open && chosen(table_, Fact::nnodes) == nullptr)
+            table_.refusal = missing_fact(*own.family, own.facts, Fact::nnodes);
+        if (!table_.refusal.empty() || nodes() < 2) return;
+        if (table_.hosts.empty()) borrow_hosts(found);
+        if (request_.numbered) check_numbers(own);
+    }
+
+    // What the user has said is said: a list of other hosts, or of others' numbers, is none of this job.
+    bool may_number(const Found& own) const {
+        if (own.family->belief != Belief::allocation || !is_said(Fact::nnodes)) return true;
+        const auto said = chosen_number(table_, Fact::nnodes);
+        return said && static_cast<std::size_t>(*said) == own.facts.hosts.size() &&
+               own.facts.claims.contains(Fact::node_rank);
+    }
+
+    // Everything that only the user can know has been said.
+    bool is_complete() const {
+        return is_said(Fact::nnodes) &&
+               (!request_.numbered || (is_said(Fact::node_rank) && is_said(Fact::master_addr)));
+    }
+
+    void judge(const Found& own) {
+        const auto told = own.facts.claims.find(Fact::nnodes);
+        const int count =
+            told == own.facts.claims.end() ? 0 : whole_number<int>(told->second.value).value_or(0);
+        const bool is_allocation = own.family->belief == Belief::allocation;
+        const bool has_peers = own.facts.tasks && own.facts.tasks->count > count;
+        if (is_allocation)
+            table_.situation = count == 1 ? Situation::alone : Situation::allocation;
+        else if (has_peers && own.facts.tasks->count > 1)
+            table_.situation = Situation::process_per_gpu;
+        else
+            table_.situation = count == 1 ? Situation::alone : Situation::agent_per_node;
+        if (is_complete() || (is_allocation && is_said(Fact::nnodes))) return;
+        const bool has_number = is_said(Fact::nnodes) && (is_said(Fact::node_rank) || !request_.numbered);
+        const bool is_expected = has_number || request_.adapts_tasks;
+        if (!own.facts.conflict.empty())
+            table_.refusal = contradiction(*own.family, own.facts.conflict);
+        else if (table_.situation == Situation::process_per_gpu && !is_expected)
+            table_.refusal = advice(own.family->title, *own.facts.tasks);
+        else if (is_allocation)
+            table_.refusal = refused_allocation(view_, *own.family, own.facts);
+    }
+
+    int nodes() const { return chosen_number(table_, Fact::nnodes).value_or(0); }
+
+    // A weaker list says where this family's node 0 is, if it is about the same nodes in the same order.
+    void borrow_hosts(const std::vector<Found>& found) {
+        for (const Found& other : found) {
+            const auto& hosts = other.facts.hosts;
+            if (hosts.size() != static_cast<std::size_t>(nodes())) continue;
+            const auto position = own_position(view_, names_of(hosts));
+            if (!position || position != chosen_number(table_, Fact::node_rank)) continue;
+            table_.hosts = hosts;
+            table_.hosts_source = other.facts.hosts_source;
+            if (!table_.facts[Fact::master_addr].chosen)
+                table_.facts[Fact::master_addr].chosen =
+                    Claim{hosts.front().name, other.facts.hosts_source, other.family->belief};
+            return;
+        }
+    }
+
+    void check_numbers(const Found& own) {
+        // As it was before anything was derived: who names the nodes' count in an allocation may start them by hand.
+        if (own.family->belief == Belief::allocation || table_.situation == Situation::process_per_gpu)
+            return;
+        for (const Fact fact : {Fact::node_rank, Fact::master_addr}) {
+            if (chosen(table_, fact) == nullptr && table_.refusal.empty())
+                table_.refusal = missing_fact(*own.family, own.facts, fact);
+        }
+        const auto rank = chosen_number(table_, Fact::node_rank);
+        if (rank && *rank >= nodes() && table_.refusal.empty())
+            table_.refusal = number_beyond(*chosen(table_, Fact::node_rank), *chosen(table_, Fact::nnodes));
+        if (table_.refusal.empty()) add_port();
+    }
+
+    void add_port() {
+        const Claim* id = chosen(table_, Fact::job_id);
+        const Claim* place = chosen(table_, Fact::master_addr);
+        const bool is_derived = place != nullptr && !is_said(Fact::master_addr);
+        if (id == nullptr || !is_derived || chosen(table_, Fact::master_port) != nullptr) return;
+        add(Fact::master_port, {std::to_string(port_of_job(id->value)), "the job's id", Belief::assumed},
+            true);
+    }
+
+    void finish() {
+        DerivedFact& nnodes = table_.facts[Fact::nnodes];
+        if (!nnodes.chosen && table_.refusal.empty())
+            nnodes.chosen = Claim{"1", "no sign of more", Belief::assumed};
+        const Claim* name = chosen(table_, Fact::own_name);
+        if (name == nullptr || !is_own_name(view_, name->value))
+            add(Fact::own_name, {view_.host_name, "this machine", Belief::assumed}, true);
+        for (auto& entry : table_.facts) {
+            DerivedFact& derived = entry.second;
+            if (!derived.chosen) continue;
+            const std::string& value = derived.chosen->value;
+            std::erase_if(derived.rivals, [&value](const Claim& rival) { return rival.value == value; });
+        }
+    }
+
+    const ClusterView& view_;
+    const ClusterRequest& request_;
+    ClusterTable table_;
+};
+
+}  // namespace
+
+std::uint16_t port_of_job(const std::string& job_id) {
+    constexpr int kPorts = kLastDerivedPort - kFirstDerivedPort + 1 - (kDerivedPorts - 1);
+    Digest digest;
+    digest.add(job_id);
+    return static_cast<std::uint16_t>(kFirstDerivedPort + digest.value() % kPorts);
+}
+
+ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request) {
+    return Derivation(view, request).run();
+}
+
+const Claim* chosen(const ClusterTable& table, Fact fact) {
+    const auto derived = table.facts.find(fact);
+    return derived != table.facts.end() && derived->second.chosen ? &*derived->second.chosen : nullptr;
+}
+
+std::optional<int> chosen_number(const ClusterTable& table, Fact fact) {
+    const Claim* claim = chosen(table, fact);
+    return claim != nullptr ? whole_number<int>(claim->value, 0) : std::nullopt;
+}
+
+std::vector<std::string> scheduler_names() {
+    std::vector<std::string> names;
+    for (const Family& family : families()) {
+        if (std::find(names.begin(), names.end(), family.name) == names.end())
+            names.emplace_back(family.name);
+    }
+    return names;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,81 @@
+// Which job this process is in and which node of it this machine is: each value with where it comes from, and with the
+// rivals that said otherwise. Pure.
+//
+// Of each value the first hit counts, in the order of Belief:
+//   1  what the user says: command line, DDPRUN_*, PET_*, configuration file
+//   2  the process launcher that started this process: Flux, PALS, Open MPI, …, a Slurm step. Of several the innermost
+//      whose facts fit this machine
+//   3  operators and platforms that tell each node its number
+//   4  MASTER_ADDR, RANK and WORLD_SIZE, where it can be told whether they count nodes or processes
+//   5  an allocation, which may be of one node only: nobody has started ddprun on the others
+//   6  one node
+// Count, number and place of the nodes are always of one and the same family; from a weaker one comes the place alone,
+// and only where its list agrees with that count and that number. What is not known and not of one node is refused.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster/family.hpp"
+
+namespace ddprun {
+
+enum class Situation {
+    alone,            // one node, whoever started it
+    agent_per_node,   // a launcher or a platform starts one process on each node
+    process_per_gpu,  // several processes were started on a node, each for a worker's place
+    allocation,       // one process, the rest of the allocation is idle
+};
+
+struct SaidFact {
+    Fact fact = Fact::nnodes;
+    Claim claim;
+};
+
+struct ClusterRequest {
+    std::string scheduler = "auto";  // none, auto, or a Family's name
+    std::vector<SaidFact> said;
+    bool one_node = false;  // the user has said so: nothing else is looked at
+    bool numbered =
+        true;  // nodes are numbered, and meet at node 0; else the user says how they find each other
+    bool adapts_tasks = false;  // several processes on a node are what the user expects
+};
+
+struct DerivedFact {
+    std::optional<Claim> chosen;
+    std::vector<Claim> rivals;  // with other values
+};
+
+struct ClusterTable {
+    Situation situation = Situation::alone;
+    std::map<Fact, DerivedFact> facts;
+    std::vector<ListedHost> hosts;  // in the order of the node numbers; empty where nobody lists them
+    std::string hosts_source;
+    bool many_addresses = false;  // as FamilyFacts has it
+    std::string family;           // what this process is in, "a Slurm step"; empty: nothing that is known
+    std::optional<Tasks> tasks;   // of that
+    std::string refusal;          // one line: why no job can be made of it, and the way out; empty: one can
+};
+
+// Where ports derived from a job's identity are: below those that the kernel gives to clients (ip_local_port_range).
+inline constexpr std::uint16_t kFirstDerivedPort = 20'000;
+inline constexpr std::uint16_t kLastDerivedPort = 28'999;
+// Of these one job may have as many, from its own one on, where that is taken.
+inline constexpr int kDerivedPorts = 8;
+
+// So that all of them are within the bounds.
+std::uint16_t port_of_job(const std::string& job_id);
+
+ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request);
+
+// Null where nobody says.
+const Claim* chosen(const ClusterTable& table, Fact fact);
+std::optional<int> chosen_number(const ClusterTable& table, Fact fact);
+
+// The names that --scheduler takes besides none and auto.
+std::vector<std::string> scheduler_names();
+
+}  // namespace ddprun

@@ -1,0 +1,79 @@
+#include "launcher/cluster/cluster_view.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/cluster/host_list.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun {
+namespace {
+
+// They hold the path of a file with the job's hosts.
+constexpr std::array<std::string_view, 7> kFileVariables = {"PBS_NODEFILE",
+                                                            "PE_HOSTFILE",
+                                                            "LSB_DJOB_HOSTFILE",
+                                                            "COBALT_NODEFILE",
+                                                            "OAR_NODEFILE",
+                                                            "LOADL_HOSTFILE",
+                                                            "OMPI_MCA_orte_default_hostfile"};
+
+// A file that is always at one place, where a variable tells what kind of machine this is.
+struct FixedFile {
+    std::string_view sign;
+    std::string_view path;
+};
+constexpr std::array<FixedFile, 2> kFixedFiles = {
+    {{"JOB_COMPLETION_INDEX", "/etc/hosts"},
+     {"TRAINING_JOB_NAME", "/opt/ml/input/config/resourceconfig.json"}}};
+
+}  // namespace
+
+std::vector<std::string> cluster_files(const Environment& environment) {
+    std::vector<std::string> paths;
+    for (const std::string_view variable : kFileVariables) {
+        const std::string* path = find_variable(environment, variable);
+        if (path != nullptr && !path->empty()) paths.push_back(*path);
+    }
+    for (const auto& [sign, path] : kFixedFiles) {
+        if (find_variable(environment, sign) != nullptr) paths.emplace_back(path);
+    }
+    return paths;
+}
+
+const std::string* text_of(const ClusterView& view, std::string_view variable) {
+    const std::string* text = find_variable(view.environment, variable);
+    return text != nullptr && text->empty() ? nullptr : text;
+}
+
+std::optional<int> number_of(const ClusterView& view, std::string_view variable, int lowest) {
+    const std::string* text = text_of(view, variable);
+    return text != nullptr ? whole_number<int>(*text, lowest) : std::nullopt;
+}
+
+std::optional<Named> first_of(const ClusterView& view, const std::vector<std::string_view>& variables) {
+    for (const std::string_view variable : variables) {
+        if (const std::string* text = text_of(view, variable)) return Named{std::string(variable), *text};
+    }
+    return std::nullopt;
+}
+
+bool is_own_name(const ClusterView& view, const std::string& name) {
+    return position_of(view.host_name, {name}).has_value() ||
+           std::find(view.addresses.begin(), view.addresses.end(), name) != view.addresses.end();
+}
+
+std::optional<int> own_position(const ClusterView& view, const std::vector<std::string>& hosts) {
+    if (const auto position = position_of(view.host_name, hosts)) return position;
+    std::optional<int> found;
+    for (std::size_t place = 0; place < hosts.size(); ++place) {
+        const bool is_ours =
+            std::find(view.addresses.begin(), view.addresses.end(), hosts[place]) != view.addresses.end();
+        if (!is_ours) continue;
+        if (found) return std::nullopt;
+        found = static_cast<int>(place);
+    }
+    return found;
+}
+
+}  // namespace ddprun

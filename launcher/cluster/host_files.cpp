@@ -1,0 +1,128 @@
+// Batch systems that start one script and name a file with the job's hosts.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "launcher/cluster/host_lines.hpp"
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/system/whole_number.hpp"
+
+namespace ddprun {
+namespace {
+
+// Of one host, far beyond any.
+constexpr int kMaxQueueSlots = 1'000'000;
+
+struct HostFileNames {
+    std::string_view job;
+    std::string_view file;
+    std::string_view count;  // of nodes; may be empty
+    std::string_view job_name;
+    std::string_view start_others;
+};
+
+constexpr HostFileNames kPbs{"PBS_JOBID", "PBS_NODEFILE", "PBS_NUM_NODES", "pbs", "pbsdsh"};
+constexpr HostFileNames kCobalt{"COBALT_JOBID", "COBALT_NODEFILE", {}, "cobalt", "mpiexec --ppn 1"};
+constexpr HostFileNames kOar{"OAR_JOB_ID", "OAR_NODEFILE", {}, "oar", "oarsh"};
+constexpr HostFileNames kLoadLeveler{"LOADL_STEP_ID", "LOADL_HOSTFILE", {}, "loadleveler", "poe"};
+constexpr HostFileNames kSge{"JOB_ID", "PE_HOSTFILE", "NHOSTS", "sge", "qrsh -inherit"};
+
+FamilyFacts facts_of(const ClusterView& view, const HostFileNames& names, std::vector<ListedHost> hosts) {
+    FamilyFacts facts;
+    facts.hosts = std::move(hosts);
+    facts.hosts_source = names.file;
+    claim_listed_hosts(view, facts);
+    const std::string* path = text_of(view, names.file);
+    const auto count = names.count.empty() ? std::nullopt : number_of(view, names.count, 1);
+    if (count) claim(facts, Fact::nnodes, std::to_string(*count), std::string(names.count));
+    if (path != nullptr)
+        facts.ways_out[Fact::nnodes] =
+            fmt::format("{}={} cannot be read, or has no hosts", names.file, harmless_line(*path));
+    if (const std::string* job = text_of(view, names.job))
+        claim(facts, Fact::job_id, fmt::format("{}-{}", names.job_name, *job), std::string(names.job));
+    facts.start_others = fmt::format("{} (with --nnodes, --node-rank and --master-addr)", names.start_others);
+    return facts;
+}
+
+// One word for each slot.
+std::optional<FamilyFacts> read_slot_words(const ClusterView& view, const HostFileNames& names) {
+    if (text_of(view, names.job) == nullptr) return std::nullopt;
+    const std::string* file = named_file(view, names.file);
+    return facts_of(view, names,
+                    file != nullptr ? count_repeats(words_between_blanks(*file)) : std::vector<ListedHost>{});
+}
+
+// `host slots queue processors` in each line; a host may have several queues.
+std::vector<ListedHost> read_queue_lines(std::string_view text) {
+    std::vector<ListedHost> hosts;
+    for (const std::string_view line : lines_of(text)) {
+        const auto words = words_between_blanks(line);
+        if (words.empty()) continue;
+        const int slots = words.size() > 1 ? whole_number<int>(words[1], 0, kMaxQueueSlots).value_or(0) : 0;
+        if (!hosts.empty() && hosts.back().name == words[0]) {
+            hosts.back().slots = std::min(hosts.back().slots + slots, kMaxQueueSlots);
+        } else if (hosts.size() < kMaxListedHosts) {
+            hosts.push_back({std::string(words[0]), slots});
+        }
+    }
+    return hosts;
+}
+
+// `host slots=N` in each line.
+std::vector<ListedHost> read_slot_lines(std::string_view text) {
+    std::vector<ListedHost> hosts;
+    constexpr std::string_view kSlots = "slots=";
+    for (const std::string_view line : lines_of(text)) {
+        const auto words = words_between_blanks(line);
+        if (words.empty() || words[0].starts_with('#') || hosts.size() == kMaxListedHosts) continue;
+        hosts.push_back({std::string(words[0]), 0});
+        if (words.size() > 1 && words[1].starts_with(kSlots))
+            hosts.back().slots = whole_number<int>(words[1].substr(kSlots.size()), 0).value_or(0);
+    }
+    return hosts;
+}
+
+}  // namespace
+
+std::optional<FamilyFacts> read_pbs(const ClusterView& view) {
+    auto facts = read_slot_words(view, kPbs);
+    // A task of pbsdsh on another node has the numbers, but not the file's variable.
+    const auto node = number_of(view, "PBS_NODENUM", 1);
+    if (!node || (facts && !facts->hosts.empty())) return facts;
+    if (!facts) facts.emplace();
+    claim(*facts, Fact::node_rank, std::to_string(*node), "PBS_NODENUM");
+    facts->ways_out[Fact::nnodes] = "pbsdsh has started this task, so give --nnodes and --master-addr";
+    return facts;
+}
+
+std::optional<FamilyFacts> read_cobalt(const ClusterView& view) { return read_slot_words(view, kCobalt); }
+
+std::optional<FamilyFacts> read_oar(const ClusterView& view) { return read_slot_words(view, kOar); }
+
+std::optional<FamilyFacts> read_load_leveler(const ClusterView& view) {
+    return read_slot_words(view, kLoadLeveler);
+}
+
+std::optional<FamilyFacts> read_sge(const ClusterView& view) {
+    for (const char* sign : {"SGE_ROOT", "ARC", "PE_HOSTFILE", "JOB_ID"}) {
+        if (text_of(view, sign) == nullptr) return std::nullopt;
+    }
+    const std::string* file = named_file(view, kSge.file);
+    return facts_of(view, kSge, file != nullptr ? read_queue_lines(*file) : std::vector<ListedHost>{});
+}
+
+std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view) {
+    constexpr HostFileNames kOperator{
+        "K_MPI_JOB_ROLE", "OMPI_MCA_orte_default_hostfile", {}, "mpijob", "mpirun"};
+    const std::string* role = text_of(view, kOperator.job);
+    if (role == nullptr || *role != "launcher") return std::nullopt;
+    const std::string* file = named_file(view, kOperator.file);
+    FamilyFacts facts =
+        facts_of(view, kOperator, file != nullptr ? read_slot_lines(*file) : std::vector<ListedHost>{});
+    facts.start_others = "mpirun --map-by ppr:1:node ddprun …";
+    facts.claims.erase(Fact::job_id);
+    facts.must_be_listed = true;
+    return facts;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,171 @@
+#include <functional>
+
+#include "apps/ddprun/adapted_task.hpp"
+#include "apps/ddprun/cluster_plan.hpp"
+#include "apps/ddprun/launch_plan.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using ClusterWords = std::vector<std::string>;
+
+const Environment kStepOfTwo = {{"SLURM_JOB_ID", "7"},
+                                {"SLURM_STEP_ID", "0"},
+                                {"SLURM_STEP_NUM_NODES", "2"},
+                                {"SLURM_STEP_NUM_TASKS", "2"},
+                                {"SLURM_STEP_NODELIST", "n[1-2]"},
+                                {"SLURM_NODEID", "1"},
+                                {"SLURM_PROCID", "1"},
+                                {"SLURM_LOCALID", "0"}};
+
+ClusterPlan planned(ClusterWords words, Environment environment = kStepOfTwo) {
+    words.emplace_back("p");
+    CommandLine line = parse_command_line(words, environment);
+    return plan_cluster(
+        std::move(line),
+        {.environment = std::move(environment), .host_name = "n2", .addresses = {"10.0.0.2"}, .files = {}});
+}
+
+std::string plan_refusal(const std::function<void()>& call) {
+    try {
+        call();
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+Environment with_variable(Environment environment, const char* name, const char* value) {
+    environment[name] = value;
+    return environment;
+}
+
+}  // namespace
+
+TEST_CASE("cluster plan: what nobody has said comes from the step") {
+    const ClusterPlan plan = planned({"--gpu-bind=none"});
+    CHECK(plan.is_derived);
+    CHECK(plan.line.nnodes == 2);
+    CHECK(plan.line.node_rank == 1);
+    CHECK(plan.line.master_addr == "n1");
+    CHECK(plan.line.master_port == port_of_job("slurm-7.0"));
+    CHECK(plan.line.run_id == "slurm-7.0");
+    CHECK(plan.line.workers_by_gpus);
+    CHECK_FALSE(plan.line.address_assumed);
+    NodeFacts facts;
+    facts.hardware.devices.count = 3;
+    const LaunchOptions options = resolve_launch(plan.line, facts);
+    CHECK(options.workers.size() == 3);
+    CHECK(options.master_ports == kDerivedPorts);
+    facts.hardware.devices.count = 0;
+    const LaunchOptions without = resolve_launch(plan.line, facts);
+    CHECK(without.workers.size() == 1);
+    CHECK_THAT(without.placement_remarks.at(0), Catch::Contains("--nproc-per-node"));
+}
+
+TEST_CASE("cluster plan: what is said is stronger, value by value") {
+    const ClusterPlan address = planned({"--master-addr=a", "--nproc-per-node=4"});
+    CHECK((address.line.nnodes == 2 && address.line.node_rank == 1 && address.line.master_addr == "a"));
+    CHECK_FALSE(address.line.master_port);
+    CHECK_FALSE(address.line.workers_by_gpus);
+    CHECK(planned({"--master-port=7"}).line.master_port == 7);
+    CHECK_FALSE(planned({"--master-port=7"}).line.port_derived);
+    CHECK(planned({"--rdzv-endpoint=a:7"}).line.master_addr == "a");
+    CHECK(planned({"--rdzv-id=mine"}).line.run_id == "mine");
+    CHECK(planned({"--nnodes=2:4"}).line.nnodes == 4);
+    CHECK(planned({"--nnodes=2:4"}).line.node_rank == 1);
+    const ClusterPlan all = planned({"--nnodes=3", "--node-rank=2", "--master-addr=a"});
+    CHECK_FALSE(all.is_derived);
+    CHECK(all.line.run_id == "none");
+    CHECK_FALSE(all.line.master_port);
+    CHECK(planned({}, with_variable(kStepOfTwo, "PET_MASTER_ADDR", "b")).line.master_addr == "b");
+    CHECK(planned({}, with_variable(kStepOfTwo, "DDPRUN_MASTER_ADDR", "c")).line.master_addr == "c");
+    CHECK_THAT(plan_refusal([] {
+                   planned({"--nnodes=2", "--master-port=0"});
+               }),
+               Catch::Contains("--master-port 0"));
+    CHECK_THAT(plan_refusal([] { planned({"--master-port=0"}); }), Catch::Contains("2 nodes must agree"));
+}
+
+TEST_CASE("cluster plan: one node is one node where the user says so") {
+    for (const char* word : {"--standalone", "--nnodes=1", "--scheduler=none"}) {
+        const ClusterPlan plan = planned({word});
+        CAPTURE(word);
+        CHECK(plan.line.nnodes == 1);
+        CHECK_FALSE(plan.is_derived);
+        CHECK_FALSE(plan.line.workers_by_gpus);
+        CHECK(plan.line.run_id == "none");
+    }
+    CHECK_FALSE(planned({"--like-torchrun"}).line.workers_by_gpus);
+}
+
+TEST_CASE("cluster plan: with c10d the user says how many nodes there are") {
+    const ClusterWords c10d{"--rdzv-backend=c10d", "--rdzv-endpoint=n1:7"};
+    CHECK_THAT(plan_refusal([&] { planned(c10d); }), Catch::Contains("--rdzv-backend c10d: needs --nnodes") &&
+                                                         Catch::Contains("SLURM_STEP_NUM_NODES says is 2"));
+    ClusterWords said = c10d;
+    said.emplace_back("--nnodes=2");
+    CHECK(planned(said).line.node_rank == kUnnumbered);
+    CHECK_FALSE(planned(said).is_derived);
+}
+
+TEST_CASE("cluster plan: a value that the option would not take is refused by its variable") {
+    const Environment bare = {
+        {"MASTER_ADDR", "no host"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"NPROC_PER_NODE", "8"}};
+    CHECK_THAT(plan_refusal([&] { planned({}, bare); }), Catch::StartsWith("MASTER_ADDR=no host: "));
+    Environment many = with_variable(bare, "MASTER_ADDR", "h");
+    CHECK(planned({}, many).line.nproc_per_node == "8");
+    many["NPROC_PER_NODE"] = "eight";
+    CHECK_THAT(plan_refusal([&] { planned({}, many); }), Catch::StartsWith("NPROC_PER_NODE=eight: "));
+    CHECK(planned({"--nproc-per-node=2"}, many).line.nproc_per_node == "2");
+}
+
+TEST_CASE("cluster plan: a job's id is fit for a rendezvous") {
+    Environment long_id = kStepOfTwo;
+    long_id["SLURM_JOB_ID"] = std::string(400, 'x');
+    CHECK(planned({}, long_id).line.run_id.size() == 128);
+    long_id["SLURM_JOB_ID"] = "a b/c\n";
+    CHECK(planned({}, long_id).line.run_id == "slurm-a-b-c-.0");
+}
+
+TEST_CASE("adapted task: torchrun's variables of the launcher's") {
+    const Environment tasks = {{"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NUM_TASKS", "8"},
+                               {"SLURM_NODEID", "1"},         {"SLURM_PROCID", "5"},
+                               {"SLURM_LOCALID", "1"},        {"SLURM_JOB_ID", "7"}};
+    CHECK_THAT(plan_refusal([&] { task_variables(planned({"--adapt"}, tasks)); }),
+               Catch::Contains("--master-addr"));
+    const Environment variables =
+        task_variables(planned({"--adapt", "--master-addr=a", "--master-port=9"}, tasks));
+    CHECK(variables == Environment{{"RANK", "5"},
+                                   {"WORLD_SIZE", "8"},
+                                   {"LOCAL_RANK", "1"},
+                                   {"LOCAL_WORLD_SIZE", "4"},
+                                   {"GROUP_RANK", "1"},
+                                   {"MASTER_ADDR", "a"},
+                                   {"MASTER_PORT", "9"}});
+    CHECK(local_rank_of(variables) == 1);
+    // In blocks of four, or nobody knows in which.
+    const auto group = [](const char* rank, const char* local_rank) {
+        const Environment mpi = {{"OMPI_COMM_WORLD_SIZE", "8"},
+                                 {"OMPI_COMM_WORLD_RANK", rank},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                 {"OMPI_COMM_WORLD_LOCAL_RANK", local_rank}};
+        const Environment made = task_variables(planned({"--adapt", "--master-addr=a"}, mpi));
+        const auto entry = made.find("GROUP_RANK");
+        return entry == made.end() ? std::string("-") : entry->second;
+    };
+    CHECK(group("5", "1") == "1");
+    CHECK(group("3", "1") == "-");
+    const Environment bare = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "8"}, {"WORLD_SIZE", "4"},
+                              {"RANK", "3"},        {"LOCAL_RANK", "1"},  {"LOCAL_WORLD_SIZE", "2"}};
+    CHECK(task_variables(planned({"--adapt"}, bare)).at("MASTER_ADDR") == "h");
+    CHECK_THAT(plan_refusal([&] { task_variables(planned({"--adapt"}, {})); }),
+               Catch::Contains("no process launcher"));
+    CHECK_THAT(plan_refusal([&] {
+                   task_variables(planned({"--adapt"}, {{"PMI_SIZE", "2"}}));
+               }),
+               Catch::Contains("does not tell this task's number"));
+}
+
+}  // namespace ddprun
