@@ -292,7 +292,8 @@ OptionGroup file_rows(CommandLine& line) {
           "thread, whatever the console shows; tried before anything starts. Nodes may share one.",
           into(line.log_file)},
          {"--events", "FILE",
-          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\nPhases of the "
+          "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\nPhases of "
+          "the "
           "start, rounds, restarts, resizes, signals, each worker's end with its CPU time and memory; tried "
           "before anything starts. Each node writes its own events.",
           into(line.events)},

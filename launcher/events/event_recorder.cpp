@@ -11,10 +11,7 @@ namespace ddprun {
 EventRecorder::EventRecorder(EventOrigin origin, AppendedFile file,
                              std::chrono::steady_clock::time_point start,
                              std::function<void(const std::string&)> on_trouble)
-    : story_(std::move(origin)),
-      file_(std::move(file)),
-      start_(start),
-      on_trouble_(std::move(on_trouble)) {}
+    : story_(std::move(origin)), file_(std::move(file)), start_(start), on_trouble_(std::move(on_trouble)) {}
 
 EventRecorder::~EventRecorder() {
     if (const auto trouble = file_.close()) on_trouble_(*trouble);

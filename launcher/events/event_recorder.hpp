@@ -24,7 +24,8 @@ class EventRecorder : public AgentWatcher {
     ~EventRecorder() override;
 
     // A part of the start was done then.
-    void did(std::string_view name, const boost::json::object& facts, std::chrono::steady_clock::time_point when);
+    void did(std::string_view name, const boost::json::object& facts,
+             std::chrono::steady_clock::time_point when);
     // The launcher ends so before there was any job.
     void fails(int exit_code, std::string_view reason);
     // The recorder of a process that was forked off goes on; this one writes nothing any more.

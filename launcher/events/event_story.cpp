@@ -25,12 +25,9 @@ json::value number_or_null(std::int64_t number, std::int64_t nothing) {
 std::int64_t whole_ms(std::int64_t microseconds) { return (microseconds + 500) / 1000; }
 
 json::object facts_of(const Failure& failure) {
-    return {{"kind", name_of_value(failure.kind)},
-            {"node_rank", number_or_null(failure.node_rank, -1)},
-            {"host", event_text(failure.host)},
-            {"rank", number_or_null(failure.rank, -1)},
-            {"exit_code", failure.exit_code},
-            {"signal", name_or_null(failure.signal)},
+    return {{"kind", name_of_value(failure.kind)}, {"node_rank", number_or_null(failure.node_rank, -1)},
+            {"host", event_text(failure.host)},    {"rank", number_or_null(failure.rank, -1)},
+            {"exit_code", failure.exit_code},      {"signal", name_or_null(failure.signal)},
             {"text", event_text(to_text(failure))}};
 }
 
@@ -162,7 +159,8 @@ std::string EventStory::hear(const Restarting& restarting, const EventTime& time
 std::string EventStory::learn(const PlaceKnown& known, const EventTime& time) {
     const std::string endpoint = fmt::format("{}:{}", known.place.host, known.place.port);
     if (known.place.port == 0 || std::exchange(endpoint_, endpoint) == endpoint) return {};
-    std::string lines = did(known.hosted ? "store_up" : "store_known", {{"endpoint", event_text(endpoint)}}, time);
+    std::string lines =
+        did(known.hosted ? "store_up" : "store_known", {{"endpoint", event_text(endpoint)}}, time);
     if (known.hosted)
         lines += rendezvous(
             RendezvousState::hosts,
@@ -270,9 +268,9 @@ std::string EventStory::ends(const JobResult& result, const EventTime& time) con
     for (const auto& [rank, line] : workers) lines += line;
     lines += status_of_agent(result, time);
     if (round_) {
-        lines += rendezvous(
-            RendezvousState::closed,
-            fmt::format("The node '{}_{}' has closed the rendezvous '{}'.", origin_.host, origin_.pid, origin_.run_id));
+        lines += rendezvous(RendezvousState::closed,
+                            fmt::format("The node '{}_{}' has closed the rendezvous '{}'.", origin_.host,
+                                        origin_.pid, origin_.run_id));
     } else {
         lines += rendezvous(RendezvousState::failed, result.message, result.message);
     }
@@ -288,16 +286,16 @@ std::string EventStory::ends(const JobResult& result, const EventTime& time) con
 }
 
 std::string EventStory::fails(int exit_code, std::string_view reason, const EventTime& time) const {
-    const StatusEvent agent{.state = EndState::failed, .worker = {}, .failure = {}, .duration_ms = time.elapsed_ms};
-    return status_event_line(origin_, time, agent) +
-           own("ended",
-               {{"exit_code", exit_code},
-                {"outcome", "not_started"},
-                {"text", event_text(reason)},
-                {"restart_count", 0},
-                {"resize_count", 0},
-                {"first_failure", nullptr}},
-               time);
+    const StatusEvent agent{
+        .state = EndState::failed, .worker = {}, .failure = {}, .duration_ms = time.elapsed_ms};
+    return status_event_line(origin_, time, agent) + own("ended",
+                                                         {{"exit_code", exit_code},
+                                                          {"outcome", "not_started"},
+                                                          {"text", event_text(reason)},
+                                                          {"restart_count", 0},
+                                                          {"resize_count", 0},
+                                                          {"first_failure", nullptr}},
+                                                         time);
 }
 
 }  // namespace ddprun

@@ -64,10 +64,10 @@ json::string facts_text(const EventOrigin& origin, const StatusEvent& event) {
 json::string error_text(const Failure& failure) {
     json::object error{{"message", "<NONE>"}};
     if (!failure.error_message.empty() || !failure.traceback.empty())
-        error["message"] =
-            json::object{{"message", event_text(failure.error_message)},
-                         {"extraInfo", json::object{{"py_callstack", event_text(failure.traceback)},
-                                                    {"timestamp", std::to_string(failure.unix_time_ms / 1000)}}}};
+        error["message"] = json::object{
+            {"message", event_text(failure.error_message)},
+            {"extraInfo", json::object{{"py_callstack", event_text(failure.traceback)},
+                                       {"timestamp", std::to_string(failure.unix_time_ms / 1000)}}}};
     return json::string(json::serialize(error));
 }
 
@@ -75,10 +75,8 @@ std::string line_of(const json::object& event) { return json::serialize(event) +
 
 json::object event_of(std::string_view name, std::string_view source, const EventTime& time,
                       json::object metadata) {
-    return {{"name", name},
-            {"source", source},
-            {"timestamp", time.unix_ms},
-            {"metadata", std::move(metadata)}};
+    return {
+        {"name", name}, {"source", source}, {"timestamp", time.unix_ms}, {"metadata", std::move(metadata)}};
 }
 
 }  // namespace

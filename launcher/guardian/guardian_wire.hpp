@@ -72,8 +72,7 @@ struct WorkerUse {
     ResourceUse use;
 };
 BOOST_DESCRIBE_STRUCT(WorkerUse, (), (worker, use))
-using GuardianEvent =
-    std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult, WorkerUse>;
+using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGone, SweepResult, WorkerUse>;
 
 // --- both
 

@@ -29,7 +29,8 @@ using HealthParser = http::request_parser<http::empty_body>;
 
 // Kept alive by the coroutines that use it.
 struct HealthService : std::enable_shared_from_this<HealthService> {
-    HealthService(asio::ip::tcp::acceptor listener, std::function<std::string()> said, const HealthLimits& most)
+    HealthService(asio::ip::tcp::acceptor listener, std::function<std::string()> said,
+                  const HealthLimits& most)
         : acceptor(std::move(listener)), text(std::move(said)), limits(most) {}
 
     asio::ip::tcp::acceptor acceptor;
@@ -75,7 +76,8 @@ asio::awaitable<void> converse(const HealthService& service, HealthSocket& socke
     HealthParser parser;
     parser.header_limit(HealthLimits::kMaxRequest);
     error_code error;
-    co_await http::async_read_header(socket, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
+    co_await http::async_read_header(socket, buffer, parser,
+                                     asio::redirect_error(asio::use_awaitable, error));
     std::optional<HealthAnswer> answer = answer_to(parser, error, service);
     if (!answer) co_return;
     if (!answer->has_content_length()) answer->prepare_payload();

@@ -23,8 +23,8 @@ std::optional<ResourceUse> use_of_ended(pid_t child) {
     const long failed =
         ::syscall(SYS_waitid, P_PID, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, &used);
     if (failed != 0 || info.si_pid != child) return std::nullopt;
-    return ResourceUse{us_of(used.ru_utime), us_of(used.ru_stime),
-                       used.ru_maxrss * kBytesOfUnit, used.ru_majflt};
+    return ResourceUse{us_of(used.ru_utime), us_of(used.ru_stime), used.ru_maxrss * kBytesOfUnit,
+                       used.ru_majflt};
 }
 
 }  // namespace ddprun

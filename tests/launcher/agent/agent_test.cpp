@@ -57,7 +57,9 @@ class ObedientRunner final : public ProcessRunner {
 class Notes : public AgentWatcher {
   public:
     bool wants_all_ranks() const override { return wants_all; }
-    void began(const boost::asio::any_io_executor&, const AgentControls&) override { lines.push_back("began"); }
+    void began(const boost::asio::any_io_executor&, const AgentControls&) override {
+        lines.push_back("began");
+    }
     void heard(const ControlMessage&) override { lines.push_back("heard"); }
     void learnt(const AgentNews& news) override {
         if (std::holds_alternative<PlaceKnown>(news)) lines.push_back("place");

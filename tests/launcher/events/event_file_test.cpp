@@ -72,8 +72,9 @@ TEST_CASE("event file: what cannot be written is said once, and keeps nobody") {
     for (int i = 0; i < 100; ++i) file.append("lost\n");
     const auto trouble = file.close(kHangGuard);
     REQUIRE(trouble);
-    CHECK(*trouble == "cannot write " + path +
-                          " (--events): Resource temporarily unavailable; lines are lost there, the job goes on");
+    CHECK(*trouble ==
+          "cannot write " + path +
+              " (--events): Resource temporarily unavailable; lines are lost there, the job goes on");
     CHECK_FALSE(file.take_trouble());
     const auto refused = open_appended_file("--events", folder.path() / "no" / "file");
     CHECK(std::get<std::string>(refused).find("--events '") == 0);
@@ -86,8 +87,9 @@ TEST_CASE("event file: more than may wait is lost, which is said once") {
     file.append("1234567\n");  // just as much
     CHECK_FALSE(file.take_trouble());
     file.append("x\n");
-    REQUIRE(file.take_trouble() == "cannot write " + path +
-                                       " (--events): more comes than it takes; lines are lost there, the job goes on");
+    REQUIRE(file.take_trouble() ==
+            "cannot write " + path +
+                " (--events): more comes than it takes; lines are lost there, the job goes on");
     file.append("x\n");
     CHECK_FALSE(file.take_trouble());
     CHECK_FALSE(file.close(kHangGuard));

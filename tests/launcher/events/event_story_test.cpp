@@ -51,7 +51,11 @@ json::object own(const std::string& lines, std::string_view name) {
 }
 
 RoundReady round_of(int nodes, int world_size, int resizes = 0) {
-    return {.round = resizes, .job_id = "job-1", .group_world_size = nodes, .world_size = world_size, .resizes = resizes};
+    return {.round = resizes,
+            .job_id = "job-1",
+            .group_world_size = nodes,
+            .world_size = world_size,
+            .resizes = resizes};
 }
 
 MemberList members(const std::vector<std::pair<std::string, int>>& hosts) {
@@ -68,7 +72,8 @@ Failure failed_rank(int rank) {
 
 TEST_CASE("event story: from the options to the first round") {
     EventStory told = story();
-    CHECK(names_in(told.did("options_read", {{"nodes", 2}}, kTime)) == Names{"DDPRUN ddprun.start.options_read"});
+    CHECK(names_in(told.did("options_read", {{"nodes", 2}}, kTime)) ==
+          Names{"DDPRUN ddprun.start.options_read"});
     CHECK(names_in(told.begins(kTime)) == Names{"rendezvous RUNNING"});
     CHECK(names_in(told.learns(PlaceKnown{{"a", 29500}, true}, kTime)) ==
           Names{"DDPRUN ddprun.start.store_up", "rendezvous INIT"});
@@ -82,11 +87,16 @@ TEST_CASE("event story: from the options to the first round") {
     CHECK(names_in(told.hears(Parked{"later"}, kTime)) == Names{"DDPRUN ddprun.round.parked"});
     const std::string ready = told.hears(round_of(2, 4), kTime);
     CHECK(names_in(ready) == Names{"DDPRUN ddprun.round.ready", "rendezvous RUNNING"});
-    CHECK(own(ready, "ddprun.round.ready") ==
-          json::object{{"round", 0},         {"job_id", "job-1"},   {"world_size", 4},
-                       {"nodes", 2},         {"node_rank", 0},      {"first_rank", 0},
-                       {"restart_count", 0}, {"max_restarts", 0},   {"resize_count", 0},
-                       {"reason", ""}});
+    CHECK(own(ready, "ddprun.round.ready") == json::object{{"round", 0},
+                                                           {"job_id", "job-1"},
+                                                           {"world_size", 4},
+                                                           {"nodes", 2},
+                                                           {"node_rank", 0},
+                                                           {"first_rank", 0},
+                                                           {"restart_count", 0},
+                                                           {"max_restarts", 0},
+                                                           {"resize_count", 0},
+                                                           {"reason", ""}});
     CHECK(own(told.workers_run(round_of(2, 4), 3, kTime), "ddprun.round.started") ==
           json::object{{"round", 0}, {"workers", 3}});
 }
@@ -96,12 +106,16 @@ TEST_CASE("event story: a restart has its cause") {
     told.hears(round_of(2, 4), kTime);
     const std::string stops = told.hears(Stop{0, failed_rank(3)}, kTime);
     CHECK(own(stops, "ddprun.round.stopping").at("cause") ==
-          json::object{{"kind", "worker_failed"}, {"node_rank", 1}, {"host", "b"}, {"rank", 3}, {"exit_code", 7},
-                       {"signal", nullptr}, {"text", "rank 3 on node 1 (b): exit code 7"}});
+          json::object{{"kind", "worker_failed"},
+                       {"node_rank", 1},
+                       {"host", "b"},
+                       {"rank", 3},
+                       {"exit_code", 7},
+                       {"signal", nullptr},
+                       {"text", "rank 3 on node 1 (b): exit code 7"}});
     Failure killed = failed_rank(2);
     killed.signal = SIGKILL;
-    const json::object restart =
-        own(told.hears(Restarting{killed, 1, 3, 250}, kTime), "ddprun.restart");
+    const json::object restart = own(told.hears(Restarting{killed, 1, 3, 250}, kTime), "ddprun.restart");
     CHECK(restart.at("restart") == 1);
     CHECK(restart.at("max_restarts") == 3);
     CHECK(restart.at("delay_ms") == 250);
@@ -116,14 +130,19 @@ TEST_CASE("event story: a resize tells the sizes, and who left and came as far a
     told.hears(members({{"a", 1}, {"b", 2}}), kTime);
     told.hears(round_of(2, 4), kTime);
     const Failure lost{.kind = Failure::Kind::node_lost, .node_rank = 1, .host = "b", .exit_code = 69};
-    const std::string resizing =
-        told.hears(Restarting{.cause = lost, .resize = 1, .nodes = 2}, kTime);
+    const std::string resizing = told.hears(Restarting{.cause = lost, .resize = 1, .nodes = 2}, kTime);
     CHECK(own(resizing, "ddprun.resizing").at("nodes") == 2);
     told.hears(members({{"a", 1}, {"b", 3}}), kTime);
     CHECK(own(told.hears(round_of(2, 3, 1), kTime), "ddprun.resize") ==
-          json::object{{"round", 1}, {"resize", 1}, {"from_world_size", 4}, {"to_world_size", 3},
-                       {"from_nodes", 2}, {"to_nodes", 2}, {"left", json::array{"b (2)"}},
-                       {"came", json::array{"b (3)"}}, {"cause", "node 1 (b) was lost"}});
+          json::object{{"round", 1},
+                       {"resize", 1},
+                       {"from_world_size", 4},
+                       {"to_world_size", 3},
+                       {"from_nodes", 2},
+                       {"to_nodes", 2},
+                       {"left", json::array{"b (2)"}},
+                       {"came", json::array{"b (3)"}},
+                       {"cause", "node 1 (b) was lost"}});
     const json::object unknown = own(told.hears(round_of(1, 2, 2), kTime), "ddprun.resize");
     CHECK(unknown.at("left").is_null());
     CHECK(unknown.at("came").is_null());
@@ -131,7 +150,8 @@ TEST_CASE("event story: a resize tells the sizes, and who left and came as far a
 
 TEST_CASE("event story: what happens to the agent itself") {
     const std::tuple<AgentNews, const char*, json::object> kNews[] = {
-        {StateChanged{"running", "worker_failed", "stopping"}, "ddprun.state",
+        {StateChanged{"running", "worker_failed", "stopping"},
+         "ddprun.state",
          {{"from", "running"}, {"to", "stopping"}, {"by", "worker_failed"}}},
         {SignalReceived{SIGTERM}, "ddprun.signal.received", {{"signal", "SIGTERM"}}},
         {TimeWarning{SIGUSR1, "soon"}, "ddprun.time.warning", {{"signal", "SIGUSR1"}, {"text", "soon"}}},
@@ -139,13 +159,29 @@ TEST_CASE("event story: what happens to the agent itself") {
         {TookOver{}, "ddprun.coordinator.taken_over", {}},
         {LedAgain{}, "ddprun.coordinator.found", {}},
         {WorkerEnded{2,
-                     {.rank = 3, .local_rank = 1, .pid = 9, .exit_code = 139, .signal = SIGSEGV,
-                      .core_dumped = true, .manner = RankEnd::Manner::failed, .wall_ms = 20},
+                     {.rank = 3,
+                      .local_rank = 1,
+                      .pid = 9,
+                      .exit_code = 139,
+                      .signal = SIGSEGV,
+                      .core_dumped = true,
+                      .manner = RankEnd::Manner::failed,
+                      .wall_ms = 20},
                      {1'500'499, 499, 4096, 1}},
          "ddprun.worker.ended",
-         {{"round", 2}, {"rank", 3}, {"local_rank", 1}, {"pid", 9}, {"manner", "failed"}, {"exit_code", 139},
-          {"signal", "SIGSEGV"}, {"core_dumped", true}, {"wall_ms", 20}, {"user_cpu_ms", 1500},
-          {"system_cpu_ms", 0}, {"max_rss_bytes", 4096}, {"major_page_faults", 1}}}};
+         {{"round", 2},
+          {"rank", 3},
+          {"local_rank", 1},
+          {"pid", 9},
+          {"manner", "failed"},
+          {"exit_code", 139},
+          {"signal", "SIGSEGV"},
+          {"core_dumped", true},
+          {"wall_ms", 20},
+          {"user_cpu_ms", 1500},
+          {"system_cpu_ms", 0},
+          {"max_rss_bytes", 4096},
+          {"major_page_faults", 1}}}};
     for (const auto& [news, name, facts] : kNews) {
         EventStory told = story();
         CHECK(own(told.learns(news, kTime), name) == facts);
@@ -168,15 +204,15 @@ TEST_CASE("event story: the end has torchrun's event of each worker of this node
     result.first_failure->error_message = "no";
     using Manner = RankEnd::Manner;
     // In the order in which they have ended.
-    result.ranks = {{.rank = 0, .node_rank = 0},
-                    {.rank = 3, .local_rank = 1, .node_rank = 1, .pid = 9, .exit_code = 7, .manner = Manner::failed},
-                    {.rank = 2, .local_rank = 0, .node_rank = 1, .pid = 8, .exit_code = 143, .manner = Manner::stopped}};
+    result.ranks = {
+        {.rank = 0, .node_rank = 0},
+        {.rank = 3, .local_rank = 1, .node_rank = 1, .pid = 9, .exit_code = 7, .manner = Manner::failed},
+        {.rank = 2, .local_rank = 0, .node_rank = 1, .pid = 8, .exit_code = 143, .manner = Manner::stopped}};
     result.restart_count = 1;
     const std::string lines = told.ends(result, kTime);
-    CHECK(names_in(lines) == Names{"WORKER torchelastic.worker.status.TERMINATED",
-                                   "WORKER torchelastic.worker.status.FAILED",
-                                   "AGENT torchelastic.worker.status.SUCCEEDED", "rendezvous SUCCEEDED",
-                                   "DDPRUN ddprun.ended"});
+    CHECK(names_in(lines) ==
+          Names{"WORKER torchelastic.worker.status.TERMINATED", "WORKER torchelastic.worker.status.FAILED",
+                "AGENT torchelastic.worker.status.SUCCEEDED", "rendezvous SUCCEEDED", "DDPRUN ddprun.ended"});
     const auto metadata = events_in(lines)[1].at("metadata").as_object();
     CHECK(metadata.at("global_rank") == 3);
     CHECK(metadata.at("worker_id") == "9");
@@ -192,10 +228,12 @@ TEST_CASE("event story: the end has torchrun's event of each worker of this node
 }
 
 TEST_CASE("event story: an agent that was signalled or never took part has failed") {
-    for (const Outcome outcome : {Outcome::signalled, Outcome::preempted, Outcome::not_admitted, Outcome::node_lost}) {
-        const std::string lines = story().ends({.outcome = outcome, .exit_code = 69, .message = "why"}, kTime);
-        CHECK(names_in(lines) == Names{"AGENT torchelastic.worker.status.FAILED", "rendezvous FAILED",
-                                       "DDPRUN ddprun.ended"});
+    for (const Outcome outcome :
+         {Outcome::signalled, Outcome::preempted, Outcome::not_admitted, Outcome::node_lost}) {
+        const std::string lines =
+            story().ends({.outcome = outcome, .exit_code = 69, .message = "why"}, kTime);
+        CHECK(names_in(lines) ==
+              Names{"AGENT torchelastic.worker.status.FAILED", "rendezvous FAILED", "DDPRUN ddprun.ended"});
         CHECK(events_in(lines)[1].at("error_trace") == "why");
     }
     const std::string lines = story().fails(71, "the port is taken", kTime);

@@ -37,23 +37,25 @@ TEST_CASE("event text: how a worker and an agent have ended, as torchrun says it
                       .restart_count = 3,
                       .failure = {},
                       .duration_ms = 1500};
-    CHECK(status_event_line(trainer(), kLongAfter, event) ==
-          R"({"name":"torchelastic.worker.status.SUCCEEDED","source":"WORKER","timestamp":1700000000123,)"
-          R"("metadata":{"run_id":"job","global_rank":5,"group_rank":1,"worker_id":"99","role":"trainer",)"
-          R"("hostname":"gpu07","state":"SUCCEEDED","total_run_time":65,"rdzv_backend":"c10d","raw_error":null,)"
-          R"("metadata":"{\"group_world_size\":2,\"entry_point\":\"train.py\",\"local_rank\":[1],)"
-          R"(\"role_rank\":[3],\"role_world_size\":[4]}","agent_restarts":3,"duration_ms":1500}})"
-          "\n");
+    CHECK(
+        status_event_line(trainer(), kLongAfter, event) ==
+        R"({"name":"torchelastic.worker.status.SUCCEEDED","source":"WORKER","timestamp":1700000000123,)"
+        R"("metadata":{"run_id":"job","global_rank":5,"group_rank":1,"worker_id":"99","role":"trainer",)"
+        R"("hostname":"gpu07","state":"SUCCEEDED","total_run_time":65,"rdzv_backend":"c10d","raw_error":null,)"
+        R"("metadata":"{\"group_world_size\":2,\"entry_point\":\"train.py\",\"local_rank\":[1],)"
+        R"(\"role_rank\":[3],\"role_world_size\":[4]}","agent_restarts":3,"duration_ms":1500}})"
+        "\n");
     event.state = EndState::terminated;
     event.worker.reset();
     event.duration_ms.reset();
-    CHECK(status_event_line(trainer(), kLongAfter, event) ==
-          R"({"name":"torchelastic.worker.status.TERMINATED","source":"AGENT","timestamp":1700000000123,)"
-          R"("metadata":{"run_id":"job","global_rank":null,"group_rank":1,"worker_id":null,"role":"trainer",)"
-          R"("hostname":"gpu07","state":"TERMINATED","total_run_time":65,"rdzv_backend":"c10d","raw_error":null,)"
-          R"("metadata":"{\"group_world_size\":2,\"entry_point\":\"train.py\"}","agent_restarts":3,)"
-          R"("duration_ms":null}})"
-          "\n");
+    CHECK(
+        status_event_line(trainer(), kLongAfter, event) ==
+        R"({"name":"torchelastic.worker.status.TERMINATED","source":"AGENT","timestamp":1700000000123,)"
+        R"("metadata":{"run_id":"job","global_rank":null,"group_rank":1,"worker_id":null,"role":"trainer",)"
+        R"("hostname":"gpu07","state":"TERMINATED","total_run_time":65,"rdzv_backend":"c10d","raw_error":null,)"
+        R"("metadata":"{\"group_world_size\":2,\"entry_point\":\"train.py\"}","agent_restarts":3,)"
+        R"("duration_ms":null}})"
+        "\n");
 }
 
 TEST_CASE("event text: the error of a worker is that of its file, or torchrun's word for none") {
@@ -73,10 +75,10 @@ TEST_CASE("event text: the error of a worker is that of its file, or torchrun's 
 
 TEST_CASE("event text: where a node stands in the rendezvous, as torchrun says it") {
     CHECK(rendezvous_event_line(trainer(), {.state = RendezvousState::failed,
-                                           .message = "refused",
-                                           .endpoint = "gpu00:29500",
-                                           .rank = 1,
-                                           .error = "why"}) ==
+                                            .message = "refused",
+                                            .endpoint = "gpu00:29500",
+                                            .rank = 1,
+                                            .error = "why"}) ==
           R"({"name":"dynamic_rendezvous.py:DynamicRendezvousHandler.next_rendezvous","run_id":"job",)"
           R"("message":"refused","hostname":"gpu07","pid":4711,"node_state":"FAILED",)"
           R"("master_endpoint":"gpu00:29500","rank":1,"local_id":null,"error_trace":"why"})"
@@ -110,7 +112,8 @@ TEST_CASE("event text: whatever texts hold, a line is one line of valid JSON and
     failure.error_message = std::string(100'000, '\x01');
     failure.traceback = failure.error_message;
     for (const std::string& line :
-         {status_event_line(hostile, kLongAfter, {.state = EndState::failed, .worker = StatusEvent::Worker{}, .failure = failure}),
+         {status_event_line(hostile, kLongAfter,
+                            {.state = EndState::failed, .worker = StatusEvent::Worker{}, .failure = failure}),
           rendezvous_event_line(hostile, {.message = any, .endpoint = any, .error = any}),
           own_event_line(hostile, kLongAfter, "x", {{"text", event_text(any)}})}) {
         CHECK(line.size() <= kMaxEventLine);

@@ -19,11 +19,17 @@ TEST_CASE("health port: a port, nothing, or one line that names the variable") {
 }
 
 TEST_CASE("health port: the text says where the agent is, and whose job it is to nobody") {
-    CHECK(health_text({.state = "joining"}) ==
-          R"({"status":"alive","state":"joining","round":null,"restart_count":null,"world_size":null,"workers":0})"
-          "\n");
-    CHECK(health_text({.state = "running", .job_id = "secret", .round = 2, .restart_count = 1, .max_restarts = 3,
-                       .world_size = 8, .workers = {{}, {}}}) ==
+    CHECK(
+        health_text({.state = "joining"}) ==
+        R"({"status":"alive","state":"joining","round":null,"restart_count":null,"world_size":null,"workers":0})"
+        "\n");
+    CHECK(health_text({.state = "running",
+                       .job_id = "secret",
+                       .round = 2,
+                       .restart_count = 1,
+                       .max_restarts = 3,
+                       .world_size = 8,
+                       .workers = {{}, {}}}) ==
           R"({"status":"alive","state":"running","round":2,"restart_count":1,"world_size":8,"workers":2})"
           "\n");
 }

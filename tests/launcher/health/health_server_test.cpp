@@ -81,7 +81,9 @@ TEST_CASE("health server: any path is answered, and nothing but a question is") 
 
 TEST_CASE("health server: a request has a greatest size") {
     HealthFixture server;
-    const auto with = [](std::size_t size) { return "GET / HTTP/1.1\r\nA: " + std::string(size, 'a') + "\r\n\r\n"; };
+    const auto with = [](std::size_t size) {
+        return "GET / HTTP/1.1\r\nA: " + std::string(size, 'a') + "\r\n\r\n";
+    };
     CHECK(server.ask(with(HealthLimits::kMaxRequest - 100)).starts_with("HTTP/1.1 200 "));
     // The answer may be lost where more has come than was read.
     const std::string answer = server.ask(with(HealthLimits::kMaxRequest));
@@ -95,7 +97,12 @@ TEST_CASE("health server: hostile bytes disturb nobody") {
     const unsigned seed = std::random_device()();
     CAPTURE(seed);
     std::mt19937 random(seed);
-    std::vector<std::string> texts{"", "\n", "GET", "GET / HTTP/9.9\r\n\r\n", std::string(100, '\0'), "\r\n\r\n",
+    std::vector<std::string> texts{"",
+                                   "\n",
+                                   "GET",
+                                   "GET / HTTP/9.9\r\n\r\n",
+                                   std::string(100, '\0'),
+                                   "\r\n\r\n",
                                    "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
                                    "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
     for (int i = 0; i < 100; ++i) {
