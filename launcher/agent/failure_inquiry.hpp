@@ -3,10 +3,9 @@
 // Owned by the agent that hosts, on its thread; `options` and `log` outlive it.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <boost/asio/any_io_executor.hpp>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "launcher/agent/job_terms.hpp"
@@ -28,8 +27,8 @@ class FailureInquiry {
         const auto said = [this, number = asked.round, answer = std::move(answer)](
                               Judgement judgement, const std::string& trouble) {
             if (!trouble.empty())
-                log_.warn(fmt::format("--on-failure {}: {}; ddprun decides by itself", options_.on_failure,
-                                      harmless_line(trouble)));
+                log_.warn("--on-failure " + options_.on_failure + ": " + harmless_line(trouble) +
+                          "; ddprun decides by itself");
             judgement.round = number;
             answer(judgement);
         };

@@ -28,11 +28,15 @@ using HealthAnswer = http::response<http::string_body>;
 using HealthParser = http::request_parser<http::empty_body>;
 
 // Kept alive by the coroutines that use it.
-struct HealthService {
+struct HealthService : std::enable_shared_from_this<HealthService> {
+    HealthService(asio::ip::tcp::acceptor listener, std::function<std::string()> said,
+                  const HealthLimits& most)
+        : acceptor(std::move(listener)), text(std::move(said)), limits(most) {}
+
     asio::ip::tcp::acceptor acceptor;
     std::function<std::string()> text;
     HealthLimits limits;
-    std::list<HealthSocket*> open{};  // the oldest first
+    std::list<HealthSocket*> open;  // the oldest first
 };
 
 HealthAnswer plain_answer(http::status status, unsigned version) {
@@ -96,22 +100,18 @@ asio::awaitable<void> serve_one(std::shared_ptr<HealthService> service, HealthSo
     service->open.erase(place);
 }
 
-asio::awaitable<void> serve_all(std::shared_ptr<HealthService> service) {
-    co_await accept_each(service->acceptor, [service](HealthSocket socket) {
-        const auto executor = socket.get_executor();
-        asio::co_spawn(executor, serve_one(service, std::move(socket)), asio::detached);
-    });
-}
-
 }  // namespace
 
 std::uint16_t serve_health(const asio::any_io_executor& executor, std::uint16_t port,
                            std::function<std::string()> text, const HealthLimits& limits) {
-    auto service = std::make_shared<HealthService>(
-        HealthService{listen_tcp(executor, ListenScope::any, port), std::move(text), limits});
+    auto service = std::make_shared<HealthService>(listen_tcp(executor, ListenScope::any, port),
+                                                   std::move(text), limits);
     const std::uint16_t taken = service->acceptor.local_endpoint().port();
+    const auto take = [executor, &taker = *service](HealthSocket socket) {
+        asio::co_spawn(executor, serve_one(taker.shared_from_this(), std::move(socket)), asio::detached);
+    };
     // Where the listener itself is broken nobody calls any more.
-    asio::co_spawn(executor, serve_all(std::move(service)), asio::detached);
+    asio::co_spawn(executor, accept_each(service->acceptor, take), [service](const std::exception_ptr&) {});
     return taken;
 }
 

@@ -11,6 +11,7 @@
 
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
 namespace {
@@ -147,10 +148,11 @@ void LocalRunner::forget(pid_t worker) {
 }
 
 void LocalRunner::wait_for_end(const std::shared_ptr<Child>& child) {
-    const int ending = static_cast<int>(::syscall(SYS_pidfd_open, child->pid, 0));  // close-on-exec
+    OwnedDescriptor ending = above_standard_streams(
+        OwnedDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child->pid, 0))));  // close-on-exec
     // Where there are no descriptors left nobody learns what was used.
-    if (ending < 0) return wait_for_exit(child);
-    child->ending.assign(ending);
+    if (!ending) return wait_for_exit(child);
+    child->ending.assign(ending.release());
     child->ending.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                              [this, child](const boost::system::error_code& error) {
                                  if (child->abandoned) return;

@@ -2,6 +2,8 @@
 #include "launcher/agent/agent.hpp"
 
 #include <unistd.h>
+
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <csignal>
 
@@ -51,6 +53,30 @@ class ObedientRunner final : public ProcessRunner {
     std::vector<WorkerEvents> workers_;
 };
 
+// Writes down what it is told.
+class Notes : public AgentWatcher {
+  public:
+    bool wants_all_ranks() const override { return wants_all; }
+    void began(const boost::asio::any_io_executor&, const AgentControls&) override {
+        lines.push_back("began");
+    }
+    void heard(const ControlMessage&) override { lines.push_back("heard"); }
+    void learnt(const AgentNews& news) override {
+        if (std::holds_alternative<PlaceKnown>(news)) lines.push_back("place");
+        if (std::holds_alternative<WorkerEnded>(news)) lines.push_back("worker ended");
+        if (const auto* change = std::get_if<StateChanged>(&news))
+            lines.push_back("state " + std::string(change->after));
+    }
+    void workers_run(const RoundReady&) override { lines.push_back("workers run"); }
+    std::optional<std::string> ended(const JobResult&) override {
+        lines.push_back("ended");
+        return "trouble";
+    }
+
+    Lines lines;
+    bool wants_all = false;
+};
+
 // Runs an agent of one node with two workers; `play` is called in each round, once they run.
 class Play : public AgentWatcher {
   public:
@@ -64,12 +90,11 @@ class Play : public AgentWatcher {
         options.terminating_signals = {SIGUSR2};
         LauncherLog log(Verbosity::quiet);
         const SignalsBlocked signals_as_before;
-        return run_agent(std::move(options), log, Watchers({this}),
-                         [this](const auto& executor, const auto&) {
-                             auto made = std::make_unique<ObedientRunner>(executor);
-                             runner = made.get();
-                             return made;
-                         });
+        return run_agent(std::move(options), log, watchers(), [this](const auto& executor, const auto&) {
+            auto made = std::make_unique<ObedientRunner>(executor);
+            runner = made.get();
+            return made;
+        });
     }
 
     void began(const boost::asio::any_io_executor&, const AgentControls& given) override { controls = given; }
@@ -95,7 +120,15 @@ class Play : public AgentWatcher {
     Lines states;
     JobResult result;
 
+    std::vector<AgentWatcher*> others;  // likewise
+
   private:
+    Watchers watchers() {
+        std::vector<AgentWatcher*> all{this};
+        all.insert(all.end(), others.begin(), others.end());
+        return all;
+    }
+
     Act play_;
 };
 
@@ -110,9 +143,31 @@ TEST_CASE("an agent whose workers all succeed ends with 0") {
     CHECK(play.states == Lines{"running", "reporting"});
     CHECK(play.result.outcome == Outcome::succeeded);
     CHECK(play.result.ranks.size() == 2);
+    CHECK(play.result.ranks[1].host == play.result.host);
     REQUIRE(play.ends.size() == 2);
     CHECK(play.ends[1].end.rank == 1);
     CHECK(play.ends[1].use == ResourceUse{1, 2, 3, 4});
+}
+
+TEST_CASE("an agent tells all who watch it the same") {
+    Play play([](Play& self) {
+        self.runner->end(0, Exited{0});
+        self.runner->end(1, Exited{0});
+    });
+    Notes first, second;
+    second.wants_all = true;
+    play.others = {&first, &second};
+    CHECK(play.run() == 0);
+    CHECK(first.lines == second.lines);
+    CHECK(first.lines.front() == "began");
+    CHECK(first.lines.back() == "state done");
+    for (const char* line : {"place", "heard", "state running", "workers run", "worker ended", "ended"}) {
+        CAPTURE(line);
+        CHECK(std::find(first.lines.begin(), first.lines.end(), line) != first.lines.end());
+    }
+    CHECK_FALSE(Watchers({&first}).want_all_ranks());
+    CHECK(Watchers({&first, &second}).want_all_ranks());
+    CHECK(Watchers({&first, &second}).ended({}) == Lines{"trouble", "trouble"});
 }
 
 TEST_CASE("a worker's failure stops the others and is the agent's exit code") {

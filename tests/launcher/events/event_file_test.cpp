@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "rendezvous/system/small_file.hpp"
 #include "tests/launcher/worker_fixture.hpp"
 #include "tests/support/catch.hpp"
@@ -51,8 +53,14 @@ TEST_CASE("event file: its descriptor is no worker's, and its bytes are its owne
     struct stat info {};
     REQUIRE(::stat(path.c_str(), &info) == 0);
     CHECK((info.st_mode & 0777) == 0600);
-    const OwnedDescriptor next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    CHECK((::fcntl(next.get() - 1, F_GETFD) & FD_CLOEXEC) != 0);
+    int found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        if (std::filesystem::read_symlink(entry.path(), gone) != path) continue;
+        ++found;
+        CHECK((::fcntl(std::stoi(entry.path().filename()), F_GETFD) & FD_CLOEXEC) != 0);
+    }
+    CHECK(found == 1);
 }
 
 TEST_CASE("event file: what cannot be written is said once, and keeps nobody") {

@@ -8,8 +8,11 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from elastic_test import PREEMPTED, Elastic
 from support import HANG_GUARD, free_port, main, worker

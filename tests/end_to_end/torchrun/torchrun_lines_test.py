@@ -10,9 +10,12 @@ import pty
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 import zipfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from support import EndToEndTest, free_port, program, worker

@@ -3,7 +3,10 @@
 import os
 import shutil
 import signal
+import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from agents_test import AgentsTest
