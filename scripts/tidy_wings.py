@@ -42,6 +42,7 @@ WINGS = {
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/judge",
                        "launcher/output", "launcher/report", "launcher/times"),
     "launcher/jobs": ("launcher", "launcher/process", "launcher/agent"),
+    "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output", "launcher/agent"),
 
     "collectives/values": (),
     "collectives/call": ("collectives/values",),

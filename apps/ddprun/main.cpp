@@ -13,6 +13,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
+#include "apps/ddprun/job_start.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
@@ -24,6 +25,9 @@
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/start/bootstrap.hpp"
+#include "launcher/start/relay.hpp"
+#include "launcher/start/started_agent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
@@ -59,17 +63,29 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
     return run_agent(options, log, &job);
 }
 
+// With --hosts.
+int start_job(const ddprun::CommandLine& line) {
+    using namespace ddprun;
+    const StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
+    return run_starter(options);
+}
+
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
     using namespace ddprun;
     try {
         std::string secret = take_variable(kSecretVariable);
-        const CommandLine line = parse_command_line(words, current_environment(),
-                                                    std::filesystem::path(called).filename().string());
+        const bool is_started = !take_variable(kStartedVariable).empty();
+        OwnedDescriptor relay_line = is_started ? take_relay_line() : OwnedDescriptor();
+        CommandLine line = parse_command_line(words, current_environment(),
+                                              std::filesystem::path(called).filename().string());
+        if (is_started) become_started(line);
         exits_with_one = line.exits_with_one;
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (line.makes_secret) return make_secret();
+        if (line.start.is_asked()) return start_job(line);
         log.set_verbosity(line.verbosity);
         if (!line.log_file.empty()) {
             if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
@@ -106,7 +122,9 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
         if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, log);
-        return run_agent(options, log);
+        if (!is_started) return run_agent(options, log);
+        StartedAgent watcher(std::move(relay_line), options.node_rank == 0, options.elasticity.is_elastic());
+        return run_agent(options, log, &watcher);
     } catch (const UsageError& error) {
         log.error(error.what());
         return kExitUsage;
@@ -136,6 +154,7 @@ int main(int argc, char** argv) {
     ::signal(SIGPIPE, SIG_IGN);
     // One beyond the limit of a file's size is an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
+    if (argc > 1 && argv[1] == ddprun::kRelayFlag) return ddprun::run_relay({argv + 2, argv + argc});
     ddprun::LauncherLog log;
     bool exits_with_one = false;
     const int code =

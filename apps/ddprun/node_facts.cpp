@@ -70,12 +70,12 @@ std::string fresh_id() {
     return id;
 }
 
+}  // namespace
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
-
-}  // namespace
 
 std::optional<std::string> NodeFacts::variable(const std::string& name) const {
     const std::string* value = find_variable(environment, name);
@@ -91,6 +91,7 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
+    for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");

@@ -63,6 +63,7 @@ class Agent {
         if (watcher_ != nullptr) {
             watcher_->began(context_.get_executor(),
                             {.status = [this] { return job_.status(machine_.state(), node_->status()); },
+                             .place = [this] { return link_->place(); },
                              .signal = [this](int signal) { signals_.take(signal); }});
         }
         link_->join();
@@ -73,7 +74,7 @@ class Agent {
 
   private:
     void make_link() {
-        Hello hello = hello_of(options_, watcher_ != nullptr || !options_.result_file.empty());
+        Hello hello = hello_of(options_, wants_result(watcher_) || !options_.result_file.empty());
         if (options_.nnodes > 1) hello.traits = node_traits(options_);
         link_.emplace(context_.get_executor(), link_options_of(options_, std::move(hello)), link_events());
     }

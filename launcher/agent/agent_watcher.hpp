@@ -12,11 +12,13 @@
 #include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
 
 struct AgentControls {
     std::function<AgentStatus()> status;
+    std::function<Endpoint()> place;  // of the coordinator, with the port where it has one by now
     // As if the launcher had been sent this signal; only for signals that it handles.
     std::function<void(int)> signal;
 };
@@ -33,6 +35,11 @@ class AgentWatcher {
 
     // The job is over here. Returns one line about trouble, if there was any, which is shown.
     virtual std::optional<std::string> ended(const JobResult& result) = 0;
+
+    // Whether that result is to have the ends of all the job's ranks.
+    virtual bool wants_result() const { return true; }
 };
+
+inline bool wants_result(const AgentWatcher* watcher) { return watcher != nullptr && watcher->wants_result(); }
 
 }  // namespace ddprun
