@@ -198,7 +198,7 @@ void check_together(const CommandLine& line) {
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
-    if (line.node_rank >= line.nnodes)
+    if (line.node_rank >= line.nnodes && !line.start.is_asked())
         refuse(line, fmt::format("--node-rank {}", line.node_rank),
                "must be less than --nnodes, which is " + nnodes);
     if (line.detach && line.tty_rank)

@@ -71,7 +71,7 @@ struct CommandLine : LaunchOptions {
     StartRequest start;                         // of the job's hosts
     Variables variables;                        // --env
     bool clean_environment = false;
-    std::vector<std::string> program;           // name and arguments; empty only with `show`
+    std::vector<std::string> program;  // name and arguments; empty only with `show`
     std::vector<std::string>
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0

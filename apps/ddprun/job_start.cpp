@@ -40,7 +40,9 @@ constexpr std::array<Contradiction, 8> kContradictions{{
     {"--stdin", "no host has this standard input"},
 }};
 
-std::string hosts_flag(const CommandLine& line) { return line.start.hosts.empty() ? "--hostfile" : "--hosts"; }
+std::string hosts_flag(const CommandLine& line) {
+    return line.start.hosts.empty() ? "--hostfile" : "--hosts";
+}
 
 std::string origin_of(const CommandLine& line, const std::string& flag) {
     const auto origin = line.origins.find(flag);
@@ -63,7 +65,8 @@ void check_contradictions(const CommandLine& line) {
 }
 
 template <class Value>
-Value value_of_flag(const std::string& flag, const std::string& text, std::variant<Value, std::string> parsed) {
+Value value_of_flag(const std::string& flag, const std::string& text,
+                    std::variant<Value, std::string> parsed) {
     if (const auto* why = std::get_if<std::string>(&parsed))
         throw UsageError(fmt::format("{} {}: {}", flag, harmless_line(text), *why));
     return std::get<Value>(std::move(parsed));
@@ -78,11 +81,14 @@ std::vector<HostSlots> hosts_of(const CommandLine& line, const StarterFacts& fac
         hosts = value_or_throw<UsageError>(parse_host_file(facts.host_file_text, start.host_file));
     }
     if (!start.include.empty())
-        hosts = value_of_flag("--include", start.include, select_hosts(hosts, Selection::include, start.include));
+        hosts =
+            value_of_flag("--include", start.include, select_hosts(hosts, Selection::include, start.include));
     if (!start.exclude.empty())
-        hosts = value_of_flag("--exclude", start.exclude, select_hosts(hosts, Selection::exclude, start.exclude));
+        hosts =
+            value_of_flag("--exclude", start.exclude, select_hosts(hosts, Selection::exclude, start.exclude));
     if (hosts.size() > static_cast<std::size_t>(kMaxNodes))
-        throw UsageError(fmt::format("{}: {} hosts, at most {} can be nodes", hosts_flag(line), hosts.size(), kMaxNodes));
+        throw UsageError(
+            fmt::format("{}: {} hosts, at most {} can be nodes", hosts_flag(line), hosts.size(), kMaxNodes));
     return hosts;
 }
 
@@ -117,12 +123,14 @@ std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& fac
 std::string master_of(const CommandLine& line, const std::vector<StartNode>& nodes) {
     if (line.master_addr && line.origins.contains("--master-addr")) return *line.master_addr;
     std::string host = host_of(nodes.front().target);
-    const auto other = std::find_if(nodes.begin(), nodes.end(), [](const StartNode& node) { return !node.is_here; });
+    const auto other =
+        std::find_if(nodes.begin(), nodes.end(), [](const StartNode& node) { return !node.is_here; });
     const bool is_loopback = host == kLocalName || is_loopback_address(host);
     if (is_loopback && other != nodes.end() && nodes.size() > 1)
-        throw UsageError(fmt::format(
-            "{}: {} is the first of the hosts, and {} cannot reach it by that name; give its real one, or --master-addr",
-            hosts_flag(line), host, other == nodes.begin() ? nodes[1].target : other->target));
+        throw UsageError(
+            fmt::format("{}: {} is the first of the hosts, and {} cannot reach it by that name; give its "
+                        "real one, or --master-addr",
+                        hosts_flag(line), host, other == nodes.begin() ? nodes[1].target : other->target));
     return host;
 }
 
@@ -131,14 +139,17 @@ std::string nnodes_of(const CommandLine& line, int hosts) {
     const bool is_said = line.origins.contains("--nnodes");
     if (is_said && line.nnodes != hosts)
         throw UsageError(fmt::format("--nnodes: {}{} contradicts {}, which names {}{}",
-                                     least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line), hosts,
-                                     origin_of(line, "--nnodes")));
+                                     least ? fmt::format("{}:", *least) : "", line.nnodes, hosts_flag(line),
+                                     hosts, origin_of(line, "--nnodes")));
     return least ? fmt::format("{}:{}", *least, hosts) : std::to_string(hosts);
 }
 
 std::vector<std::string> option_words_of(const CommandLine& line) {
     std::vector<std::string> words = line.start.option_words;
+    // What follows from the name that this launcher is called by, the agents do not see.
     if (line.like_torchrun) words.emplace_back("--like-torchrun");
+    if (!line.legacy_launch.empty() && !line.origins.contains("--legacy-launch"))
+        words.emplace_back("--legacy-launch");
     return words;
 }
 
@@ -181,9 +192,10 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.is_ssh = line.start.rsh.empty();
     plan.rsh = plan.is_ssh ? ssh_command() : line.start.rsh;
     plan.ships = !line.start.no_ship;
-    options.terms = {.nodes = nodes,
-                     .least = line.elasticity.min_nodes.value_or(nodes),
-                     .may_outlive_0 = line.failover && line.elasticity.is_elastic()};
+    options.terms = {
+        .nodes = nodes,
+        .least = line.elasticity.min_nodes.value_or(nodes),
+        .may_outlive_0 = line.failover && (line.elasticity.is_elastic() || line.restarts.max_restarts > 0)};
     options.ending_signals = line.terminating_signals;
     // It stays so, here and there.
     if (facts.hangup_ignored) std::erase(options.ending_signals, SIGHUP);
@@ -196,10 +208,11 @@ std::string start_text(const StarterOptions& options) {
     std::string text;
     for (const StartNode& node : options.plan.nodes) {
         std::string command;
-        for (const std::string& word : agent_words(plan_of_branch(options.plan, {node}), options.plan.master_port))
+        for (const std::string& word :
+             agent_words(plan_of_branch(options.plan, {node}), options.plan.master_port))
             command += " " + word;
-        text += fmt::format("node {} on {}{}: ddprun{}\n", node.rank, node.target, node.is_here ? " (here)" : "",
-                            harmless_line(command, kMaxHostListText));
+        text += fmt::format("node {} on {}{}: ddprun{}\n", node.rank, node.target,
+                            node.is_here ? " (here)" : "", harmless_line(command, kMaxHostListText));
     }
     return text;
 }

@@ -5,9 +5,9 @@
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
-#include "launcher/start/carried_environment.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/start/carried_environment.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 

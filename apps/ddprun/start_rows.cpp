@@ -42,33 +42,38 @@ RankVariable parse_rank_variable(const std::string& text) {
 
 OptionGroup start_rows(CommandLine& line) {
     StartRequest& start = line.start;
-    return {
-        "Hosts",
-        {{"--hosts", "HOST[:N],…",
-          "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\nThe first one is node 0. "
-          "An IPv6 address stands in brackets: [fd00::1]:8. This machine needs no ssh.",
-          into(start.hosts)},
-         {"--hostfile", "FILE",
-          "Likewise, a host a line: HOST slots=N, HOST:N or HOST, # begins a comment\nA host that stands there again has "
-          "one slot more.",
-          into(start.host_file)},
-         {"--include", "HOST[:SLOTS]@…",
-          "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3\nThe slots are GPUs: the host's agent has "
-          "them as CUDA_VISIBLE_DEVICES.",
-          into(start.include)},
-         {"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
-         {"--rsh", "COMMAND",
-          "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell (ssh)\nLike \"ssh -p 2222\", blaunch or "
-          "\"qrsh -inherit\". By default ssh in batch mode, which asks nothing.",
-          into(start.rsh, parse_rsh)},
-         {"--fan-out", "N",
-          "Hosts that one machine reaches itself; more are reached by way of others (32)\nThese have to be able to reach "
-          "each other by ssh.",
-          into(start.fan_out, number(2, kMaxFanOut))},
-         {"--no-ship", "",
-          "Do not copy ddprun to hosts that lack it, or have another build\nOtherwise it is copied into a folder in "
-          "TMPDIR, and removed as soon as it runs.",
-          into(start.no_ship)}}};
+    return {"Hosts",
+            {{"--hosts", "HOST[:N],…",
+              "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\nThe first "
+              "one is node 0. "
+              "An IPv6 address stands in brackets: [fd00::1]:8. This machine needs no ssh.",
+              into(start.hosts)},
+             {"--hostfile", "FILE",
+              "Likewise, a host a line: HOST slots=N, HOST:N or HOST, # begins a comment\nA host that stands "
+              "there again has "
+              "one slot more.",
+              into(start.host_file)},
+             {"--include", "HOST[:SLOTS]@…",
+              "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3\nThe slots are GPUs: the "
+              "host's agent has "
+              "them as CUDA_VISIBLE_DEVICES.",
+              into(start.include)},
+             {"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
+             {"--rsh", "COMMAND",
+              "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell (ssh)\nLike \"ssh -p "
+              "2222\", blaunch or "
+              "\"qrsh -inherit\". By default ssh in batch mode, which asks nothing.",
+              into(start.rsh, parse_rsh)},
+             {"--fan-out", "N",
+              "Hosts that one machine reaches itself; more are reached by way of others (32)\nThese have to "
+              "be able to reach "
+              "each other by ssh.",
+              into(start.fan_out, number(2, kMaxFanOut))},
+             {"--no-ship", "",
+              "Do not copy ddprun to hosts that lack it, or have another build\nOtherwise it is copied into "
+              "a folder in "
+              "TMPDIR, and removed as soon as it runs.",
+              into(start.no_ship)}}};
 }
 
 OptionGroup variable_rows(CommandLine& line) {
@@ -81,11 +86,14 @@ OptionGroup variable_rows(CommandLine& line) {
           .repeated = true},
          {.names = "--env-rank",
           .metavar = "RANKS:NAME=VALUE",
-          .help = "Set a variable for these ranks (0,8-15; local=0; *)\nMay be repeated; the last one counts.",
-          .set = [&line](const std::string& text) { line.rank_variables.push_back(parse_rank_variable(text)); },
+          .help =
+              "Set a variable for these ranks (0,8-15; local=0; *)\nMay be repeated; the last one counts.",
+          .set =
+              [&line](const std::string& text) { line.rank_variables.push_back(parse_rank_variable(text)); },
           .repeated = true},
          {"--clean-env", "",
-          "Workers do not inherit ddprun's own variables\nBut HOME, USER, LOGNAME, SHELL, PATH, TERM, LANG, LANGUAGE, "
+          "Workers do not inherit ddprun's own variables\nBut HOME, USER, LOGNAME, SHELL, PATH, TERM, LANG, "
+          "LANGUAGE, "
           "LC_*, TZ, TMPDIR and HOSTNAME; with --hosts those of the host they run on.",
           into(line.clean_environment)}}};
 }
@@ -96,8 +104,9 @@ std::vector<std::string> without_start_words(const std::vector<std::string>& wor
     std::vector<std::string> kept;
     for (const std::string& word : words) {
         const std::string name = word.substr(0, word.find('='));
-        const bool is_starters = std::any_of(group.rows.begin(), group.rows.end(),
-                                             [&name](const OptionRow& row) { return long_name(row) == name; });
+        const bool is_starters =
+            std::any_of(group.rows.begin(), group.rows.end(),
+                        [&name](const OptionRow& row) { return long_name(row) == name; });
         if (!is_starters) kept.push_back(word);
     }
     return kept;

@@ -40,6 +40,8 @@ class AgentWatcher {
     virtual bool wants_result() const { return true; }
 };
 
-inline bool wants_result(const AgentWatcher* watcher) { return watcher != nullptr && watcher->wants_result(); }
+inline bool wants_result(const AgentWatcher* watcher) {
+    return watcher != nullptr && watcher->wants_result();
+}
 
 }  // namespace ddprun

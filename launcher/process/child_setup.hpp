@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 
@@ -43,7 +44,7 @@ struct ChildPlan {
     bool ignore_hangup = false;
     bool takes_terminal = false;
     std::uint64_t open_files = 0;         // as WorkerSpec has it …
-    int death_signal = 0;                 // … and this one
+    int death_signal = SIGKILL;           // … and this one
     const unsigned long* cpus = nullptr;  // a bit for each; nullptr: all of the parent's
     std::size_t cpu_bytes = 0;
     // A bit for each NUMA node, one of them set; nullptr: none. Where the kernel refuses it, the program does without.

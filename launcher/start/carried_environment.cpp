@@ -14,12 +14,13 @@ constexpr std::array<std::string_view, 47> kHostBound{
     "NOTIFY_SOCKET", "LISTEN_*",
     // of a scheduler's step or of a process in it
     "SLURM_STEP*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURM_GTIDS",
-    "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_TOPOLOGY_ADDR*", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_*",
-    "SLURMD_*", "SRUN_*", "OMPI_*", "PMI_*", "PMIX_*", "PRTE_*", "PALS_*", "HYDI_*", "HYDRA_*", "MPI_LOCAL*",
-    "JSM_*", "FLUX_*", "PBS_NODENUM"};
+    "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_TOPOLOGY_ADDR*", "SLURM_LAUNCH_NODE_IPADDR",
+    "SLURM_SRUN_COMM_*", "SLURMD_*", "SRUN_*", "OMPI_*", "PMI_*", "PMIX_*", "PRTE_*", "PALS_*", "HYDI_*",
+    "HYDRA_*", "MPI_LOCAL*", "JSM_*", "FLUX_*", "PBS_NODENUM"};
 
-constexpr std::array<std::string_view, 12> kKeptClean{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TERM",
-                                                      "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "HOSTNAME"};
+constexpr std::array<std::string_view, 12> kKeptClean{"HOME", "USER", "LOGNAME", "SHELL",
+                                                      "PATH", "TERM", "LANG",    "LANGUAGE",
+                                                      "LC_*", "TZ",   "TMPDIR",  "HOSTNAME"};
 
 template <std::size_t kCount>
 bool is_listed(const std::array<std::string_view, kCount>& list, std::string_view name) {

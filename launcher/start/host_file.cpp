@@ -31,10 +31,12 @@ std::optional<std::string> read_host_line(std::string_view line, HostCollection&
         const std::string_view value = word.substr(std::min(equals + 1, word.size()));
         const bool is_slots = name == "slots";
         if (!is_slots && name != "max_slots" && name != "max-slots")
-            return fmt::format("'{}' is not known here; write HOST slots=N", harmless_line(word, kMaxWordShown));
+            return fmt::format("'{}' is not known here; write HOST slots=N",
+                               harmless_line(word, kMaxWordShown));
         const auto number = parse_slots(value);
         if (!number)
-            return fmt::format("'{}' is no number of slots; write slots=8", harmless_line(word, kMaxWordShown));
+            return fmt::format("'{}' is no number of slots; write slots=8",
+                               harmless_line(word, kMaxWordShown));
         if (is_slots && slots) return "slots= stands there twice";
         if (is_slots) slots = number;
     }
@@ -49,7 +51,8 @@ std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_vi
     std::size_t number = 0;
     for (const std::string_view line : split_at(text, '\n')) {
         ++number;
-        if (const auto wrong = read_host_line(line, hosts)) return fmt::format("{}:{}: {}", file, number, *wrong);
+        if (const auto wrong = read_host_line(line, hosts))
+            return fmt::format("{}:{}: {}", file, number, *wrong);
     }
     auto found = hosts.take();
     if (found.empty()) return fmt::format("{}: names no host", file);

@@ -35,9 +35,10 @@ std::optional<std::string> read_chosen_slots(std::string_view text, const HostSl
     for (const std::string_view word : split_at(text, ',')) {
         const auto dash = word.find('-');
         const auto low = whole_number<int>(word.substr(0, dash), 0, kMaxWorkersPerNode);
-        const auto high = dash == word.npos ? low
-                                            : whole_number<int>(word.substr(dash + 1), 0, kMaxWorkersPerNode);
-        if (!low || !high || *low > *high) return fmt::format("'{}' is no slot and no range", shown_part(word));
+        const auto high =
+            dash == word.npos ? low : whole_number<int>(word.substr(dash + 1), 0, kMaxWorkersPerNode);
+        if (!low || !high || *low > *high)
+            return fmt::format("'{}' is no slot and no range", shown_part(word));
         if (*high >= host.slots)
             return fmt::format("slot {} of {}, which has slots 0 to {}", *high, host.target, host.slots - 1);
         for (int slot = *low; slot <= *high; ++slot) slots.insert(slot);
@@ -54,7 +55,8 @@ std::optional<std::string> read_selection(const std::vector<HostSlots>& hosts, s
         const auto [entry, is_new] = chosen.try_emplace(*place);
         if (!is_new) return fmt::format("{} stands there twice", hosts[*place].target);
         if (colon == part.size()) continue;
-        if (auto wrong = read_chosen_slots(part.substr(colon + 1), hosts[*place], entry->second)) return wrong;
+        if (auto wrong = read_chosen_slots(part.substr(colon + 1), hosts[*place], entry->second))
+            return wrong;
     }
     return std::nullopt;
 }
@@ -69,8 +71,7 @@ std::set<int> other_slots(const HostSlots& host, const std::set<int>& slots) {
 
 HostSlots with_slots(HostSlots host, const std::set<int>& slots) {
     host.slots = static_cast<int>(slots.size());
-    for (const int slot : slots)
-        host.devices += fmt::format("{}{}", host.devices.empty() ? "" : ",", slot);
+    for (const int slot : slots) host.devices += fmt::format("{}{}", host.devices.empty() ? "" : ",", slot);
     return host;
 }
 

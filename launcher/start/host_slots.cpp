@@ -66,8 +66,8 @@ std::optional<std::string> read_host_item(std::string_view text, HostItem& item)
         text.remove_prefix(at + 1);
     }
     const auto close = text.find(']');
-    const bool is_address = text.starts_with('[') && close != text.npos &&
-                            text.substr(0, close).find(':') != text.npos;
+    const bool is_address =
+        text.starts_with('[') && close != text.npos && text.substr(0, close).find(':') != text.npos;
     if (auto wrong = is_address ? read_address(text, close, item) : read_names(text, item)) return wrong;
     for (const std::string& name : item.names) {
         if (!is_valid_host(name) || name.front() == '-')

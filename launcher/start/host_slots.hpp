@@ -19,7 +19,7 @@ namespace ddprun {
 inline constexpr int kUnsaidSlots = -1;
 
 struct HostSlots {
-    std::string target;        // what the remote shell is told: with the user, an IPv6 address without brackets
+    std::string target;  // what the remote shell is told: with the user, an IPv6 address without brackets
     int slots = kUnsaidSlots;  // workers there
     std::string devices = {};  // which of its slots were chosen ("0,2"); empty: nobody chose
 

@@ -19,7 +19,11 @@ std::shared_ptr<const std::string> StartTools::program_bytes() {
 
 HostStart::HostStart(const boost::asio::any_io_executor& executor, StartTools& tools, StartPlan plan,
                      HostStartEvents events)
-    : executor_(executor), tools_(tools), plan_(std::move(plan)), events_(std::move(events)), timer_(executor) {}
+    : executor_(executor),
+      tools_(tools),
+      plan_(std::move(plan)),
+      events_(std::move(events)),
+      timer_(executor) {}
 
 void HostStart::begin() { connect(); }
 
@@ -42,11 +46,10 @@ void HostStart::connect() {
     handshake_ = Handshake();
     last_complaints_ = LastLines();
     shell_ = std::make_unique<PipedProcess>(
-        executor_,
-        PipedEvents{.on_output = [this](std::string_view bytes) { heard(bytes); },
-                    .on_error_output = [this](std::string_view bytes) { complained(bytes); },
-                    .on_word = {},
-                    .on_end = [this](const ExitStatus& status) { ended(status); }});
+        executor_, PipedEvents{.on_output = [this](std::string_view bytes) { heard(bytes); },
+                               .on_error_output = [this](std::string_view bytes) { complained(bytes); },
+                               .on_word = {},
+                               .on_end = [this](const ExitStatus& status) { ended(status); }});
     if (const auto wrong = shell_->start(tools_.launcher, spec_of_shell(), false))
         return fail(fmt::format("{}: {}", node().target, *wrong));
     timer_.expires_after(kAnswerTimeout);
@@ -69,8 +72,8 @@ void HostStart::shake_hands(std::string_view bytes) {
         case Handshake::Word::have: return lead();
         case Handshake::Word::need: return ship();
         case Handshake::Word::too_much:
-            trouble_ = fmt::format("its shell says more than {} bytes before the relay answers: '{}'", kMaxNoise,
-                                   harmless_line(handshake_.noise()));
+            trouble_ = fmt::format("its shell says more than {} bytes before the relay answers: '{}'",
+                                   kMaxNoise, harmless_line(handshake_.noise()));
             shell_->signal(SIGKILL);
     }
 }
@@ -110,14 +113,9 @@ void HostStart::take_frames(std::string_view bytes) {
     shell_->signal(SIGKILL);
 }
 
-// What a remote shell says before its relay answers is of interest only if it never does.
+// A greeting, a warning: what a remote shell says is of interest only if it fails.
 void HostStart::complained(std::string_view bytes) {
-    complaints_.push(bytes, [this](std::string_view block) {
-        last_complaints_.add(block);
-        if (state_ != State::led) return;
-        for (const std::string_view line : lines_of(block))
-            events_.on_message(HostRemark{fmt::format("{}: {}", node().target, harmless_line(line))});
-    });
+    complaints_.push(bytes, [this](std::string_view block) { last_complaints_.add(block); });
 }
 
 std::string HostStart::last_complaint() const {

@@ -57,6 +57,7 @@ class HostStart {
     void hold(bool is_held);
     // Without waiting for anything; on_over comes all the same. A relay that is there has EOF then.
     void kill();
+    bool is_connecting() const { return state_ == State::connecting; }
     bool is_over() const { return state_ == State::over; }
     const StartNode& node() const { return plan_.nodes.front(); }
 

@@ -16,8 +16,8 @@ HostStarts::HostStarts(const boost::asio::any_io_executor& executor, HostStartEv
 
 void HostStarts::begin(const StartPlan& whole, std::vector<std::vector<StartNode>> branches) {
     for (auto& branch : branches)
-        starts_.push_back(std::make_unique<HostStart>(executor_, tools_, plan_of_branch(whole, std::move(branch)),
-                                                      events_));
+        starts_.push_back(std::make_unique<HostStart>(executor_, tools_,
+                                                      plan_of_branch(whole, std::move(branch)), events_));
     for (const auto& start : starts_) start->begin();
 }
 
@@ -43,6 +43,11 @@ void HostStarts::kill() {
 
 bool HostStarts::are_over() const {
     return std::all_of(starts_.begin(), starts_.end(), [](const auto& start) { return start->is_over(); });
+}
+
+bool HostStarts::are_settled() const {
+    return std::none_of(starts_.begin(), starts_.end(),
+                        [](const auto& start) { return start->is_connecting(); });
 }
 
 std::vector<std::string> HostStarts::left() const {

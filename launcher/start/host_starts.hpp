@@ -22,6 +22,8 @@ class HostStarts {
     void hold(bool is_held);
     void kill();
     bool are_over() const;
+    // No connection is being tried any more.
+    bool are_settled() const;
     // The targets of those that are not over.
     std::vector<std::string> left() const;
 

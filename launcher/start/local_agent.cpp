@@ -17,13 +17,15 @@ constexpr std::size_t kMaxAgentWord = 64;
 
 }  // namespace
 
-LocalAgent::LocalAgent(const boost::asio::any_io_executor& executor, std::function<void(UpMessage)> on_message)
+LocalAgent::LocalAgent(const boost::asio::any_io_executor& executor,
+                       std::function<void(UpMessage)> on_message)
     : on_message_(std::move(on_message)),
-      process_(executor,
-               PipedEvents{.on_output = [this](std::string_view bytes) { said(output_, false, bytes); },
-                           .on_error_output = [this](std::string_view bytes) { said(error_output_, true, bytes); },
-                           .on_word = [this](std::string_view bytes) { answered(bytes); },
-                           .on_end = [this](const ExitStatus& status) { ended(status); }}) {}
+      process_(
+          executor,
+          PipedEvents{.on_output = [this](std::string_view bytes) { said(output_, false, bytes); },
+                      .on_error_output = [this](std::string_view bytes) { said(error_output_, true, bytes); },
+                      .on_word = [this](std::string_view bytes) { answered(bytes); },
+                      .on_end = [this](const ExitStatus& status) { ended(status); }}) {}
 
 void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) {
     const StartNode& node = plan.nodes.front();
@@ -44,7 +46,9 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
 }
 
 void LocalAgent::said(LineSplitter& lines, bool is_error, std::string_view bytes) {
-    lines.push(bytes, [&](std::string_view block) { on_message_(AgentOutput{*rank_, is_error, std::string(block)}); });
+    lines.push(bytes, [&](std::string_view block) {
+        on_message_(AgentOutput{*rank_, is_error, std::string(block)});
+    });
 }
 
 void LocalAgent::answered(std::string_view bytes) {

@@ -19,8 +19,8 @@ constexpr std::size_t kPipeReadAtOnce = 64 * 1024;
 // Both ends close-on-exec and above the standard streams, ours not blocking; false with errno.
 bool make_ends(bool is_socket, bool child_reads, OwnedDescriptor& ours, OwnedDescriptor& childs) {
     int ends[2];
-    const int made = is_socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)
-                               : ::pipe2(ends, O_CLOEXEC);
+    const int made =
+        is_socket ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) : ::pipe2(ends, O_CLOEXEC);
     if (made != 0) return false;
     ours.reset(ends[child_reads ? 1 : 0]);
     childs.reset(ends[child_reads ? 0 : 1]);
@@ -50,7 +50,8 @@ std::optional<std::string> PipedProcess::start(SessionLauncher& launcher, Worker
     spec.standard_error = GivenDescriptor{childs_error.get()};
     auto started = launcher(input_.get_executor(), spec);
     if (const auto* failure = std::get_if<StartFailure>(&started)) return failure->text;
-    process_ = std::make_unique<SessionLauncher::Process>(std::get<SessionLauncher::Process>(std::move(started)));
+    process_ =
+        std::make_unique<SessionLauncher::Process>(std::get<SessionLauncher::Process>(std::move(started)));
     input_.assign(in.release());
     output_.assign(out.release());
     error_output_.assign(error.release());
@@ -80,10 +81,11 @@ void PipedProcess::await_drained() {
 void PipedProcess::read(Source& source) {
     if (source.is_awaited || !source.stream.is_open() || (is_held_ && source.may_be_held)) return;
     source.is_awaited = true;
-    source.stream.async_wait(Stream::wait_read, alive_.guard([this, &source](const boost::system::error_code& error) {
-        source.is_awaited = false;
-        if (!error && !(is_held_ && source.may_be_held)) read_some(source);
-    }));
+    source.stream.async_wait(Stream::wait_read,
+                             alive_.guard([this, &source](const boost::system::error_code& error) {
+                                 source.is_awaited = false;
+                                 if (!error && !(is_held_ && source.may_be_held)) read_some(source);
+                             }));
 }
 
 void PipedProcess::read_some(Source& source) {
@@ -126,8 +128,12 @@ void PipedProcess::write_next() {
         const ssize_t count = ::write(input_.native_handle(), rest.data(), rest.size());
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) break;
-        if (count < 0) outgoing_.clear();  // It has ended, as its own event says.
-        if (count < 0) return;
+        if (count < 0) {
+            // It has ended, as its own event says.
+            outgoing_.clear();
+            written_ = 0;
+            return;
+        }
         written_ += static_cast<std::size_t>(count);
         if (written_ < outgoing_.front()->size()) continue;
         outgoing_.pop_front();

@@ -126,7 +126,8 @@ class Relay {
 
     void write_some() {
         while (written_ < waiting_.size()) {
-            const ssize_t count = ::write(output_.native_handle(), waiting_.data() + written_, waiting_.size() - written_);
+            const ssize_t count =
+                ::write(output_.native_handle(), waiting_.data() + written_, waiting_.size() - written_);
             if (count < 0 && errno == EINTR) continue;
             if (count < 0 && errno == EAGAIN) break;
             if (count < 0) {
@@ -136,7 +137,8 @@ class Relay {
             }
             written_ += static_cast<std::size_t>(count);
         }
-        if (written_ == waiting_.size() || written_ > kMaxWaitingUp) waiting_.erase(0, std::exchange(written_, 0));
+        if (written_ == waiting_.size() || written_ > kMaxWaitingUp)
+            waiting_.erase(0, std::exchange(written_, 0));
         if (waiting_.empty() || is_writing_) return;
         is_writing_ = true;
         output_.async_wait(Stream::wait_write, [this](const boost::system::error_code& error) {

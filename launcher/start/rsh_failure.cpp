@@ -19,16 +19,18 @@ struct KnownCause {
 };
 // Trying again does not help there.
 constexpr std::array<KnownCause, 3> kKnownCauses{{
-    {"Permission denied", "ssh is not let ask for a password (BatchMode); set up a key, so that `ssh HOST true` works"},
+    {"Permission denied",
+     "ssh is not let ask for a password (BatchMode); set up a key, so that `ssh HOST true` works"},
     {"Host key verification failed",
-     "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see ssh-keyscan"},
+     "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see "
+     "ssh-keyscan"},
     {"Too many authentication failures", "name one key for this host in ~/.ssh/config (IdentitiesOnly)"},
 }};
 
 const KnownCause* known_cause(std::string_view line) {
-    const auto* found = std::find_if(kKnownCauses.begin(), kKnownCauses.end(), [line](const KnownCause& cause) {
-        return line.find(cause.words) != line.npos;
-    });
+    const auto* found =
+        std::find_if(kKnownCauses.begin(), kKnownCauses.end(),
+                     [line](const KnownCause& cause) { return line.find(cause.words) != line.npos; });
     return found == kKnownCauses.end() ? nullptr : found;
 }
 
@@ -41,15 +43,21 @@ std::string end_text(const ExitStatus& status) {
 
 std::vector<std::string> ssh_command() {
     return {"ssh",
-            "-o", "BatchMode=yes",
-            "-o", fmt::format("ConnectTimeout={}", kConnectSeconds),
-            "-o", "ServerAliveInterval=15",
-            "-o", "ServerAliveCountMax=3",
-            "-T", "-x"};
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            fmt::format("ConnectTimeout={}", kConnectSeconds),
+            "-o",
+            "ServerAliveInterval=15",
+            "-o",
+            "ServerAliveCountMax=3",
+            "-T",
+            "-x"};
 }
 
 std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end) {
-    std::string text = fmt::format("{}: {} {}", target, command.substr(command.rfind('/') + 1), end_text(end.status));
+    std::string text =
+        fmt::format("{}: {} {}", target, command.substr(command.rfind('/') + 1), end_text(end.status));
     const std::string line = harmless_line(end.last_line);
     if (!line.empty()) text += ": " + line;
     if (const KnownCause* cause = known_cause(line)) text += fmt::format(" ({})", cause->remedy);
@@ -63,7 +71,8 @@ bool is_worth_another(const RshEnd& end) {
 
 std::chrono::milliseconds pause_before_next(int failed, double chance) {
     const auto least = kFirstPause * (1 << std::clamp(failed - 1, 0, kMaxConnects));
-    return least + std::chrono::duration_cast<std::chrono::milliseconds>(least * std::clamp(chance, 0.0, 1.0));
+    return least +
+           std::chrono::duration_cast<std::chrono::milliseconds>(least * std::clamp(chance, 0.0, 1.0));
 }
 
 }  // namespace ddprun

@@ -39,7 +39,8 @@ void StartConsole::await_room(Screen& screen) {
         OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
         epoll_event event{EPOLLOUT, {}};
         // What cannot be waited for is always ready.
-        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, screen.writer.poll_fd(), &event) != 0) return screen.writer.flush();
+        if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, screen.writer.poll_fd(), &event) != 0)
+            return screen.writer.flush();
         screen.room.assign(set.release());
     }
     screen.is_awaited = true;
@@ -60,7 +61,8 @@ bool StartConsole::is_full() const {
 }
 
 bool StartConsole::is_empty() const {
-    return std::none_of(screens_.begin(), screens_.end(), [](const Screen& screen) { return screen.writer.blocked(); });
+    return std::none_of(screens_.begin(), screens_.end(),
+                        [](const Screen& screen) { return screen.writer.blocked(); });
 }
 
 void StartConsole::give_up() {

@@ -8,10 +8,13 @@
 
 namespace ddprun {
 
-bool StartLedger::is_gone(int rank) const { return nodes_.at(static_cast<std::size_t>(rank)) != Node::awaited; }
+bool StartLedger::is_gone(int rank) const {
+    return nodes_.at(static_cast<std::size_t>(rank)) != Node::awaited;
+}
 
 int StartLedger::gone() const {
-    return static_cast<int>(nodes_.size() - static_cast<std::size_t>(std::count(nodes_.begin(), nodes_.end(), Node::awaited)));
+    return static_cast<int>(
+        nodes_.size() - static_cast<std::size_t>(std::count(nodes_.begin(), nodes_.end(), Node::awaited)));
 }
 
 std::optional<std::string> StartLedger::learn(const HostFailed& failed) {
@@ -52,7 +55,8 @@ int StartLedger::exit_code() const {
 
 std::optional<std::string> StartLedger::why_not_begun() const {
     if (begun_ || unstarted_ == 0 || terms_.nodes - unstarted_ >= terms_.least) return std::nullopt;
-    return fmt::format("{} of {} hosts could not be started, so the job is not run", unstarted_, terms_.nodes);
+    return fmt::format("{} of {} hosts could not be started, so the job is not run", unstarted_,
+                       terms_.nodes);
 }
 
 }  // namespace ddprun

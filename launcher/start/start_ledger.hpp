@@ -11,7 +11,7 @@ namespace ddprun {
 
 struct StartTerms {
     int nodes = 1;
-    int least = 1;                // of --nnodes MIN:MAX; else all
+    int least = 1;               // of --nnodes MIN:MAX; else all
     bool may_outlive_0 = false;  // the job may go on without node 0
 };
 
@@ -46,7 +46,7 @@ class StartLedger {
     StartTerms terms_;
     std::vector<Node> nodes_;
     bool begun_ = false;
-    int unstarted_ = 0;  // hosts that failed before the job began
+    int unstarted_ = 0;              // hosts that failed before the job began
     std::optional<int> first_code_;  // of an agent that ended before that
     std::optional<int> code_of_0_;
     std::optional<int> last_code_;

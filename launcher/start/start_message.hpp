@@ -25,9 +25,9 @@ inline constexpr std::size_t kMaxFrameDown = 32 * 1024 * 1024;
 // One node of the job, on its host.
 struct StartNode {
     int rank = 0;
-    std::string target;   // for the remote shell
-    int workers = -1;     // -1: as the options say
-    std::string devices;  // empty: as the host has them
+    std::string target;    // for the remote shell
+    int workers = -1;      // -1: as the options say
+    std::string devices;   // empty: as the host has them
     bool is_here = false;  // the starter's own machine, which needs no remote shell
 };
 BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here))
@@ -101,12 +101,7 @@ struct HostFailed {
     bool was_there = false;  // its relay had begun
 };
 BOOST_DESCRIBE_STRUCT(HostFailed, (), (ranks, text, was_there))
-// For the user, of a host.
-struct HostRemark {
-    std::string text;
-};
-BOOST_DESCRIBE_STRUCT(HostRemark, (), (text))
-using UpMessage = std::variant<AgentOutput, PortTaken, AgentRuns, AgentEnded, HostFailed, HostRemark>;
+using UpMessage = std::variant<AgentOutput, PortTaken, AgentRuns, AgentEnded, HostFailed>;
 
 std::string frame_of(const DownMessage& message);
 std::string frame_of(const UpMessage& message);

@@ -47,7 +47,8 @@ void StartedAgent::listen(const std::shared_ptr<Stream>& reader) {
 
 // A few words once: the socket takes them whole, or nobody is there any more.
 void StartedAgent::say(const std::string& words) {
-    if (line_) [[maybe_unused]] const ssize_t ignored = ::send(line_.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (line_) [[maybe_unused]]
+        const ssize_t ignored = ::send(line_.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void StartedAgent::workers_run(const RoundReady&) {

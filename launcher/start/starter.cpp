@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -23,6 +22,9 @@ namespace {
 constexpr std::chrono::seconds kEndTime{30};
 // Likewise, and than what they give each other, where node 0 has ended and nobody else was told anything.
 constexpr std::chrono::seconds kStragglerTime{90};
+
+// How long hosts that are still being connected to may take to fail, once one has.
+constexpr std::chrono::seconds kOtherFailures{2};
 
 class JobStarter {
   public:
@@ -58,7 +60,10 @@ class JobStarter {
     }
 
     void receive(const AgentOutput& output) {
-        console_.write(output.is_error, output.is_error ? echoes_.fresh(output.rank, output.text) : output.text);
+        // That an agent was ended which nobody needs any more is no news.
+        if (output.is_error && is_ending_ && !ledger_.has_begun()) return;
+        console_.write(output.is_error,
+                       output.is_error ? echoes_.fresh(output.rank, output.text) : output.text);
         hold_if_due();
     }
     void receive(const PortTaken& taken) {
@@ -71,14 +76,10 @@ class JobStarter {
         if (is_ending_) return;  // That follows from it.
         if (const auto line = ledger_.learn(failed)) say(*line);
     }
-    void receive(const HostRemark& remark) { say(remark.text); }
 
     void heard(const UpMessage& message) {
         std::visit([this](const auto& one) { receive(one); }, message);
-        if (ledger_.is_hopeless()) {
-            if (const auto why = ledger_.why_not_begun(); why && !is_ending_) say(*why);
-            end_all();
-        }
+        if (ledger_.is_hopeless() && !is_ending_) give_up();
         if (ledger_.awaits_stragglers() && !is_ending_ && !is_hurried_) {
             is_hurried_ = true;
             set_limit(options_.grace_period + kStragglerTime, [this] {
@@ -86,6 +87,19 @@ class JobStarter {
                 end_all();
             });
         }
+    }
+
+    // Other hosts may be about to fail, too, and are to be named with this one.
+    void give_up() {
+        if (!ledger_.why_not_begun() || starts_.are_settled()) return end_unbegun();
+        if (std::exchange(is_giving_up_, true)) return;
+        set_limit(kOtherFailures, [this] { end_unbegun(); });
+    }
+
+    void end_unbegun() {
+        if (is_ending_) return;
+        if (const auto why = ledger_.why_not_begun()) say(*why);
+        end_all();
     }
 
     void end_all() {
@@ -105,13 +119,16 @@ class JobStarter {
         });
     }
 
-    void say(const std::string& text) { console_.write(true, fmt::format("{}{}\n", kLauncherMark, harmless_line(text, kMaxSaid))); }
+    void say(const std::string& text) {
+        console_.write(true, fmt::format("{}{}\n", kLauncherMark, harmless_line(text, kMaxSaid)));
+    }
 
     void hold_if_due() { starts_.hold(console_.is_full()); }
 
     void look_for_end() {
         hold_if_due();
         if (!starts_.are_over()) return;
+        if (!is_ending_ && ledger_.is_hopeless()) end_unbegun();
         limit_.cancel();
         if (console_.is_empty()) return context_.stop();
         await_console();
@@ -142,6 +159,7 @@ class JobStarter {
     std::uint64_t written_ = 0;
     int signal_ = 0;
     bool has_port_ = false;
+    bool is_giving_up_ = false;
     bool is_ending_ = false;
     bool is_hurried_ = false;
 };
