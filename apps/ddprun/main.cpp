@@ -71,6 +71,13 @@ int start_job(const ddprun::CommandLine& line) {
     return run_starter(options);
 }
 
+// By a relay, whose line this is.
+int run_started(const ddprun::LaunchOptions& options, ddprun::LauncherLog& log,
+                ddprun::OwnedDescriptor line) {
+    ddprun::StartedAgent watcher(std::move(line), options.node_rank == 0, options.elasticity.is_elastic());
+    return run_agent(options, log, &watcher);
+}
+
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
@@ -122,9 +129,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
         if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
         if (line.detach) return run_detached(options, words, log);
-        if (!is_started) return run_agent(options, log);
-        StartedAgent watcher(std::move(relay_line), options.node_rank == 0, options.elasticity.is_elastic());
-        return run_agent(options, log, &watcher);
+        return is_started ? run_started(options, log, std::move(relay_line)) : run_agent(options, log);
     } catch (const UsageError& error) {
         log.error(error.what());
         return kExitUsage;

@@ -16,7 +16,7 @@ StarterFacts own_facts() {
             .host_file_text = "a slots=2\nb slots=3\n"};
 }
 
-StarterOptions started(Words words, const Environment& environment = {}) {
+StarterOptions start_of(Words words, const Environment& environment = {}) {
     words.insert(words.end(), {"--", "train", "--x"});
     return resolve_start(parse_command_line(words, environment), own_facts());
 }
@@ -24,7 +24,7 @@ StarterOptions started(Words words, const Environment& environment = {}) {
 // Empty where it is not.
 std::string start_refused(const Words& words, const Environment& environment = {}) {
     try {
-        started(words, environment);
+        start_of(words, environment);
     } catch (const UsageError& error) {
         return error.what();
     }
@@ -34,7 +34,7 @@ std::string start_refused(const Words& words, const Environment& environment = {
 }  // namespace
 
 TEST_CASE("start: hosts become nodes in their order, with the first one's name for all", "[start]") {
-    const StarterOptions options = started({"--hosts=u@a:2,b", "--nproc_per_node", "4", "-r", "3"});
+    const StarterOptions options = start_of({"--hosts=u@a:2,b", "--nproc_per_node", "4", "-r", "3"});
     const StartPlan& plan = options.plan;
     REQUIRE(plan.nodes.size() == 2);
     CHECK(plan.nodes[0] == StartNode{0, "u@a", -1, "", false});
@@ -47,7 +47,7 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
     CHECK(plan.options == Words{"--nproc-per-node=4", "-r3"});
     CHECK(plan.program == Words{"train", "--x"});
     CHECK(plan.secret.size() == 64);
-    CHECK(plan.secret != started({"--hosts=a,b"}).plan.secret);
+    CHECK(plan.secret != start_of({"--hosts=a,b"}).plan.secret);
     CHECK(plan.is_ssh);
     CHECK(plan.ships);
     CHECK(options.terms.least == 2);
@@ -55,8 +55,8 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
 
 TEST_CASE("start: words that only the starter has a use for stay with it", "[start]") {
     const StarterOptions options =
-        started({"--hosts=a,b", "--rsh=rsh -x", "--fan-out=4", "--no-ship", "--include=a", "--env", "K=V",
-                 "--master-port=29500", "--auth=off", "--clean-env"});
+        start_of({"--hosts=a,b", "--rsh=rsh -x", "--fan-out=4", "--no-ship", "--include=a", "--env", "K=V",
+                  "--master-port=29500", "--auth=off", "--clean-env"});
     CHECK(options.plan.options == Words{"--env=K=V", "--master-port=29500", "--auth=off", "--clean-env"});
     CHECK(options.plan.rsh == Words{"rsh", "-x"});
     CHECK(options.plan.fan_out == 4);
@@ -71,7 +71,7 @@ TEST_CASE("start: this machine is known by its names and addresses, unless a rem
           "[start]") {
     const auto here = [](const Words& words) {
         std::string text;
-        for (const StartNode& node : started(words).plan.nodes) text += node.is_here ? '1' : '0';
+        for (const StartNode& node : start_of(words).plan.nodes) text += node.is_here ? '1' : '0';
         return text;
     };
     CHECK(here({"--hosts=login,b,10.0.0.9,u@login"}) == "1010");
@@ -83,14 +83,14 @@ TEST_CASE("start: this machine is known by its names and addresses, unless a rem
           "one, or "
           "--master-addr");
     CHECK(start_refused({"--hosts=127.0.0.1,b"}).find("--master-addr") != std::string::npos);
-    CHECK(started({"--hosts=localhost,b", "--master-addr=login"}).plan.master_addr == "login");
+    CHECK(start_of({"--hosts=localhost,b", "--master-addr=login"}).plan.master_addr == "login");
 }
 
 TEST_CASE("start: numbers of workers come from the list, or from the command line where that is no list's",
           "[start]") {
     const auto workers = [](const Words& words, const Environment& environment = {}) {
         std::vector<int> counts;
-        for (const StartNode& node : started(words, environment).plan.nodes) counts.push_back(node.workers);
+        for (const StartNode& node : start_of(words, environment).plan.nodes) counts.push_back(node.workers);
         return counts;
     };
     using Counts = std::vector<int>;
@@ -101,14 +101,14 @@ TEST_CASE("start: numbers of workers come from the list, or from the command lin
     CHECK(workers({"--hostfile=f", "--nproc-per-node=1"}) == Counts{-1, -1});
     CHECK(start_refused({"--hosts=a:2", "--nproc-per-node=3"}) ==
           "--nproc-per-node 3: contradicts --hosts, by which a has 2");
-    const auto chosen = started({"--hostfile=f", "--exclude=b:1"}).plan.nodes;
+    const auto chosen = start_of({"--hostfile=f", "--exclude=b:1"}).plan.nodes;
     CHECK(chosen[1] == StartNode{1, "b", 2, "0,2", false});
 }
 
 TEST_CASE("start: --nnodes may say how few will do, and nothing else", "[start]") {
-    CHECK(started({"--hosts=a,b,c", "--nnodes=2:3"}).plan.nnodes == "2:3");
-    CHECK(started({"--hosts=a,b,c", "--nnodes=2:3"}).terms.least == 2);
-    CHECK(started({"--hosts=a,b", "--nnodes=2"}).plan.nnodes == "2");
+    CHECK(start_of({"--hosts=a,b,c", "--nnodes=2:3"}).plan.nnodes == "2:3");
+    CHECK(start_of({"--hosts=a,b,c", "--nnodes=2:3"}).terms.least == 2);
+    CHECK(start_of({"--hosts=a,b", "--nnodes=2"}).plan.nnodes == "2");
     CHECK(start_refused({"--hosts=a,b", "--nnodes=1:3"}) ==
           "--nnodes: 1:3 contradicts --hosts, which names 2");
     CHECK(start_refused({"--hosts=a,b"}, {{"PET_NNODES", "3"}}) ==

@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "launcher/agent/node_traits.hpp"
-#include "launcher/cluster/host_list.hpp"
 #include "launcher/guardian/guardian_wire.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
@@ -29,10 +28,6 @@
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/kill_cause.hpp"
-#include "launcher/start/bootstrap.hpp"
-#include "launcher/start/host_file.hpp"
-#include "launcher/start/host_selection.hpp"
-#include "launcher/start/start_message.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/base64.hpp"
@@ -52,6 +47,7 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 #include "rendezvous/worker/worker_env.hpp"
+#include "tests/launcher/start/start_texts.hpp"
 #include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {
@@ -78,46 +74,6 @@ void read_networks(Text text) {
         network.contains(text);
         network.contains("10.1.2.3");
         network.contains("fd00::1%lo");
-    }
-}
-
-void read_host_list(Text text) {
-    const auto parsed = expand_host_list(text);
-    const auto* hosts = value_of(parsed);
-    if (hosts == nullptr) return;
-    must(hosts->size() <= kMaxListedHosts, "more hosts than may be listed");
-    for (const std::string& host : *hosts)
-        must(!host.empty() && host.size() <= kMaxHostText, "a host's name that is none");
-    // Quick enough only for few of them.
-    if (hosts->empty() || hosts->size() > 64) return;
-    std::string printed;
-    for (const std::string& host : *hosts) printed += host + ",";
-    const auto again = expand_host_list(printed.substr(0, printed.size() - 1));
-    must(value_of(again) != nullptr && *value_of(again) == *hosts,
-         "the hosts of a list are no list of theirs");
-    const auto position = position_of(hosts->back(), *hosts);
-    must(!position || *position < static_cast<int>(hosts->size()), "a position behind the list");
-}
-
-void read_hosts(Text text) {
-    const auto lines = split_at(text, '\n');
-    const auto file = parse_host_file(text, "hosts");
-    must(value_of(file) != nullptr || std::get<std::string>(file).starts_with("hosts:"),
-         "a complaint of no file");
-    const auto parsed = parse_hosts(lines.front());
-    const auto* hosts = value_of(parsed);
-    if (hosts == nullptr) return;
-    must(!hosts->empty() && hosts->size() <= kMaxListedHosts, "a list of hosts that is none");
-    for (const HostSlots& host : *hosts) {
-        must(!host.target.starts_with('-') && !host_of(host.target).starts_with('-'),
-             "a host like an option");
-        must(is_valid_host(host_of(host.target)), "a host's name that is none");
-    }
-    for (const auto way : {Selection::include, Selection::exclude}) {
-        const auto selected = select_hosts(*hosts, way, lines.back());
-        const auto* left = value_of(selected);
-        must(left == nullptr || (!left->empty() && left->size() <= hosts->size()),
-             "more hosts than there were");
     }
 }
 
@@ -408,24 +364,12 @@ void read_guardian_words(Text text) {
 }
 
 using Reader = void (*)(Text);
-void read_start_messages(Text text) {
-    if (const auto up = parse_up(text))
-        must(parse_up(frame_of(*up).substr(4)).has_value(), "a message up cannot be sent again");
-    if (const auto down = parse_down(text))
-        must(parse_down(frame_of(*down).substr(4)).has_value(), "a message down cannot be sent again");
-    FrameReader frames(kMaxFrameUp);
-    frames.push(text);
-    while (const auto body = frames.next()) parse_up(*body);
-    Handshake hands;
-    hands.push(text);
-}
-
-constexpr Reader kReaders[] = {
-    read_endpoints,   read_networks,      read_host_list,      read_durations,    read_sizes,
-    read_code_ranges, read_rank_sets,     read_shell_words,    read_prefixes,     read_output_options,
-    read_signals,     read_secrets,       read_error_files,    read_signatures,   show_lines,
-    split_lines,      read_environments,  read_processes,      read_kernel_files, read_etcd_answers,
-    read_records,     read_control_lines, read_guardian_words, read_hosts,        read_start_messages};
+constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
+                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
+                               read_prefixes,     read_output_options, read_signals,        read_secrets,
+                               read_error_files,  read_signatures,     show_lines,          split_lines,
+                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
+                               read_records,      read_control_lines,  read_guardian_words, read_start_texts};
 
 }  // namespace
 }  // namespace ddprun

@@ -6,7 +6,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import process_tree
 import support

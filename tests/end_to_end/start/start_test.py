@@ -4,8 +4,11 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import process_tree
 import support
@@ -158,7 +161,7 @@ class Start(StartTest):
             with open(f"/proc/{pid}/io", encoding="ascii") as counters:
                 return counters.read()
         before = moved()
-        time.sleep(0.3)  # Nothing tells when something has not happened.
+        time.sleep(0.3)  # That nothing happens is no event.
         return moved() == before
 
 
@@ -202,9 +205,7 @@ class StartEnds(StartTest):
     def test_a_connection_to_node_0_that_breaks_ends_the_job(self):
         job = self.start("--hosts", "a,b", *worker("ready-then-wait"))
         job.wait_for_line("^ready$", count=2)
-        with open("/proc/self/stat", encoding="ascii"):
-            relays = self.relays(job.pid)
-        node_0 = next(pid for pid in relays if "a" == self.variable(pid, "HOSTNAME"))
+        node_0 = next(pid for pid in self.relays(job.pid) if self.variable(pid, "HOSTNAME") == "a")
         os.kill(node_0, signal.SIGKILL)
         self.assertNotEqual(job.wait(), 0)
         self.assertIn("ddprun: a: rsh ", job.err())
@@ -236,11 +237,9 @@ class StartEnds(StartTest):
         self.assertEqual(code, 127, err)
 
     def test_a_host_without_the_folder_says_so(self):
-        rsh = self.script("rsh", 'exec /bin/sh -c "$2"')
         gone = self.path("gone")
         os.mkdir(gone)
         slow = self.script("slow", f'[ "$1" != b ] || rmdir {gone}\nexec /bin/sh -c "$2"')
-        del rsh
         code, _, err = self.run_start("--hosts", "b", *worker("say", "never"), rsh=slow, cwd=gone)
         self.assertEqual(code, 71, err)
         self.assertIn(f"b: no working directory {gone} there", err)
