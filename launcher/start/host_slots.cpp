@@ -51,7 +51,11 @@ std::optional<std::string> read_names(std::string_view text, HostItem& item) {
     const auto bracket = text.rfind(']');
     const auto colon = text.find(':', bracket == text.npos ? 0 : bracket);
     auto names = expand_host_list(text.substr(0, colon));
-    if (auto* wrong = std::get_if<std::string>(&names)) return std::move(*wrong);
+    if (const auto* wrong = std::get_if<std::string>(&names)) {
+        // The item is named by the caller.
+        const std::string prefix = harmless_line(text.substr(0, colon), kMaxHostShown) + ": ";
+        return wrong->starts_with(prefix) ? wrong->substr(prefix.size()) : *wrong;
+    }
     item.names = std::get<std::vector<std::string>>(std::move(names));
     if (colon == text.npos) return std::nullopt;
     const std::string_view slots = text.substr(colon + 1);

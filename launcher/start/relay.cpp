@@ -95,7 +95,10 @@ class Relay {
         start_agent(begin.port);
     }
 
-    void receive(const PassSignal& pass) { agent_.signal(pass.signal); }
+    void receive(const PassSignal& pass) {
+        if (pass.to_all) branches_.send(pass);
+        agent_.signal(pass.signal);
+    }
 
     void receive(const EndAgents& end) {
         is_unwanted_ = true;

@@ -60,11 +60,12 @@ struct BeginAgents {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(BeginAgents, (), (port))
-// For the agent of the relay that is told.
+// For the agent of the relay that is told, or for all behind it, too.
 struct PassSignal {
     int signal = 0;
+    bool to_all = false;
 };
-BOOST_DESCRIBE_STRUCT(PassSignal, (), (signal))
+BOOST_DESCRIBE_STRUCT(PassSignal, (), (signal, to_all))
 // The job is not wanted any more: SIGTERM to all agents.
 struct EndAgents {};
 BOOST_DESCRIBE_STRUCT(EndAgents, (), ())

@@ -53,7 +53,10 @@ class JobStarter {
     void take_signal(int signal) {
         const auto& ending = options_.ending_signals;
         const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
-        if (has_port_) return starts_.send_to(0, PassSignal{signal});
+        // One agent alone passes it on to every worker of the job. One that ends the job all are sent: of an elastic one only
+        // this agent's node would leave, and a second SIGINT ends the grace of the agent that gets it.
+        if (has_port_ && ends) return starts_.send(PassSignal{signal, true});
+        if (has_port_) return starts_.send_to(0, PassSignal{signal, false});
         if (!ends) return;  // No worker is there that could get it.
         signal_ = signal;
         end_all();

@@ -1,6 +1,7 @@
 // run_starter: starts a job's agents on its hosts and brings all that they say to this terminal, until the last one has ended.
 //
-// The root of the tree of relays, on main's thread. Signals go to node 0's agent, which passes them on to every worker.
+// The root of the tree of relays, on main's thread. Signals that end the job go to all agents, as from a scheduler; others to
+// node 0's, which passes them on to every worker.
 #pragma once
 
 #include <chrono>

@@ -34,7 +34,7 @@ std::string start_refused(const Words& words, const Environment& environment = {
 }  // namespace
 
 TEST_CASE("start: hosts become nodes in their order, with the first one's name for all", "[start]") {
-    const StarterOptions options = start_of({"--hosts=u@a:2,b", "--nproc_per_node", "4", "-r", "3"});
+    const StarterOptions options = start_of({"--hosts=u@a,b", "--nproc_per_node", "4", "-r", "3"});
     const StartPlan& plan = options.plan;
     REQUIRE(plan.nodes.size() == 2);
     CHECK(plan.nodes[0] == StartNode{0, "u@a", -1, "", false});

@@ -123,6 +123,12 @@ class Start(StartTest):
         said = job.out().split()
         self.assertEqual((said.count("SIGUSR1"), said.count("SIGINT")), (4, 4), said)
 
+    def test_control_c_ends_a_job_that_goes_on_without_some_nodes(self):
+        job = self.start("--hosts", "n[1-3]", "--nnodes", "1:3", *worker("ready-then-wait"))
+        job.wait_for_line("^ready$", count=3)
+        job.send(signal.SIGINT)
+        self.assertEqual(job.wait(), 130)
+
     def test_control_c_leaves_nothing(self):
         job = self.start("--hosts", "n[1-5]", "--fan-out", "2", *worker("setsid-grandchild", "ready-then-wait"))
         job.wait_for_line("^ready$", count=5)

@@ -78,7 +78,7 @@ TEST_CASE("what is wrong in a file of hosts is said with its line", "[start]") {
     CHECK(filed("\n\na cpus=3") == "refused: hosts:3: 'cpus=3' is not known here; write HOST slots=N");
     CHECK(filed("a b").starts_with("refused: hosts:1: 'b' is not known here"));
     CHECK(filed("# nothing\n\n") == "refused: hosts: names no host");
-    CHECK(filed("a\x1b[2J") == "refused: hosts:1: a: '2J' is no range like 1-8");
+    CHECK(filed("a\x1b[2J") == "refused: hosts:1: a: a '[' without its ']'");
 }
 
 TEST_CASE("a selection leaves some hosts and slots", "[start]") {
