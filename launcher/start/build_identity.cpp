@@ -26,7 +26,7 @@ std::string id_in_notes(std::string_view notes) {
         const std::size_t begin = sizeof head + padded(head.n_namesz);
         const std::size_t size = begin + padded(head.n_descsz);
         if (size > notes.size()) break;
-        const bool is_gnus = notes.substr(sizeof head, head.n_namesz) == std::string_view("GNU", 4);
+        const bool is_gnus = notes.substr(sizeof head, head.n_namesz) == std::string_view("GNU\0", 4);
         if (head.n_type == NT_GNU_BUILD_ID && is_gnus) {
             std::string id;
             for (const char byte : notes.substr(begin, head.n_descsz))

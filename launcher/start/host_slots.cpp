@@ -104,15 +104,15 @@ std::optional<int> parse_slots(std::string_view text) {
     return whole_number<int>(text, 0, kMaxWorkersPerNode);
 }
 
-std::optional<std::string> HostCollection::add(std::string_view text, std::optional<int> slots) {
-    HostItem item;
-    auto wrong = read_host_item(text, item);
-    if (!wrong && slots && item.slots) wrong = "its slots are said twice";
-    if (!wrong && hosts_.size() + item.names.size() > kMaxListedHosts)
+std::optional<std::string> HostCollection::add(std::string_view item, std::optional<int> slots) {
+    HostItem read;
+    auto wrong = read_host_item(item, read);
+    if (!wrong && slots && read.slots) wrong = "its slots are said twice";
+    if (!wrong && hosts_.size() + read.names.size() > kMaxListedHosts)
         wrong = fmt::format("more than {} hosts", kMaxListedHosts);
-    if (wrong) return fmt::format("{}: {}", harmless_line(text, kMaxHostShown), *wrong);
-    for (const std::string& name : item.names)
-        add_host(item.user + name, item.slots ? *item.slots : slots.value_or(kUnsaidSlots));
+    if (wrong) return fmt::format("{}: {}", harmless_line(item, kMaxHostShown), *wrong);
+    for (const std::string& name : read.names)
+        add_host(read.user + name, read.slots ? *read.slots : slots.value_or(kUnsaidSlots));
     return std::nullopt;
 }
 

@@ -52,10 +52,10 @@ void HostStart::connect() {
                                .on_end = [this](const ExitStatus& status) { ended(status); }});
     if (const auto wrong = shell_->start(tools_.launcher, spec_of_shell(), false))
         return fail(fmt::format("{}: {}", node().target, *wrong));
-    timer_.expires_after(kAnswerTimeout);
+    timer_.expires_after(kHostAnswerTimeout);
     timer_.async_wait(alive_.guard([this](const boost::system::error_code& cancelled) {
         if (cancelled || state_ != State::connecting) return;
-        trouble_ = fmt::format("no answer for {} s", kAnswerTimeout.count());
+        trouble_ = fmt::format("no answer for {} s", kHostAnswerTimeout.count());
         shell_->signal(SIGKILL);
     }));
 }

@@ -70,7 +70,7 @@ bool is_worth_another(const RshEnd& end) {
 }
 
 std::chrono::milliseconds pause_before_next(int failed, double chance) {
-    const auto least = kFirstPause * (1 << std::clamp(failed - 1, 0, kMaxConnects));
+    const auto least = kFirstConnectPause * (1 << std::clamp(failed - 1, 0, kMaxConnects));
     return least +
            std::chrono::duration_cast<std::chrono::milliseconds>(least * std::clamp(chance, 0.0, 1.0));
 }

@@ -16,9 +16,9 @@ inline constexpr int kMaxConnects = 3;
 // ssh gives up connecting after so many seconds.
 inline constexpr int kConnectSeconds = 10;
 // How long the host may then take until its relay answers, a login with a slow profile included.
-inline constexpr std::chrono::seconds kAnswerTimeout{60};
+inline constexpr std::chrono::seconds kHostAnswerTimeout{60};
 // The pause before the second connection, doubled each time; the jitter makes it up to twice as long.
-inline constexpr std::chrono::milliseconds kFirstPause{400};
+inline constexpr std::chrono::milliseconds kFirstConnectPause{400};
 
 // `ssh` with what makes it ask nothing and notice a dead connection.
 std::vector<std::string> ssh_command();

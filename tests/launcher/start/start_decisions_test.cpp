@@ -47,10 +47,10 @@ TEST_CASE("a remote shell's failure names the host, the code, the last words and
 }
 
 TEST_CASE("connections are tried again after a pause that grows, with jitter", "[start]") {
-    CHECK(pause_before_next(1, 0) == kFirstPause);
-    CHECK(pause_before_next(1, 1) == 2 * kFirstPause);
-    CHECK(pause_before_next(2, 0) == 2 * kFirstPause);
-    CHECK(pause_before_next(1'000'000, 7) <= 16 * kFirstPause);
+    CHECK(pause_before_next(1, 0) == kFirstConnectPause);
+    CHECK(pause_before_next(1, 1) == 2 * kFirstConnectPause);
+    CHECK(pause_before_next(2, 0) == 2 * kFirstConnectPause);
+    CHECK(pause_before_next(1'000'000, 7) <= 16 * kFirstConnectPause);
     const auto words = ssh_command();
     CHECK(std::find(words.begin(), words.end(), "BatchMode=yes") != words.end());
     CHECK(std::find(words.begin(), words.end(), "ConnectTimeout=10") != words.end());
