@@ -189,8 +189,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.master_addr = master_of(line, plan.nodes);
     plan.master_port = line.master_port.value_or(0);
     if (nodes > 1 && line.auth != Auth::off) plan.secret = hex_of(SecretKey::fresh());
-    plan.is_ssh = line.start.rsh.empty();
-    plan.rsh = plan.is_ssh ? ssh_command() : line.start.rsh;
+    plan.rsh = remote_shell(line.start.rsh);
     plan.ships = !line.start.no_ship;
     options.terms = {
         .nodes = nodes,

@@ -20,8 +20,9 @@ inline constexpr std::chrono::seconds kHostAnswerTimeout{60};
 // The pause before the second connection, doubled each time; the jitter makes it up to twice as long.
 inline constexpr std::chrono::milliseconds kFirstConnectPause{400};
 
-// `ssh` with what makes it ask nothing and notice a dead connection.
-std::vector<std::string> ssh_command();
+// What is called with a host and a line: the user's command, or ssh where there is none. An ssh gets what makes it ask nothing
+// and notice a dead connection.
+std::vector<std::string> remote_shell(std::vector<std::string> command);
 
 // How a remote shell ended, and what it said last on stderr.
 struct RshEnd {

@@ -48,12 +48,11 @@ struct StartPlan {
     int master_port = 0;  // 0: node 0 takes a free one and says so
     std::string secret;
     std::vector<std::string> rsh;
-    bool is_ssh = false;  // `rsh` is ours, and its failures are known
     bool ships = true;
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
                       (nodes, fan_out, directory, environment, clean_environment, options, program, nnodes,
-                       master_addr, master_port, secret, rsh, is_ssh, ships))
+                       master_addr, master_port, secret, rsh, ships))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {

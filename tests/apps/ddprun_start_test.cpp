@@ -48,7 +48,6 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
     CHECK(plan.program == Words{"train", "--x"});
     CHECK(plan.secret.size() == 64);
     CHECK(plan.secret != start_of({"--hosts=a,b"}).plan.secret);
-    CHECK(plan.is_ssh);
     CHECK(plan.ships);
     CHECK(options.terms.least == 2);
 }
@@ -59,9 +58,10 @@ TEST_CASE("start: words that only the starter has a use for stay with it", "[sta
                   "--master-port=29500", "--auth=off", "--clean-env"});
     CHECK(options.plan.options == Words{"--env=K=V", "--master-port=29500", "--auth=off", "--clean-env"});
     CHECK(options.plan.rsh == Words{"rsh", "-x"});
+    const Words ssh = start_of({"--hosts=a", "--rsh=/usr/bin/ssh -p 2222"}).plan.rsh;
+    CHECK(Words(ssh.begin(), ssh.begin() + 5) == Words{"/usr/bin/ssh", "-p", "2222", "-o", "BatchMode=yes"});
     CHECK(options.plan.fan_out == 4);
     CHECK_FALSE(options.plan.ships);
-    CHECK_FALSE(options.plan.is_ssh);
     CHECK(options.plan.master_port == 29500);
     CHECK(options.plan.environment.empty());
     CHECK(options.plan.secret.empty());

@@ -231,6 +231,14 @@ class StartEnds(StartTest):
                           "(3 connections tried)\n", err + "\n")
         self.assertEqual(err.splitlines()[-1], "ddprun: 2 of 4 hosts could not be started, so the job is not run")
 
+    def test_a_job_that_needs_fewer_nodes_begins_without_a_host(self):
+        rsh = self.script("broken", '[ "$1" != c ] || { echo no >&2; exit 1; }\nexec /bin/sh -c "$2"')
+        code, out, err = self.run_start("--hosts", "a,b,c", "--nnodes", "2:3", "--last-call", "0",
+                                        *worker("print-place"), rsh=rsh)
+        self.assertEqual((code, sorted(line.split(",")[0] for line in out.splitlines())),
+                         (0, ["place 0 of 2 nodes", "place 1 of 2 nodes"]), err)
+        self.assertIn("ddprun: c: broken exit 1: no", err)
+
     def test_a_host_that_lets_nobody_in_is_not_asked_again(self):
         rsh = self.script("locked", 'echo "alice@b: Permission denied (publickey)." >&2; exit 255')
         code, _, err = self.run_start("--hosts", "b", *worker("say", "never"), rsh=rsh)

@@ -51,7 +51,9 @@ TEST_CASE("connections are tried again after a pause that grows, with jitter", "
     CHECK(pause_before_next(1, 1) == 2 * kFirstConnectPause);
     CHECK(pause_before_next(2, 0) == 2 * kFirstConnectPause);
     CHECK(pause_before_next(1'000'000, 7) <= 16 * kFirstConnectPause);
-    const auto words = ssh_command();
+    CHECK(remote_shell({"blaunch", "-z"}) == std::vector<std::string>{"blaunch", "-z"});
+    const auto words = remote_shell({});
+    CHECK(words.front() == "ssh");
     CHECK(std::find(words.begin(), words.end(), "BatchMode=yes") != words.end());
     CHECK(std::find(words.begin(), words.end(), "ConnectTimeout=10") != words.end());
 }

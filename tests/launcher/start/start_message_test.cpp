@@ -22,7 +22,6 @@ StartPlan some_plan() {
         .master_port = 29500,
         .secret = "00ff",
         .rsh = {"ssh"},
-        .is_ssh = true,
         .ships = false};
 }
 
