@@ -45,6 +45,7 @@ WINGS = {
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/judge",
                        "launcher/output", "launcher/report", "launcher/times", "launcher/watch"),
     "launcher/jobs": ("launcher", "launcher/process", "launcher/watch", "launcher/agent"),
+    "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output", "launcher/watch"),
 
     "collectives/values": (),
     "collectives/call": ("collectives/values",),

@@ -14,6 +14,7 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/node_programs.hpp"
 #include "apps/ddprun/option_values.hpp"
+#include "apps/ddprun/start_request.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/plan/cpu_binding.hpp"
@@ -74,7 +75,10 @@ struct CommandLine : LaunchOptions {
     bool dry_run = false;
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
-    std::vector<std::string> program;           // name and arguments; empty only with `show`
+    StartRequest start;                         // of the job's hosts
+    Variables variables;                        // --env
+    bool clean_environment = false;
+    std::vector<std::string> program;  // name and arguments; empty only with `show`
     std::vector<std::string>
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0

@@ -10,6 +10,7 @@
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/start/carried_environment.hpp"
 #include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
@@ -247,7 +248,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
-    options.environment = facts.environment;
+    options.environment = line.clean_environment ? clean_environment(facts.environment) : facts.environment;
+    for (const auto& [name, value] : line.variables) options.environment[name] = value;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;

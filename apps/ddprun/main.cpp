@@ -17,6 +17,7 @@
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
+#include "apps/ddprun/job_start.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/observers.hpp"
 #include "launcher/agent/agent.hpp"
@@ -30,6 +31,9 @@
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/start/bootstrap.hpp"
+#include "launcher/start/relay.hpp"
+#include "launcher/start/started_agent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
@@ -89,8 +93,10 @@ void check_files(const ddprun::LaunchOptions& options) {
     }
 }
 
+// `relay_line` is that of an agent that a relay has started.
 int launch(const std::string& called, const std::vector<std::string>& words, const ddprun::ClusterPlan& plan,
-           std::string& secret, ddprun::Observers& observers, ddprun::LauncherLog& log) {
+           std::string& secret, std::optional<ddprun::OwnedDescriptor> relay_line,
+           ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
     const CommandLine& line = plan.line;
     LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
@@ -114,7 +120,13 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
     if (line.detach) return run_detached(options, words, observers, log);
-    return run_agent(options, log, observers.all());
+    std::vector<AgentWatcher*> watchers = observers.all();
+    std::optional<StartedAgent> started;
+    if (relay_line) {
+        started.emplace(std::move(*relay_line), options.node_rank == 0, options.elasticity.is_elastic());
+        watchers.push_back(&*started);
+    }
+    return run_agent(options, log, watchers);
 }
 
 // In place of this process, without an agent; `called` as in node_facts.hpp.
@@ -132,6 +144,14 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
     become_task(options.workers.at(static_cast<std::size_t>(local_rank_of(variables))).argv, environment);
 }
 
+// With --hosts.
+int start_job(const ddprun::CommandLine& line) {
+    using namespace ddprun;
+    const StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
+    return run_starter(options);
+}
+
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
@@ -145,11 +165,15 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     };
     try {
         std::string secret = take_variable(kSecretVariable);
-        const CommandLine said = parse_command_line(words, current_environment(),
-                                                    std::filesystem::path(called).filename().string());
+        std::optional<OwnedDescriptor> relay_line;
+        if (!take_variable(kStartedVariable).empty()) relay_line = take_relay_line();
+        CommandLine said = parse_command_line(words, current_environment(),
+                                              std::filesystem::path(called).filename().string());
+        if (relay_line) become_started(said);
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
+        if (said.start.is_asked()) return start_job(said);
         const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
         const CommandLine& line = plan.line;
@@ -159,7 +183,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         }
         observers.emplace(line, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch(called, words, plan, secret, *observers, log);
+        return launch(called, words, plan, secret, std::move(relay_line), *observers, log);
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {
@@ -185,6 +209,7 @@ int main(int argc, char** argv) {
     ::signal(SIGPIPE, SIG_IGN);
     // One beyond the limit of a file's size is an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
+    if (argc > 1 && argv[1] == ddprun::kRelayFlag) return ddprun::run_relay({argv + 2, argv + argc});
     ddprun::LauncherLog log;
     bool exits_with_one = false;
     const int code =

@@ -87,12 +87,12 @@ std::string fresh_id() {
     return id;
 }
 
+}  // namespace
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
-
-}  // namespace
 
 std::optional<std::string> NodeFacts::variable(const std::string& name) const {
     const std::string* value = find_variable(environment, name);
@@ -108,6 +108,7 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
     facts.environment = current_environment();
+    for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();
     if (line.nnodes > 1)
         facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);

@@ -4,6 +4,7 @@
 #include "apps/ddprun/device_rows.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "apps/ddprun/program_rows.hpp"
+#include "apps/ddprun/start_rows.hpp"
 #include "rendezvous/net/network.hpp"
 
 namespace ddprun {
@@ -355,10 +356,10 @@ OptionGroup debugging_rows(CommandLine& line) {
 }  // namespace
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    return {{"", {config_row()}}, node_rows(line),    cluster_rows(line), rendezvous_rows(line),
-            security_rows(line),  program_rows(line), device_rows(line),  supervision_rows(line),
-            time_rows(line),      restart_rows(line), file_rows(line),    console_rows(line),
-            debugging_rows(line), torchrun_rows(line)};
+    return {{"", {config_row()}},  node_rows(line),        cluster_rows(line),   start_rows(line),
+            rendezvous_rows(line), security_rows(line),    program_rows(line),   variable_rows(line),
+            device_rows(line),     supervision_rows(line), time_rows(line),      restart_rows(line),
+            file_rows(line),       console_rows(line),     debugging_rows(line), torchrun_rows(line)};
 }
 
 }  // namespace ddprun

@@ -16,6 +16,7 @@
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
+#include "launcher/rank_set.hpp"
 #include "launcher/times/time_limit.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
@@ -35,6 +36,16 @@ struct WorkerPlan {
     CpuList cpus;           // as WorkerSpec has these two
     int memory_node = -1;
     std::string place;  // where that is, in words; empty where nobody asks
+};
+
+// A variable of some ranks only.
+struct RankVariable {
+    RankSet ranks;
+    bool local = false;  // `ranks` are local ones
+    std::string name;
+    std::string value;
+
+    bool names(int rank, int local_rank) const { return ranks.contains(local ? local_rank : rank); }
 };
 
 // Which agent hosts the coordinator.
@@ -112,6 +123,7 @@ struct LaunchOptions {
     std::vector<WorkerPlan> workers;  // one for each local rank
     std::vector<std::string> placement_remarks;  // what of it cannot be, in lines
     Environment environment;                     // what workers inherit
+    std::vector<RankVariable> rank_variables;    // over that, and over WorkerPlan::additions
     bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // likewise SIGTSTP

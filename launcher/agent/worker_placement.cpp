@@ -56,6 +56,9 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     const WorkerIdentity identity = identity_of(options, round, local_rank, station);
     Environment environment = options.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
+    for (const RankVariable& variable : options.rank_variables) {
+        if (variable.names(identity.rank, local_rank)) environment[variable.name] = variable.value;
+    }
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
 
     WorkerSpec spec;

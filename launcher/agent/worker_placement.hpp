@@ -4,6 +4,7 @@
 // In this order, the later over the earlier:
 //   LaunchOptions::environment   what the launcher was started with, and which interface to use
 //   WorkerPlan::additions        devices and threads of this local rank
+//   LaunchOptions::rank_variables  of this rank
 //   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if nobody reads it
 //   worker_env.hpp               its place in the round
 #pragma once

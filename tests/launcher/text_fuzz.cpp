@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "launcher/agent/node_traits.hpp"
-#include "launcher/cluster/host_list.hpp"
 #include "launcher/guardian/guardian_wire.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
@@ -48,6 +47,7 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 #include "tests/launcher/cluster/cluster_checks.hpp"
+#include "tests/launcher/start/start_texts.hpp"
 #include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {
@@ -75,24 +75,6 @@ void read_networks(Text text) {
         network.contains("10.1.2.3");
         network.contains("fd00::1%lo");
     }
-}
-
-void read_host_list(Text text) {
-    const auto parsed = expand_host_list(text);
-    const auto* hosts = value_of(parsed);
-    if (hosts == nullptr) return;
-    must(hosts->size() <= kMaxListedHosts, "more hosts than may be listed");
-    for (const std::string& host : *hosts)
-        must(!host.empty() && host.size() <= kMaxHostText, "a host's name that is none");
-    // Quick enough only for few of them.
-    if (hosts->empty() || hosts->size() > 64) return;
-    std::string printed;
-    for (const std::string& host : *hosts) printed += host + ",";
-    const auto again = expand_host_list(printed.substr(0, printed.size() - 1));
-    must(value_of(again) != nullptr && *value_of(again) == *hosts,
-         "the hosts of a list are no list of theirs");
-    const auto position = position_of(hosts->back(), *hosts);
-    must(!position || *position < static_cast<int>(hosts->size()), "a position behind the list");
 }
 
 void read_durations(Text text) {
@@ -378,12 +360,12 @@ void read_guardian_words(Text text) {
 }
 
 using Reader = void (*)(Text);
-constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
-                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
-                               read_prefixes,     read_output_options, read_signals,        read_secrets,
-                               read_error_files,  read_signatures,     show_lines,          split_lines,
-                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
-                               read_records,      read_control_lines,  read_guardian_words, read_clusters};
+constexpr Reader kReaders[] = {
+    read_endpoints,   read_networks,      read_host_list,      read_durations,    read_sizes,
+    read_code_ranges, read_rank_sets,     read_shell_words,    read_prefixes,     read_output_options,
+    read_signals,     read_secrets,       read_error_files,    read_signatures,   show_lines,
+    split_lines,      read_environments,  read_processes,      read_kernel_files, read_etcd_answers,
+    read_records,     read_control_lines, read_guardian_words, read_clusters,     read_start_texts};
 
 }  // namespace
 }  // namespace ddprun

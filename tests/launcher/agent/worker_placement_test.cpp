@@ -105,6 +105,18 @@ TEST_CASE(
     CHECK(environment.at("DDPRUN_MESH_KEY") == hex_of(key));
 }
 
+TEST_CASE("variables of some ranks are over those of all, and never over the worker's place") {
+    LaunchOptions options = options_of_node();
+    options.rank_variables = {{std::get<RankSet>(parse_rank_set("4")), false, "HOME", "/elsewhere"},
+                              {std::get<RankSet>(parse_rank_set("0")), true, "CUDA_VISIBLE_DEVICES", "7"},
+                              {RankSet::all(), false, "RANK", "77"}};
+    CHECK(place(options, 0).environment.at("HOME") == "/home/me");
+    CHECK(place(options, 0).environment.at("CUDA_VISIBLE_DEVICES") == "7");
+    CHECK(place(options, 1).environment.at("HOME") == "/elsewhere");
+    CHECK(place(options, 1).environment.at("CUDA_VISIBLE_DEVICES") == "5");
+    CHECK(place(options, 1).environment.at("RANK") == "4");
+}
+
 TEST_CASE("the mesh has a key of the job's, on all nodes the same; a single node has one without") {
     LaunchOptions options = options_of_node();
     RoundReady round = second_round();
