@@ -39,8 +39,9 @@ WINGS = {
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),
     "launcher/times": ("launcher",),
+    "launcher/watchdog": ("launcher", "launcher/process"),
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/judge",
-                       "launcher/output", "launcher/report", "launcher/times"),
+                       "launcher/output", "launcher/report", "launcher/times", "launcher/watchdog"),
     "launcher/jobs": ("launcher", "launcher/process", "launcher/agent"),
 
     "collectives/values": (),

@@ -44,6 +44,7 @@ void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEve
     station.host = host_name();
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { log_.info(text); };
+    events.on_warning = [this](const std::string& text) { log_.warn(text); };
     events.on_step = [this](const std::string& text) { log_.debug(text); };
     round_.emplace(executor_, runner_, pump_, options_, place, std::move(station), std::move(events));
     log_.debug(fmt::format("round {} of job {}", place.round, place.job_id));

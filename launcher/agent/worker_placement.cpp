@@ -1,5 +1,6 @@
 #include "launcher/agent/worker_placement.hpp"
 
+#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/secure/job_key.hpp"
 
 namespace ddprun {
@@ -57,6 +58,7 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     Environment environment = options.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
+    if (!station.timer_file.empty()) environment[kTimerFileVariable] = station.timer_file;
 
     WorkerSpec spec;
     spec.argv = argv_of_worker(options, {identity.rank, local_rank, station.host});

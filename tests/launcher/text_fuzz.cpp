@@ -18,9 +18,6 @@
 #include "launcher/jobs/job_record.hpp"
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/list_text.hpp"
-#include "launcher/output/console_text.hpp"
-#include "launcher/output/last_lines.hpp"
-#include "launcher/output/line_splitter.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/node_resources.hpp"
@@ -48,6 +45,7 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/peer_tasks.hpp"
 #include "rendezvous/worker/worker_env.hpp"
+#include "tests/launcher/line_readers.hpp"
 #include "tests/launcher/text_checks.hpp"
 
 namespace ddprun {
@@ -255,28 +253,6 @@ void show_lines(Text text) {
     must(is_utf8(valid), "UTF-8 that is none");
 }
 
-// However the output is cut, the same lines end.
-void split_lines(Text text) {
-    const auto shown_in = [text](std::size_t piece) {
-        LineSplitter splitter;
-        LastLines last;
-        std::string all;
-        for (Text rest = text; !rest.empty();) {
-            const Text next = rest.substr(0, piece);
-            rest.remove_prefix(next.size());
-            splitter.push(next, [&](Text block) { all += block, last.add(block); });
-        }
-        all += splitter.take_rest();
-        std::string screen;
-        ConsoleText console;
-        console.add(screen, 0, "[0] ", all);
-        console.end_line(screen);
-        for (const std::string& line : last.lines()) all += line;
-        return all + screen;
-    };
-    must(shown_in(1) == shown_in(text.size() + 1), "lines depend on how they were cut");
-}
-
 // A variable in each line.
 void read_environments(Text text) {
     Environment environment;
@@ -382,12 +358,12 @@ void read_guardian_words(Text text) {
 }
 
 using Reader = void (*)(Text);
-constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,     read_durations,
-                               read_sizes,        read_code_ranges,    read_rank_sets,     read_shell_words,
-                               read_prefixes,     read_output_options, read_signals,       read_secrets,
-                               read_error_files,  read_signatures,     show_lines,         split_lines,
-                               read_environments, read_processes,      read_kernel_files,  read_etcd_answers,
-                               read_records,      read_control_lines,  read_guardian_words};
+constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
+                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
+                               read_prefixes,     read_output_options, read_signals,        read_secrets,
+                               read_error_files,  read_signatures,     show_lines,          split_lines,
+                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
+                               read_records,      read_control_lines,  read_guardian_words, read_timers};
 
 }  // namespace
 }  // namespace ddprun
