@@ -6,6 +6,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "apps/ddprun/node_facts.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/path_template.hpp"
 
 namespace ddprun {
 
@@ -13,5 +14,8 @@ namespace ddprun {
 // --master-addr on node 0 that is none of its addresses, ranks that the job of one node does not have; and
 // for one of several tasks of srun or mpirun without a word about nodes.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
+
+// For paths that are opened before any round has begun.
+PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun

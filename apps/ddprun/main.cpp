@@ -71,8 +71,11 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (line.show) return std::fputs(line.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (line.makes_secret) return make_secret();
         log.set_verbosity(line.verbosity);
+        const NodeFacts facts = find_node_facts(line, called);
+        const PathFacts known = path_facts_of(line, facts);
         if (!line.log_file.empty()) {
-            if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
+            const std::string file = filled_path(line.log_file, known);
+            if (const auto wrong = log.open_file(file, facts.host_name)) throw UsageError(*wrong);
         }
         for (const std::string& remark : line.remarks) log.info(remark);
         for (const std::string& name : line.unknown_signals)
@@ -82,7 +85,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
                 "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
                 "cannot reach");
         for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
-        LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+        LaunchOptions options = resolve_launch(line, facts);
         if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
         for (const std::string& remark : options.placement_remarks) log.warn(remark);
         if (line.dry_run)
@@ -93,7 +96,8 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
             throw UsageError("--store door: agents need a secret for that (--make-secret)");
         options.open_files = raise_open_files();
-        if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
+        if (const auto wrong = result_file_complaint(filled_path(options.result_file, known)))
+            throw UsageError(*wrong);
         if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
         if (options.etcd && options.etcd->tls) {
             if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);

@@ -19,7 +19,19 @@ NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRu
       pump_(executor, options.output,
             {.temporary_folder = temporary_folder(options.environment), .is_own_file = options.is_detached},
             [&log](const std::string& notice) { log.warn(notice); }) {
+    // First, since it may fail: then nothing speaks by the pump.
+    make_cache();
     log_.speak_by(&pump_);
+}
+
+void NodeWorkers::make_cache() {
+    if (!options_.local_cache || options_.workers.empty()) return;
+    cache_.emplace(temporary_folder(options_.environment));
+    log_.debug("caches of compilers: " + cache_->folder().string());
+    if (!cache_->is_local())
+        log_.warn(fmt::format(
+            "--local-cache: {} is on no file system of this machine; TMPDIR may name another folder",
+            cache_->folder().parent_path().string()));
 }
 
 std::vector<std::string> NodeWorkers::close_output() {
@@ -42,6 +54,7 @@ void NodeWorkers::announce(const Restarting& restarting) {
 
 void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEvents events) {
     station.host = host_name();
+    if (cache_) station.caches = cache_->variables();
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { log_.info(text); };
     events.on_warning = [this](const std::string& text) { log_.warn(text); };

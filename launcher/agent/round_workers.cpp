@@ -80,8 +80,11 @@ void RoundWorkers::tell_traces() {
 }
 
 void RoundWorkers::prepare() {
-    pump_.begin_round(
-        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = station_.host});
+    pump_.begin_round({.run_id = options_.run_id,
+                       .start_unix_s = place_.start_unix_s,
+                       .round = place_.round,
+                       .role = options_.role,
+                       .host = station_.host});
     station_.mesh_key = mesh_key_of(options_, place_);
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)

@@ -25,6 +25,7 @@ WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round
             .mesh_key = station.mesh_key ? hex_of(*station.mesh_key) : std::string(),
             .run_id = options.run_id,
             .job_id = round.job_id,
+            .start_unix_s = round.start_unix_s,
             .round = round.round,
             .restart_count = round.restart_count,
             .max_restarts = round.max_restarts,
@@ -58,6 +59,7 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     Environment environment = options.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
+    environment.insert(station.caches.begin(), station.caches.end());
     if (!station.timer_file.empty()) environment[kTimerFileVariable] = station.timer_file;
 
     WorkerSpec spec;

@@ -19,6 +19,7 @@
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/list_text.hpp"
 #include "launcher/output/output_plan.hpp"
+#include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/shell_words.hpp"
@@ -357,13 +358,22 @@ void read_guardian_words(Text text) {
         must(encode_event(*event) == text, "an event is another one after its bytes");
 }
 
+// Of users, once more.
+void read_path_templates(Text text) {
+    const std::string path = filled_path(text, {1'795'235'522, std::string(text), "gpu/07"});
+    if (text.find('%') == Text::npos) must(path == text, "a path without signs is another one");
+    if (!path_complaint(text) && text.find('/') == Text::npos)
+        must(path.find('/') == std::string::npos, "a job's id leads to another folder");
+    fixed_part(text);
+}
+
 using Reader = void (*)(Text);
-constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
-                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
-                               read_prefixes,     read_output_options, read_signals,        read_secrets,
-                               read_error_files,  read_signatures,     show_lines,          split_lines,
-                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
-                               read_records,      read_control_lines,  read_guardian_words, read_timers};
+constexpr Reader kReaders[] = {
+    read_endpoints,   read_networks,      read_host_list,      read_durations,    read_sizes,
+    read_code_ranges, read_rank_sets,     read_shell_words,    read_prefixes,     read_output_options,
+    read_signals,     read_secrets,       read_error_files,    read_signatures,   show_lines,
+    split_lines,      read_environments,  read_processes,      read_kernel_files, read_etcd_answers,
+    read_records,     read_control_lines, read_guardian_words, read_timers,       read_path_templates};
 
 }  // namespace
 }  // namespace ddprun

@@ -10,9 +10,12 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from support import EndToEndTest

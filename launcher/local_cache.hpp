@@ -1,0 +1,40 @@
+// LocalCache: a folder of this machine for what compilers of the workers keep (--local-cache), made for one job and removed
+// with its owner. Caches in a home folder on a network file system are written by all nodes at once, and compilers that
+// meet there fail or wait.
+//
+//   ddprun_XXXXXX/local_cache/{triton,inductor,cuda,extensions,kernels}
+//
+// Its name, mode (0700) and claim are those of the folders that launcher/folder_sweep.hpp removes where a launcher was killed.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "launcher/folder_claim.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+inline constexpr char kLocalCacheName[] = "local_cache";
+
+class LocalCache {
+  public:
+    // Among the temporary files. Throws a system_error that names the flag.
+    explicit LocalCache(const std::string& temporary);
+    LocalCache(const LocalCache&) = delete;
+    LocalCache& operator=(const LocalCache&) = delete;
+    ~LocalCache();
+
+    // By which compilers find it.
+    Environment variables() const;
+    // False where the temporary files are on no file system of this machine, as far as that can be told.
+    bool is_local() const { return is_local_; }
+    const std::filesystem::path& folder() const { return folder_; }
+
+  private:
+    std::filesystem::path folder_;
+    FolderClaim claim_;
+    bool is_local_ = true;
+};
+
+}  // namespace ddprun
