@@ -8,6 +8,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/folder_claim.hpp"
@@ -36,5 +38,14 @@ class LocalCache {
     FolderClaim claim_;
     bool is_local_ = true;
 };
+
+// Whether a path, or the first folder above it that is there, is on a file system of several machines (NFS, Lustre, …).
+bool is_on_network(const std::filesystem::path& path);
+
+// A cache of Triton's, Inductor's or CUDA's compilers that all nodes would share, as "TRITON_CACHE_DIR (/nfs/ann/.triton)";
+// nothing where there is none.
+std::optional<std::string> shared_cache(
+    const Environment& environment,
+    const std::function<bool(const std::filesystem::path&)>& is_shared = is_on_network);
 
 }  // namespace ddprun

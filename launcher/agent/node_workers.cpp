@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/agent/job_terms.hpp"
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
@@ -25,7 +26,16 @@ NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRu
 }
 
 void NodeWorkers::make_cache() {
-    if (!options_.local_cache || options_.workers.empty()) return;
+    if (options_.workers.empty()) return;
+    if (!options_.local_cache) {
+        const bool is_asked = options_.nnodes > 1 && !options_.interpreter.empty();
+        if (const auto shared = is_asked ? shared_cache(options_.environment) : std::nullopt)
+            log_.info(
+                fmt::format("{} is on a network file system, where compilers of all nodes meet; "
+                            "--local-cache keeps their caches on each node",
+                            harmless_line(*shared)));
+        return;
+    }
     cache_.emplace(temporary_folder(options_.environment));
     log_.debug("caches of compilers: " + cache_->folder().string());
     if (!cache_->is_local())

@@ -38,6 +38,26 @@ TEST_CASE("local cache: one that cannot be made names the flag") {
     CHECK_THROWS_WITH(LocalCache("/nonexistent"), Catch::Contains("--local-cache"));
 }
 
+TEST_CASE("local cache: a cache that all nodes would share is named") {
+    const auto shared_of = [](const Environment& environment) {
+        return shared_cache(environment,
+                            [](const fs::path& path) { return path.string().starts_with("/nfs"); })
+            .value_or("none");
+    };
+    CHECK(shared_of({{"HOME", "/nfs/me"}}) == "TRITON_CACHE_DIR (/nfs/me/.triton)");
+    CHECK(shared_of({{"HOME", "/nfs/me"}, {"TRITON_CACHE_DIR", "/tmp/t"}}) ==
+          "CUDA_CACHE_PATH (/nfs/me/.nv)");
+    CHECK(shared_of({{"HOME", "/nfs/me"}, {"TRITON_CACHE_DIR", "/tmp/t"}, {"CUDA_CACHE_PATH", "/tmp/c"}}) ==
+          "none");
+    CHECK(shared_of({{"HOME", "/home/me"}}) == "none");
+    CHECK(shared_of({{"HOME", "/home/me"}, {"TORCHINDUCTOR_CACHE_DIR", "/nfs/i"}}) ==
+          "TORCHINDUCTOR_CACHE_DIR (/nfs/i)");
+    CHECK(shared_of({}) == "none");
+    CHECK_FALSE(is_on_network("/proc/self"));
+    CHECK_FALSE(is_on_network("/no/such/folder"));
+    CHECK_FALSE(is_on_network("relative"));
+}
+
 TEST_CASE("local cache: what a killed launcher has left is swept, whatever is in it") {
     const TemporaryFolder temporary;
     const fs::path left = temporary.path() / "ddprun_aB3dE6";
