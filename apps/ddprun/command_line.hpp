@@ -40,7 +40,8 @@ struct CommandLine : LaunchOptions {
     bool workers_by_gpus =
         false;               // in place of nproc_per_node: a worker for each GPU, and one where there is none
     std::string local_addr;  // empty: not said
-    std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
+    std::string nproc_per_node =
+        "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
     RdzvBackend rdzv_backend = RdzvBackend::fixed;
@@ -62,9 +63,7 @@ struct CommandLine : LaunchOptions {
     bool makes_secret = false;
     bool like_torchrun = false;
     OmpThreads omp_threads = OmpThreads::cpus;
-    std::string legacy_launch;  // the argument with the local rank; empty: none
-    bool use_env = false;       // made into an empty `legacy_launch`
-    bool run_path = false;
+    bool use_env = false;  // made into an empty `legacy_launch`
     bool module = false;
     bool no_python = false;
     bool python = false;

@@ -84,23 +84,30 @@ void tell_remarks(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
 }
 
 // What can be known to fail before anything starts. Throws UsageError.
-void check_files(const ddprun::LaunchOptions& options) {
+void check_files(const ddprun::LaunchOptions& options, const ddprun::PathFacts& known) {
     using namespace ddprun;
-    if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
+    if (const auto wrong = result_file_complaint(filled_path(options.result_file, known)))
+        throw UsageError(*wrong);
     if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
     if (options.etcd && options.etcd->tls) {
         if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
     }
 }
 
-// `relay_line` is that of an agent that a relay has started.
-int launch(const std::string& called, const std::vector<std::string>& words, const ddprun::ClusterPlan& plan,
-           std::string& secret, std::optional<ddprun::OwnedDescriptor> relay_line,
-           ddprun::Observers& observers, ddprun::LauncherLog& log) {
+struct Launch {
+    const std::vector<std::string>& words;
+    const ddprun::ClusterPlan& plan;
+    const ddprun::NodeFacts& facts;
+    const ddprun::PathFacts& known;
+    std::string& secret;
+    std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started
+};
+
+int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
-    const CommandLine& line = plan.line;
-    LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
-    if (plan.is_derived) log.info(derived_line(plan.table, options.master.port));
+    const CommandLine& line = given.plan.line;
+    LaunchOptions options = resolve_launch(line, given.facts);
+    if (given.plan.is_derived) log.info(derived_line(given.plan.table, options.master.port));
     observers.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
@@ -108,22 +115,23 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
         return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
     // On loopback only this machine's processes call, and who they are the system says.
     const bool is_open = may_host(options) && leads_out(options.listen);
-    options.key = find_job_key(line, secret, is_open, log);
+    options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
     options.open_files = raise_open_files();
-    check_files(options);
+    check_files(options, given.known);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
             "own can be neither found nor ended");
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, words, observers, log);
+    if (line.detach) return run_detached(options, given.words, observers, log);
     std::vector<AgentWatcher*> watchers = observers.all();
     std::optional<StartedAgent> started;
-    if (relay_line) {
-        started.emplace(std::move(*relay_line), options.node_rank == 0, options.elasticity.is_elastic());
+    if (given.relay_line) {
+        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
+                        options.elasticity.is_elastic());
         watchers.push_back(&*started);
     }
     return run_agent(options, log, watchers);
@@ -178,12 +186,15 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
         const CommandLine& line = plan.line;
         log.set_verbosity(line.verbosity);
+        const NodeFacts facts = find_node_facts(line, called);
+        const PathFacts known = path_facts_of(line, facts);
         if (!line.log_file.empty()) {
-            if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
+            const std::string file = filled_path(line.log_file, known);
+            if (const auto wrong = log.open_file(file, facts.host_name)) throw UsageError(*wrong);
         }
-        observers.emplace(line, current_environment(), start, log);
+        observers.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch(called, words, plan, secret, std::move(relay_line), *observers, log);
+        return launch({words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {

@@ -14,6 +14,7 @@
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_file.hpp"
 #include "launcher/process/exec_search.hpp"
+#include "launcher/wall_clock.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -107,6 +108,7 @@ std::optional<std::string> python_exec_of(const NodeFacts& facts) {
 NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
+    facts.start_unix_s = unix_time_now_ms() / 1000;
     facts.environment = current_environment();
     for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();

@@ -17,7 +17,8 @@
 namespace ddprun {
 
 struct NodeFacts {
-    std::chrono::steady_clock::time_point start;  // when this launcher began to look
+    std::chrono::steady_clock::time_point start;  // when this launcher began to look …
+    std::int64_t start_unix_s = 0;                // … and by the wall clock
     Environment environment;
     std::string host_name;
     NodeHardware hardware;

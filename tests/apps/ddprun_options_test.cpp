@@ -142,6 +142,7 @@ const std::vector<Row> kRows = {
     {"run-path", "", at(&CommandLine::run_path), "yes"},
     {"stdin", "3", at(&CommandLine::standard_input), "3"},
     {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
+    {"local-cache", "", at(&CommandLine::local_cache), "yes"},
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},

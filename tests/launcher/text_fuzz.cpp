@@ -17,10 +17,8 @@
 #include "launcher/jobs/job_record.hpp"
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/list_text.hpp"
-#include "launcher/output/console_text.hpp"
-#include "launcher/output/last_lines.hpp"
-#include "launcher/output/line_splitter.hpp"
 #include "launcher/output/output_plan.hpp"
+#include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/shell_words.hpp"
@@ -47,6 +45,7 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 #include "tests/launcher/cluster/cluster_checks.hpp"
+#include "tests/launcher/line_readers.hpp"
 #include "tests/launcher/start/start_texts.hpp"
 #include "tests/launcher/text_checks.hpp"
 
@@ -237,28 +236,6 @@ void show_lines(Text text) {
     must(is_utf8(valid), "UTF-8 that is none");
 }
 
-// However the output is cut, the same lines end.
-void split_lines(Text text) {
-    const auto shown_in = [text](std::size_t piece) {
-        LineSplitter splitter;
-        LastLines last;
-        std::string all;
-        for (Text rest = text; !rest.empty();) {
-            const Text next = rest.substr(0, piece);
-            rest.remove_prefix(next.size());
-            splitter.push(next, [&](Text block) { all += block, last.add(block); });
-        }
-        all += splitter.take_rest();
-        std::string screen;
-        ConsoleText console;
-        console.add(screen, 0, "[0] ", all);
-        console.end_line(screen);
-        for (const std::string& line : last.lines()) all += line;
-        return all + screen;
-    };
-    must(shown_in(1) == shown_in(text.size() + 1), "lines depend on how they were cut");
-}
-
 // A variable in each line.
 void read_environments(Text text) {
     Environment environment;
@@ -360,13 +337,23 @@ void read_guardian_words(Text text) {
         must(encode_event(*event) == text, "an event is another one after its bytes");
 }
 
+// Of users, once more.
+void read_path_templates(Text text) {
+    const std::string path = filled_path(text, {1'795'235'522, std::string(text), "gpu/07"});
+    if (text.find('%') == Text::npos) must(path == text, "a path without signs is another one");
+    if (!path_complaint(text) && text.find('/') == Text::npos)
+        must(path.find('/') == std::string::npos, "a job's id leads to another folder");
+    fixed_part(text);
+}
+
 using Reader = void (*)(Text);
-constexpr Reader kReaders[] = {
-    read_endpoints,   read_networks,      read_host_list,      read_durations,    read_sizes,
-    read_code_ranges, read_rank_sets,     read_shell_words,    read_prefixes,     read_output_options,
-    read_signals,     read_secrets,       read_error_files,    read_signatures,   show_lines,
-    split_lines,      read_environments,  read_processes,      read_kernel_files, read_etcd_answers,
-    read_records,     read_control_lines, read_guardian_words, read_clusters,     read_start_texts};
+constexpr Reader kReaders[] = {read_endpoints,    read_networks,       read_host_list,      read_durations,
+                               read_sizes,        read_code_ranges,    read_rank_sets,      read_shell_words,
+                               read_prefixes,     read_output_options, read_signals,        read_secrets,
+                               read_error_files,  read_signatures,     show_lines,          split_lines,
+                               read_environments, read_processes,      read_kernel_files,   read_etcd_answers,
+                               read_records,      read_control_lines,  read_guardian_words, read_clusters,
+                               read_start_texts,  read_timers,         read_path_templates};
 
 }  // namespace
 }  // namespace ddprun
