@@ -23,6 +23,7 @@
 #include "launcher/output/line_splitter.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/gpu_driver.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/shell_words.hpp"
 #include "launcher/plan/wrap.hpp"
