@@ -45,8 +45,10 @@ OptionGroup device_rows(CommandLine& line) {
           "is connected to and nothing started.",
           into(line.dry_run)},
          {"--check", "",
-          "Look at this node before anything starts, as ddprun doctor does, and refuse a job where there is a "
-          "problem\nOne line for each problem, and exit code 71. Only what takes a second at most: neither names nor "
+          "Look at this node before anything starts, as ddprun doctor does, and refuse a job where there is "
+          "a "
+          "problem\nOne line for each problem, and exit code 71. Only what takes a second at most: neither "
+          "names nor "
           "Python. Not with --dry-run or --adapt.",
           into(line.check)}}};
 }

@@ -49,14 +49,16 @@ int run_doctor(const std::vector<std::string>& words, const Environment& environ
     bool json = false;
     std::string log_dir;
     CLI::App app(
-        "Looks at this node and says what a job would miss here: a line for each finding, behind ok, warning or\n"
+        "Looks at this node and says what a job would miss here: a line for each finding, behind ok, warning "
+        "or\n"
         "problem.",
         "ddprun doctor");
     const std::vector<OptionGroup> groups = {
         {"",
          {{"--json", "", "As one JSON object", into(json)},
-          {"--log-dir", "DIR", "The folder for logs that is to be looked at (that of the variables of --log-dir)",
-           into(log_dir), "PET_LOG_DIR"}}}};
+          {"--log-dir", "DIR",
+           "The folder for logs that is to be looked at (that of the variables of --log-dir)", into(log_dir),
+           "PET_LOG_DIR"}}}};
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
     add_rows(app, groups);

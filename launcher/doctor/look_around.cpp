@@ -130,7 +130,7 @@ LimitsFacts look_at_limits(std::size_t workers) {
             look_at_limit(RLIMIT_CORE),
             ::geteuid() == 0,
             !ignored && rdma != std::filesystem::directory_iterator(),
-            launcher_descriptors(workers)};
+            least_descriptors(workers)};
 }
 
 std::optional<std::string> path_of(const Environment& environment) {
@@ -174,7 +174,8 @@ Surroundings look_around(const LookRequest& request) {
         seen.folders.push_back(folder_facts(request.folders[i], folders[i]->await(deadline)));
     if (name) seen.name = name_facts(name->await(deadline));
     if (request.python)
-        seen.python = python_facts(*request.python, file, python ? python->await(deadline) : BoundedChild::Answer{});
+        seen.python =
+            python_facts(*request.python, file, python ? python->await(deadline) : BoundedChild::Answer{});
     return seen;
 }
 

@@ -35,7 +35,8 @@ std::string vendor_name(GpuVendor vendor) {
 
 Finding clock_finding(const ClockFacts& clock) {
     const std::string remedy =
-        "on the machine itself: timedatectl set-ntp true, or start chronyd; otherwise times in logs of several "
+        "on the machine itself: timedatectl set-ntp true, or start chronyd; otherwise times in logs of "
+        "several "
         "nodes do not compare";
     if (!clock.is_synchronised)
         return warning_finding("clock", "whether it is synchronised cannot be told: " + clock.why, remedy);
@@ -51,10 +52,9 @@ Finding gpu_finding(const GpuFacts& gpu) {
         return warning_finding("gpus", devices.remark,
                                fmt::format("correct {}, or unset it", devices.variable));
     if (!gpu.gpus.gpus.empty() && devices.count == 0)
-        return warning_finding("gpus",
-                               fmt::format("none of the {} GPUs may be used ({})", gpu.gpus.gpus.size(),
-                                           devices.source),
-                               fmt::format("unset {} if the job is to have GPUs", devices.variable));
+        return warning_finding(
+            "gpus", fmt::format("none of the {} GPUs may be used ({})", gpu.gpus.gpus.size(), devices.source),
+            fmt::format("unset {} if the job is to have GPUs", devices.variable));
     if (devices.count == 0) return ok_finding("gpus", "none");
     return ok_finding("gpus", fmt::format("{} of {} from {} ({})", devices.count, gpu.gpus.gpus.size(),
                                           vendor_name(gpu.gpus.vendor), devices.source));
@@ -68,11 +68,11 @@ Finding driver_finding(const GpuFacts& gpu) {
                                "runtime");
     if (gpu.driver.empty()) return ok_finding("driver", "none of NVIDIA's is loaded");
     if (!has_nvidia)
-        return warning_finding("driver",
-                               fmt::format("NVIDIA's driver {} is loaded, but no GPU of it can be seen here",
-                                           gpu.driver),
-                               "ask the scheduler for GPUs (--gres=gpu:N), or start the container with --gpus "
-                               "all");
+        return warning_finding(
+            "driver",
+            fmt::format("NVIDIA's driver {} is loaded, but no GPU of it can be seen here", gpu.driver),
+            "ask the scheduler for GPUs (--gres=gpu:N), or start the container with --gpus "
+            "all");
     return ok_finding("driver", "NVIDIA's " + gpu.driver);
 }
 
@@ -102,8 +102,8 @@ Finding cpu_finding(const CapacityFacts& capacity) {
 }
 
 Finding memory_finding(const CapacityFacts& capacity) {
-    const std::string text = fmt::format(
-        "{}, the least of the machine's, the control groups' and ulimit -v", amount_of(capacity.memory));
+    const std::string text = fmt::format("{}, the least of the machine's, the control groups' and ulimit -v",
+                                         amount_of(capacity.memory));
     const std::string remedy =
         "ask the scheduler for more (--mem), give the container more (docker run --memory, "
         "resources.limits.memory), or raise ulimit -v";
@@ -118,8 +118,8 @@ Finding open_files_finding(const LimitsFacts& limits) {
                                          limit_text(files.soft), limit_text(files.hard));
     const std::string remedy = "ulimit -n 65536, LimitNOFILE= of the service, or nofile in limits.conf";
     if (is_below(files.hard, limits.descriptors_needed))
-        return problem_finding(
-            "open_files", fmt::format("{}; ddprun needs {}", text, limits.descriptors_needed), remedy);
+        return problem_finding("open_files",
+                               fmt::format("{}; ddprun needs {}", text, limits.descriptors_needed), remedy);
     if (is_below(files.soft, kFewOpenFiles)) return warning_finding("open_files", text, remedy);
     return ok_finding("open_files", text);
 }
@@ -128,9 +128,10 @@ Finding locked_memory_finding(const LimitsFacts& limits) {
     const auto& soft = limits.locked_memory.soft;
     const std::string text = soft ? amount_of(*soft) + " (ulimit -l)" : "unlimited (ulimit -l)";
     if (!soft || !limits.has_rdma) return ok_finding("locked_memory", text);
-    return warning_finding("locked_memory", text + ", and there are InfiniBand or RoCE devices",
-                           "ulimit -l unlimited, LimitMEMLOCK=infinity of the service, or docker run --ulimit "
-                           "memlock=-1");
+    return warning_finding(
+        "locked_memory", text + ", and there are InfiniBand or RoCE devices",
+        "ulimit -l unlimited, LimitMEMLOCK=infinity of the service, or docker run --ulimit "
+        "memlock=-1");
 }
 
 Finding processes_finding(const LimitsFacts& limits) {
@@ -153,10 +154,11 @@ Finding core_finding(const LimitsFacts& limits) {
 
 Finding proc_finding(bool sees_processes) {
     if (sees_processes) return ok_finding("proc", "/proc shows this node's processes");
-    return warning_finding("proc",
-                           "/proc does not show this process: what workers start in sessions of their own can "
-                           "be neither found nor ended",
-                           "mount -t proc proc /proc");
+    return warning_finding(
+        "proc",
+        "/proc does not show this process: what workers start in sessions of their own can "
+        "be neither found nor ended",
+        "mount -t proc proc /proc");
 }
 
 }  // namespace ddprun

@@ -44,11 +44,11 @@ Finding name_finding(const std::string& host, const NameFacts& name, const std::
     const std::string text = fmt::format("{} stands for {}", host, names_text(name.addresses));
     if (std::all_of(name.addresses.begin(), name.addresses.end(), is_loopback_address))
         return warning_finding("host_name", text + ", which leads every other node to itself",
-                               fmt::format("{}, or write that address in place of {} in /etc/hosts", by_number,
-                                           name.addresses.front()));
-    const bool leads_here = std::any_of(
-        name.addresses.begin(), name.addresses.end(),
-        [&own](const std::string& one) { return !is_loopback_address(one) && is_own(one, own); });
+                               fmt::format("{}, or write that address in place of {} in /etc/hosts",
+                                           by_number, name.addresses.front()));
+    const bool leads_here =
+        std::any_of(name.addresses.begin(), name.addresses.end(),
+                    [&own](const std::string& one) { return !is_loopback_address(one) && is_own(one, own); });
     if (!leads_here)
         return warning_finding("host_name", text + ", which is no address of this node",
                                by_number + "; where addresses are translated on the way, --listen any");

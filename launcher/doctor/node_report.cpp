@@ -24,9 +24,7 @@ struct ReportRules : JsonRules {
 
 }  // namespace
 
-bool is_sound(const Finding& finding) {
-    return finding.state == FindingState::ok || !finding.remedy.empty();
-}
+bool is_sound(const Finding& finding) { return finding.state == FindingState::ok || !finding.remedy.empty(); }
 
 Finding ok_finding(std::string topic, std::string text, std::string about) {
     return {std::move(topic), std::move(about), FindingState::ok, std::move(text), ""};

@@ -31,8 +31,8 @@ Finding folder_finding(const FolderFacts& folder) {
                                "see whether the node is short of memory or processes", about);
     if (!folder.failed_step.empty()) {
         const bool is_full = folder.error_number == ENOSPC || folder.error_number == EDQUOT;
-        const std::string text = fmt::format("{}{}: {}", what, folder.failed_step,
-                                             std::strerror(folder.error_number));
+        const std::string text =
+            fmt::format("{}{}: {}", what, folder.failed_step, std::strerror(folder.error_number));
         return problem_finding("folder", text,
                                is_full ? "remove what is no longer needed, or " + other
                                        : "correct its owner or its mode (ls -ld), or " + other,
@@ -43,8 +43,8 @@ Finding folder_finding(const FolderFacts& folder) {
         fmt::format("{}{} of {} are free", what, space_text(folder.free), space_text(folder.size));
     const std::string remedy = "remove what is no longer needed, or " + other;
     if (folder.counts_files && folder.free_files < kLeastFolderFiles)
-        return warning_finding("folder", fmt::format("{}, but for {} more files only", text, folder.free_files),
-                               remedy, about);
+        return warning_finding(
+            "folder", fmt::format("{}, but for {} more files only", text, folder.free_files), remedy, about);
     if (folder.free < kLeastFolderSpace) return problem_finding("folder", text, remedy, about);
     if (folder.free < kLittleFolderSpace) return warning_finding("folder", text, remedy, about);
     return ok_finding("folder", text, about);
@@ -56,8 +56,9 @@ Finding python_finding(const PythonFacts& python) {
                                "activate the environment that has it, or name it by PYTHON_EXEC; programs "
                                "that are not for Python need none");
     if (python.end == AnswerEnd::hangs)
-        return problem_finding("python", python.file + " hangs",
-                               "see which server it is on (/proc/mounts), or name another one by PYTHON_EXEC");
+        return problem_finding(
+            "python", python.file + " hangs",
+            "see which server it is on (/proc/mounts), or name another one by PYTHON_EXEC");
     if (python.version.empty())
         return problem_finding("python", python.file + " does not run a line of Python",
                                fmt::format("try {} -c pass; name another one by PYTHON_EXEC", python.file));
@@ -67,7 +68,7 @@ Finding python_finding(const PythonFacts& python) {
 Finding torch_finding(const PythonFacts& python) {
     if (python.torch.empty())
         return ok_finding("pytorch", python.version.empty() ? "not looked for, without Python"
-                                                             : "none that this Python finds");
+                                                            : "none that this Python finds");
     return ok_finding("pytorch", python.torch);
 }
 

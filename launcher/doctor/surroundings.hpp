@@ -61,8 +61,8 @@ struct LimitsFacts {
     LimitFacts locked_memory;
     LimitFacts processes;
     LimitFacts core;
-    bool is_root = false;       // whose processes nobody counts
-    bool has_rdma = false;      // whose drivers lock memory
+    bool is_root = false;   // whose processes nobody counts
+    bool has_rdma = false;  // whose drivers lock memory
     std::size_t descriptors_needed = 0;
 };
 
@@ -109,8 +109,8 @@ struct Surroundings {
     LimitsFacts limits;
     CapacityFacts capacity;
     std::vector<FolderFacts> folders;
-    std::optional<PythonFacts> python;   // nothing: not asked
-    std::vector<std::string> proxies;    // the names of variables, never their values
+    std::optional<PythonFacts> python;  // nothing: not asked
+    std::vector<std::string> proxies;   // the names of variables, never their values
     bool sees_processes = true;
 };
 
