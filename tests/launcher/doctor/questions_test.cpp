@@ -64,7 +64,7 @@ TEST_CASE("a child that hangs is killed with what it has started") {
     });
     const pid_t pid = child.pid();
     const Deadline guard = hang_guard();
-    // Another process writes there, by which nobody is woken.
+    // That another process writes there is no event for us.
     while (*below == 0 && !has_passed(guard)) ::usleep(1000);
     REQUIRE(*below > 0);
     CHECK(child.await(at_once()).end == AnswerEnd::hangs);
@@ -74,7 +74,7 @@ TEST_CASE("a child that hangs is killed with what it has started") {
         std::string line;
         return std::getline(stat, line) && line.find(") Z ") == std::string::npos;
     };
-    // Only init hears of the end of what is no child of ours.
+    // The end of what is no child of ours is no event for us.
     while (runs() && !has_passed(guard)) ::usleep(1000);
     CHECK_FALSE(runs());
     ::munmap(place, sizeof(std::atomic<pid_t>));
