@@ -148,9 +148,8 @@ Surroundings look_around(const LookRequest& request) {
         folders.push_back(std::make_unique<BoundedChild>(ask_folder(folder)));
     std::optional<BoundedChild> name, python;
     if (request.asks_name) name.emplace(ask_name(request.host));
-    std::string file;
-    if (request.python) file = find_executable(*request.python, path_of(request.environment));
-    if (!file.empty()) python.emplace(ask_python(file));
+    if (request.python)
+        python.emplace(ask_python(exec_candidates(*request.python, path_of(request.environment))));
     const Deadline deadline = std::chrono::steady_clock::now() + request.limit;
 
     seen.version = DDPRUN_VERSION;
@@ -173,9 +172,7 @@ Surroundings look_around(const LookRequest& request) {
     for (std::size_t i = 0; i < folders.size(); ++i)
         seen.folders.push_back(folder_facts(request.folders[i], folders[i]->await(deadline)));
     if (name) seen.name = name_facts(name->await(deadline));
-    if (request.python)
-        seen.python =
-            python_facts(*request.python, file, python ? python->await(deadline) : BoundedChild::Answer{});
+    if (python) seen.python = python_facts(*request.python, python->await(deadline));
     return seen;
 }
 

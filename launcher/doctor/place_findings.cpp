@@ -51,14 +51,16 @@ Finding folder_finding(const FolderFacts& folder) {
 }
 
 Finding python_finding(const PythonFacts& python) {
+    if (python.end == AnswerEnd::hangs)
+        return problem_finding(
+            "python",
+            python.file.empty() ? python.wanted + " is looked for, which hangs" : python.file + " hangs",
+            "see on which servers the folders of PATH are (/proc/mounts), or name another Python by "
+            "PYTHON_EXEC");
     if (python.file.empty())
         return warning_finding("python", python.wanted + " is not on PATH",
                                "activate the environment that has it, or name it by PYTHON_EXEC; programs "
                                "that are not for Python need none");
-    if (python.end == AnswerEnd::hangs)
-        return problem_finding(
-            "python", python.file + " hangs",
-            "see which server it is on (/proc/mounts), or name another one by PYTHON_EXEC");
     if (python.version.empty())
         return problem_finding("python", python.file + " does not run a line of Python",
                                fmt::format("try {} -c pass; name another one by PYTHON_EXEC", python.file));

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/doctor/questions.hpp"
@@ -6,6 +8,7 @@
 namespace ddprun {
 namespace {
 
+constexpr std::string_view kFileMark = "ddprun-doctor-file ";
 constexpr std::string_view kPythonMark = "ddprun-doctor-python ";
 constexpr std::string_view kTorchMark = "ddprun-doctor-torch ";
 
@@ -23,21 +26,32 @@ constexpr const char* kPythonCode =
 
 }  // namespace
 
-std::function<void()> ask_python(const std::string& file) {
-    return [file] {
-        // execv promises not to change them.
-        char* const argv[] = {const_cast<char*>(file.c_str()), const_cast<char*>("-c"),
-                              const_cast<char*>(kPythonCode), nullptr};
-        ::execv(file.c_str(), argv);
+std::function<void()> ask_python(const std::vector<std::string>& candidates) {
+    return [candidates] {
+        for (const std::string& file : candidates) {
+            struct stat what {};
+            if (::stat(file.c_str(), &what) != 0 || !S_ISREG(what.st_mode)) continue;
+            if (::access(file.c_str(), X_OK) != 0) continue;
+            const std::string found = fmt::format("{}{}\n", kFileMark, file);
+            [[maybe_unused]] const ssize_t sent = ::write(STDOUT_FILENO, found.data(), found.size());
+            // execv promises not to change them.
+            char* const argv[] = {const_cast<char*>(file.c_str()), const_cast<char*>("-c"),
+                                  const_cast<char*>(kPythonCode), nullptr};
+            ::execv(file.c_str(), argv);
+            return;
+        }
     };
 }
 
-PythonFacts python_facts(const std::string& wanted, const std::string& file,
-                         const BoundedChild::Answer& answer) {
-    PythonFacts facts{wanted, file, answer.end, "", ""};
+PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& answer) {
+    PythonFacts facts{wanted, "", answer.end, "", ""};
+    const auto take = [](std::string_view line, std::string_view mark, std::string& value) {
+        if (line.starts_with(mark)) value = line.substr(mark.size());
+    };
     for (const std::string_view line : lines_of(answer.bytes)) {
-        if (line.starts_with(kPythonMark)) facts.version = line.substr(kPythonMark.size());
-        if (line.starts_with(kTorchMark)) facts.torch = line.substr(kTorchMark.size());
+        take(line, kFileMark, facts.file);
+        take(line, kPythonMark, facts.version);
+        take(line, kTorchMark, facts.torch);
     }
     return facts;
 }

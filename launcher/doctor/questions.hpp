@@ -26,10 +26,9 @@ FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Ans
 std::function<void()> ask_name(const std::string& host);
 NameFacts name_facts(const BoundedChild::Answer& answer);
 
-// Runs Python at `file` and has it say its version and, out of the metadata of what is installed, that of PyTorch;
-// which it does not import. `wanted` as PythonFacts has it.
-std::function<void()> ask_python(const std::string& file);
-PythonFacts python_facts(const std::string& wanted, const std::string& file,
-                         const BoundedChild::Answer& answer);
+// Runs Python, as the first of `candidates` (exec_search.hpp) that can be run, and has it say its version and, out of the
+// metadata of what is installed, that of PyTorch; which it does not import. `wanted` as PythonFacts has it.
+std::function<void()> ask_python(const std::vector<std::string>& candidates);
+PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& answer);
 
 }  // namespace ddprun

@@ -226,7 +226,9 @@ class Doctor(EndToEndTest):
             self.assert_found(findings["folder", folder], "problem", "hangs", "TMPDIR")
             self.assert_found(findings["folder", os.path.join(folder, "logs")], "problem", "hangs", "--log-dir")
             self.assert_found(findings["python", ""], "problem", "hangs")
-            self.assertEqual(findings["folder", "/tmp"]["state"] == "problem", False)
+            self.assertNotEqual(findings["folder", "/tmp"]["state"], "problem")
+            findings = self.examine(env={"PATH": f"{folder}:{os.environ['PATH']}"})
+            self.assert_found(findings["python", ""], "problem", "python3 is looked for, which hangs")
             self.assert_check_refuses(f"folder {folder}: temporary files: hangs", env={"TMPDIR": folder})
 
     def test_a_job_that_passes_its_check(self):

@@ -212,8 +212,10 @@ TEST_CASE("doctor: Python and PyTorch") {
     check_finding(python_finding(odd), kProblem, "PYTHON_EXEC");
     check_finding(torch_finding(odd), kOk, "not looked for");
     odd.end = AnswerEnd::hangs;
-    check_finding(python_finding(odd), kProblem, "hangs");
+    check_finding(python_finding(odd), kProblem, "/usr/bin/python3 hangs");
     odd.file = "";
+    check_finding(python_finding(odd), kProblem, "python3 is looked for, which hangs");
+    odd.end = AnswerEnd::answered;
     check_finding(python_finding(odd), kWarning, "python3 is not on PATH");
 }
 

@@ -152,11 +152,19 @@ TEST_CASE("names are resolved by a child") {
 
 TEST_CASE("of what Python prints only our lines count") {
     const std::string said =
-        "noise of a site\nddprun-doctor-python 3.11.2\nddprun-doctor-torch 2.6.0 in /venv\n";
-    const PythonFacts facts = python_facts("python3", "/usr/bin/python3", {AnswerEnd::answered, said});
+        "ddprun-doctor-file /venv/bin/python3\nnoise of a site\nddprun-doctor-python 3.11.2\n"
+        "ddprun-doctor-torch 2.6.0 in /venv\n";
+    const PythonFacts facts = python_facts("python3", {AnswerEnd::answered, said});
+    CHECK(facts.file == "/venv/bin/python3");
     CHECK(facts.version == "3.11.2");
     CHECK(facts.torch == "2.6.0 in /venv");
-    CHECK(python_facts("python3", "/x", answer_to(ask_python("/nonexistent/python3"))).version == "");
+    const PythonFacts none = python_facts("python3", answer_to(ask_python({"/nonexistent/python3", "/tmp"})));
+    CHECK(none.file.empty());
+    CHECK(none.end == AnswerEnd::answered);
+    // It runs, and is no Python.
+    const PythonFacts other = python_facts("python3", answer_to(ask_python({"/nonexistent", "/bin/true"})));
+    CHECK(other.file == "/bin/true");
+    CHECK(other.version.empty());
 }
 
 }  // namespace ddprun
