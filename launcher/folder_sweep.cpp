@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcher/folder_claim.hpp"
+#include "launcher/local_cache.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -54,13 +55,15 @@ bool is_ours_and_old(const fs::path& folder, std::chrono::hours min_age) {
     return std::chrono::system_clock::from_time_t(info.st_mtime) < now - min_age;
 }
 
-bool holds_error_files_only(const fs::path& folder, std::size_t max_entries) {
+bool holds_nothing_of_worth(const fs::path& folder, std::size_t max_entries) {
     std::error_code trouble;
     std::size_t seen = 0;
     for (fs::recursive_directory_iterator entry(folder, trouble), end; !trouble && entry != end;
          entry.increment(trouble)) {
         if (++seen > max_entries) return false;
         const auto type = entry->symlink_status(trouble).type();
+        const bool is_cache = entry.depth() == 0 && entry->path().filename() == kLocalCacheName;
+        if (is_cache) entry.disable_recursion_pending();
         const bool error_file =
             type == fs::file_type::regular && entry->path().filename().string().ends_with("error.json");
         if (!error_file && type != fs::file_type::directory) return false;
@@ -77,7 +80,7 @@ void sweep_temporary_folders(const fs::path& temporary, const SweepLimits& limit
         if (++seen > limits.max_folders_seen) return;
         const fs::path folder = temporary / name;
         if (!is_ours_and_old(folder, limits.min_age) || claim_on(folder) != ClaimState::free) continue;
-        if (!holds_error_files_only(folder, limits.max_entries_inside)) continue;
+        if (!holds_nothing_of_worth(folder, limits.max_entries_inside)) continue;
         std::error_code ignored;  // another launcher may be at it
         fs::remove_all(folder, ignored);
         if (++removed == limits.max_folders_removed) return;

@@ -21,8 +21,8 @@ struct SweepLimits {
     std::size_t max_entries_inside = 64;
 };
 
-// Removes folders of this user whose launcher has ended and that hold nothing but error files and empty
-// folders. One that holds a log, or anything else, or whose launcher cannot be judged, stays.
+// Removes folders of this user whose launcher has ended and that hold nothing but error files, empty
+// folders and a LocalCache. One that holds a log, or anything else, or whose launcher cannot be judged, stays.
 void sweep_temporary_folders(const std::filesystem::path& temporary, const SweepLimits& limits = {});
 
 }  // namespace ddprun

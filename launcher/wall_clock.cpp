@@ -49,4 +49,14 @@ std::string utc_text(std::int64_t unix_time_ms) {
     return date_and_time(unix_time_ms, std::chrono::seconds(0), 'T') + "Z";
 }
 
+std::string time_stamp(std::int64_t unix_time_s) {
+    std::string text = date_and_time(unix_time_s * 1000, std::chrono::seconds(0), '-');
+    text.resize(text.find('.'));
+    std::erase(text, ':');
+    // The date's own; that before the time stays.
+    text.erase(text.find('-'), 1);
+    text.erase(text.find('-'), 1);
+    return text;
+}
+
 }  // namespace ddprun

@@ -19,4 +19,7 @@ std::string wall_clock_text(std::int64_t unix_time_ms, std::chrono::seconds utc_
 // "2024-05-01T10:34:56.789Z" (ISO 8601, UTC). Pure.
 std::string utc_text(std::int64_t unix_time_ms);
 
+// "20240501-103456" (UTC), fit for names of files. Pure.
+std::string time_stamp(std::int64_t unix_time_s);
+
 }  // namespace ddprun

@@ -38,6 +38,8 @@ mandoc:the manual pages, checked
 fish:its completion
 zsh:its completion
 iproute2:the tests with a network namespace per node
+openssh-server:a job that is started on hosts by ssh
+openssh-client:the same
 procps:the walk through a newcomer's first hour
 util-linux:the same"
 bench_packages="\

@@ -43,9 +43,11 @@ WINGS = {
     "launcher/watch": ("launcher/process", "launcher/report"),
     "launcher/events": ("launcher", "launcher/watch"),
     "launcher/health": ("launcher", "launcher/watch"),
+    "launcher/watchdog": ("launcher", "launcher/process"),
     "launcher/agent": ("launcher", "launcher/cluster", "launcher/plan", "launcher/process", "launcher/guardian", "launcher/judge",
-                       "launcher/output", "launcher/report", "launcher/times", "launcher/watch"),
+                       "launcher/output", "launcher/report", "launcher/times", "launcher/watch", "launcher/watchdog"),
     "launcher/jobs": ("launcher", "launcher/process", "launcher/watch", "launcher/agent"),
+    "launcher/start": ("launcher", "launcher/cluster", "launcher/process", "launcher/output", "launcher/watch"),
 
     "collectives/values": (),
     "collectives/call": ("collectives/values",),

@@ -126,7 +126,10 @@ void take_workers(CommandLine& line, const ClusterTable& table) {
 ClusterPlan plan_cluster(CommandLine line, const ClusterView& view) {
     ClusterPlan plan{.line = std::move(line), .table = {}, .is_derived = false};
     plan.table = derive_cluster(view, request_of(plan.line));
-    if (!plan.table.refusal.empty()) throw UsageError(plan.table.refusal);
+    if (!plan.table.refusal.empty()) {
+        const bool is_said = plan.line.origins.contains("--nnodes");
+        throw UsageError(plan.table.refusal + (is_said ? rivals_text(plan.table, Fact::nnodes) : ""));
+    }
     if (plan.line.adapt) return plan;
     plan.is_derived = take_nodes(plan.line, plan.table);
     take_workers(plan.line, plan.table);

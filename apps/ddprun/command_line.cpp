@@ -8,6 +8,7 @@
 
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_rows.hpp"
+#include "apps/ddprun/start_rows.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
@@ -197,7 +198,7 @@ void check_together(const CommandLine& line) {
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
-    if (line.node_rank >= line.nnodes)
+    if (line.node_rank >= line.nnodes && !line.start.is_asked())
         refuse(line, fmt::format("--node-rank {}", line.node_rank),
                "must be less than --nnodes, which is " + nnodes);
     if (line.detach && line.tty_rank)
@@ -274,6 +275,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");
     add_rows(app, groups);
     LauncherWords own = split_words(app, groups, words);
+    line.start.option_words = without_start_words(own.options);
+    line.start.program_words = own.program;
     line.program = std::move(own.program);
     line.typed = std::move(own.typed);
     line.show = parse_words(app, groups, std::move(own.options));

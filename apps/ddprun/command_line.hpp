@@ -14,6 +14,7 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/node_programs.hpp"
 #include "apps/ddprun/option_values.hpp"
+#include "apps/ddprun/start_request.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/plan/cpu_binding.hpp"
@@ -39,7 +40,8 @@ struct CommandLine : LaunchOptions {
     bool workers_by_gpus =
         false;               // in place of nproc_per_node: a worker for each GPU, and one where there is none
     std::string local_addr;  // empty: not said
-    std::string nproc_per_node = "1";  // a number ≥ 1, or auto, gpu, cpu: resolved against the machine later
+    std::string nproc_per_node =
+        "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
     std::optional<std::string> master_addr;
     std::optional<std::uint16_t> master_port;
     RdzvBackend rdzv_backend = RdzvBackend::fixed;
@@ -61,9 +63,7 @@ struct CommandLine : LaunchOptions {
     bool makes_secret = false;
     bool like_torchrun = false;
     OmpThreads omp_threads = OmpThreads::cpus;
-    std::string legacy_launch;  // the argument with the local rank; empty: none
-    bool use_env = false;       // made into an empty `legacy_launch`
-    bool run_path = false;
+    bool use_env = false;  // made into an empty `legacy_launch`
     bool module = false;
     bool no_python = false;
     bool python = false;
@@ -75,7 +75,10 @@ struct CommandLine : LaunchOptions {
     bool check = false;                         // --check
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
-    std::vector<std::string> program;           // name and arguments; empty only with `show`
+    StartRequest start;                         // of the job's hosts
+    Variables variables;                        // --env
+    bool clean_environment = false;
+    std::vector<std::string> program;  // name and arguments; empty only with `show`
     std::vector<std::string>
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0

@@ -10,6 +10,7 @@
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/program.hpp"
+#include "launcher/start/carried_environment.hpp"
 #include "rendezvous/job/number_limits.hpp"
 
 namespace ddprun {
@@ -32,10 +33,14 @@ std::string interpreter_text(const NodeFacts& facts) {
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
     if (line.workers_by_gpus) return std::max(facts.hardware.devices.count, 1);
-    if (line.nproc_per_node == "gpu" && facts.hardware.devices.count == 0)
-        throw UsageError(
-            fmt::format("--nproc-per-node gpu: this node has no GPU ({})", facts.hardware.devices.source));
-    if (line.nproc_per_node == "gpu") return facts.hardware.devices.count;
+    const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
+    if (asks_for_gpus && facts.hardware.devices.count == 0)
+        throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
+                                     facts.hardware.devices.source));
+    if (line.nproc_per_node == "xpu" && facts.hardware.devices.vendor != GpuVendor::intel)
+        throw UsageError(fmt::format("--nproc-per-node xpu: this node has no GPU of Intel's ({})",
+                                     facts.hardware.devices.source));
+    if (asks_for_gpus) return facts.hardware.devices.count;
     if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
     if (line.nproc_per_node == "auto")
         return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : facts.hardware.usable_cpus;
@@ -217,6 +222,10 @@ void trust_as_told(LaunchOptions& options, const NodeFacts& facts) {
 
 }  // namespace
 
+PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts) {
+    return {facts.start_unix_s, line.standalone ? facts.fresh_id : line.run_id, facts.host_name};
+}
+
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const std::vector<std::string> own_addresses = own_addresses_of(line, facts);
     const std::vector<Program> programs = programs_of(line, facts);
@@ -244,10 +253,12 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;
+    options.start_unix_s = facts.start_unix_s;
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
-    options.environment = facts.environment;
+    options.environment = line.clean_environment ? clean_environment(facts.environment) : facts.environment;
+    for (const auto& [name, value] : line.variables) options.environment[name] = value;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
     options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;

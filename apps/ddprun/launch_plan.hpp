@@ -6,11 +6,15 @@
 #include "apps/ddprun/command_line.hpp"
 #include "apps/ddprun/node_facts.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/path_template.hpp"
 
 namespace ddprun {
 
 // Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a
 // --master-addr on node 0 that is none of its addresses, and ranks that the job of one node does not have.
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
+
+// For paths that are opened before any round has begun.
+PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts);
 
 }  // namespace ddprun

@@ -15,9 +15,10 @@
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/doctor_command.hpp"
+#include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
+#include "apps/ddprun/job_start.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/observers.hpp"
 #include "launcher/agent/agent.hpp"
@@ -31,6 +32,9 @@
 #include "launcher/output/log_folder.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/process_table.hpp"
+#include "launcher/start/bootstrap.hpp"
+#include "launcher/start/relay.hpp"
+#include "launcher/start/started_agent.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
@@ -81,9 +85,10 @@ void tell_remarks(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
 }
 
 // What can be known to fail before anything starts. Throws UsageError.
-void check_files(const ddprun::LaunchOptions& options) {
+void check_files(const ddprun::LaunchOptions& options, const ddprun::PathFacts& known) {
     using namespace ddprun;
-    if (const auto wrong = result_file_complaint(options.result_file)) throw UsageError(*wrong);
+    if (const auto wrong = result_file_complaint(filled_path(options.result_file, known)))
+        throw UsageError(*wrong);
     if (const auto wrong = log_dir_complaint(options.output)) throw UsageError(*wrong);
     if (options.etcd && options.etcd->tls) {
         if (const auto wrong = complaint_about(*options.etcd->tls)) throw UsageError(*wrong);
@@ -105,12 +110,20 @@ bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& obser
     return first.empty();
 }
 
-int launch(const std::string& called, const std::vector<std::string>& words, const ddprun::ClusterPlan& plan,
-           std::string& secret, ddprun::Observers& observers, ddprun::LauncherLog& log) {
+struct Launch {
+    const std::vector<std::string>& words;
+    const ddprun::ClusterPlan& plan;
+    const ddprun::NodeFacts& facts;
+    const ddprun::PathFacts& known;
+    std::string& secret;
+    std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started
+};
+
+int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
-    const CommandLine& line = plan.line;
-    LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
-    if (plan.is_derived) log.info(derived_line(plan.table, options.master.port));
+    const CommandLine& line = given.plan.line;
+    LaunchOptions options = resolve_launch(line, given.facts);
+    if (given.plan.is_derived) log.info(derived_line(given.plan.table, options.master.port));
     observers.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
@@ -118,20 +131,27 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
         return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
     // On loopback only this machine's processes call, and who they are the system says.
     const bool is_open = may_host(options) && leads_out(options.listen);
-    options.key = find_job_key(line, secret, is_open, log);
+    options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
     if (line.check && !passes_check(options, observers, log)) return kExitSystem;
     options.open_files = raise_open_files();
-    check_files(options);
+    check_files(options, given.known);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
             "own can be neither found nor ended");
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
-    if (line.detach) return run_detached(options, words, observers, log);
-    return run_agent(options, log, observers.all());
+    if (line.detach) return run_detached(options, given.words, observers, log);
+    std::vector<AgentWatcher*> watchers = observers.all();
+    std::optional<StartedAgent> started;
+    if (given.relay_line) {
+        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
+                        options.elasticity.is_elastic());
+        watchers.push_back(&*started);
+    }
+    return run_agent(options, log, watchers);
 }
 
 // In place of this process, without an agent; `called` as in node_facts.hpp.
@@ -149,6 +169,14 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
     become_task(options.workers.at(static_cast<std::size_t>(local_rank_of(variables))).argv, environment);
 }
 
+// With --hosts.
+int start_job(const ddprun::CommandLine& line) {
+    using namespace ddprun;
+    const StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
+    return run_starter(options);
+}
+
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
@@ -164,20 +192,27 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         std::string secret = take_variable(kSecretVariable);
         const std::string name = std::filesystem::path(called).filename().string();
         if (is_doctor_command(words, name)) return run_doctor(words, current_environment());
-        const CommandLine said = parse_command_line(words, current_environment(), name);
+        std::optional<OwnedDescriptor> relay_line;
+        if (!take_variable(kStartedVariable).empty()) relay_line = take_relay_line();
+        CommandLine said = parse_command_line(words, current_environment(), name);
+        if (relay_line) become_started(said);
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
+        if (said.start.is_asked()) return start_job(said);
         const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
         const CommandLine& line = plan.line;
         log.set_verbosity(line.verbosity);
+        const NodeFacts facts = find_node_facts(line, called);
+        const PathFacts known = path_facts_of(line, facts);
         if (!line.log_file.empty()) {
-            if (const auto wrong = log.open_file(line.log_file, host_name())) throw UsageError(*wrong);
+            const std::string file = filled_path(line.log_file, known);
+            if (const auto wrong = log.open_file(file, facts.host_name)) throw UsageError(*wrong);
         }
-        observers.emplace(line, current_environment(), start, log);
+        observers.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch(called, words, plan, secret, *observers, log);
+        return launch({words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {
@@ -203,6 +238,7 @@ int main(int argc, char** argv) {
     ::signal(SIGPIPE, SIG_IGN);
     // One beyond the limit of a file's size is an error of write.
     ::signal(SIGXFSZ, SIG_IGN);
+    if (argc > 1 && argv[1] == ddprun::kRelayFlag) return ddprun::run_relay({argv + 2, argv + argc});
     ddprun::LauncherLog log;
     bool exits_with_one = false;
     const int code =

@@ -14,6 +14,7 @@
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/program_file.hpp"
 #include "launcher/process/exec_search.hpp"
+#include "launcher/wall_clock.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -87,12 +88,12 @@ std::string fresh_id() {
     return id;
 }
 
+}  // namespace
+
 bool is_ignored(int signal) {
     struct sigaction action {};
     return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
-
-}  // namespace
 
 std::optional<std::string> NodeFacts::variable(const std::string& name) const {
     const std::string* value = find_variable(environment, name);
@@ -107,7 +108,9 @@ std::optional<std::string> python_exec_of(const NodeFacts& facts) {
 NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     NodeFacts facts;
     facts.start = std::chrono::steady_clock::now();
+    facts.start_unix_s = unix_time_now_ms() / 1000;
     facts.environment = current_environment();
+    for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();
     if (line.nnodes > 1)
         facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);

@@ -17,7 +17,8 @@
 namespace ddprun {
 
 struct NodeFacts {
-    std::chrono::steady_clock::time_point start;  // when this launcher began to look
+    std::chrono::steady_clock::time_point start;  // when this launcher began to look …
+    std::int64_t start_unix_s = 0;                // … and by the wall clock
     Environment environment;
     std::string host_name;
     NodeHardware hardware;
@@ -44,7 +45,11 @@ struct NodeFacts {
 // $PYTHON_EXEC, or else the python3 of the virtual environment where torchrun's place was taken.
 std::optional<std::string> python_exec_of(const NodeFacts& facts);
 
-// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long as the resolver's limits. `called` is
+// Whether this process was entered with the signal ignored.
+bool is_ignored(int signal);
+
+// Reads the machine and the files that options name (UsageError); on node 0 resolves --master-addr, which may take as long
+// as the resolver's limits. `called` is
 // the launcher's own name as a shell would look for it.
 NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
 

@@ -32,15 +32,15 @@ std::optional<std::string> value_in(const Environment& environment, const char* 
 
 }  // namespace
 
-Observers::Observers(const CommandLine& line, const Environment& environment, SteadyClock::time_point start,
-                     LauncherLog& log)
+Observers::Observers(const CommandLine& line, const PathFacts& known, const Environment& environment,
+                     SteadyClock::time_point start, LauncherLog& log)
     : start_(start), options_read_(SteadyClock::now()), log_(log) {
     const auto warn = [&log](const std::string& trouble) { log.warn(trouble); };
     const auto port = parse_health_port(value_in(environment, kHealthPortVariable));
     if (const auto* wrong = std::get_if<std::string>(&port)) throw UsageError(*wrong);
     if (const auto& asked = std::get<0>(port)) health_.emplace(*asked, warn);
     if (line.events.empty() || line.dry_run) return;
-    auto opened = open_appended_file("--events", line.events);
+    auto opened = open_appended_file("--events", filled_path(line.events, known));
     if (const auto* wrong = std::get_if<std::string>(&opened)) throw UsageError(*wrong);
     file_ = std::get<AppendedFile>(std::move(opened));
 }

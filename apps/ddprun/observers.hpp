@@ -11,13 +11,14 @@
 #include "launcher/events/event_recorder.hpp"
 #include "launcher/health/health_watch.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/path_template.hpp"
 
 namespace ddprun {
 
 class Observers {
   public:
-    // `start`: of this launcher. Opens the file; `log` outlives it. Throws UsageError.
-    Observers(const CommandLine& line, const Environment& environment,
+    // `start`: of this launcher; `known`: for the signs in the path. Opens the file; `log` outlives it. Throws UsageError.
+    Observers(const CommandLine& line, const PathFacts& known, const Environment& environment,
               std::chrono::steady_clock::time_point start, LauncherLog& log);
 
     // This machine was looked at, and this is the launch.

@@ -4,6 +4,7 @@
 #include "apps/ddprun/device_rows.hpp"
 #include "apps/ddprun/option_values.hpp"
 #include "apps/ddprun/program_rows.hpp"
+#include "apps/ddprun/start_rows.hpp"
 #include "rendezvous/net/network.hpp"
 
 namespace ddprun {
@@ -62,11 +63,11 @@ OptionGroup node_rows(CommandLine& line) {
           "This node's number, 0 to N-1; node 0 hosts the rendezvous (0)\nNode 0 leaves last.",
           into(line.node_rank, number(0, kMaxNodes)), "PET_NODE_RANK"},
          {"--nproc-per-node", "P",
-          "Workers on this node: a number, or gpu (one for each), cpu, auto; nodes may differ (1; under a "
-          "scheduler one for each GPU)\n0: this "
-          "node takes part without workers, for example to host. auto: "
-          "GPUs "
-          "if there are any, else CPUs.",
+          "Workers on this node: a number, or gpu (one for each), xpu, cpu, auto; nodes may differ (1; under "
+          "a "
+          "scheduler one for each GPU)\n0: this node takes part without workers, for example to host. xpu: "
+          "GPUs of Intel's; "
+          "auto: GPUs if there are any, else CPUs.",
           into(line.nproc_per_node, parse_nproc), "PET_NPROC_PER_NODE"},
          {"--master-addr", "HOST",
           "Address or name of node 0, as the other nodes reach it (127.0.0.1)\nRequired for more than one "
@@ -277,7 +278,9 @@ OptionGroup file_rows(CommandLine& line) {
           output_part(plan, &OutputOptions::redirects, &OutputPlan::redirects), "PET_REDIRECTS"},
          {"--tee,-t", "V|R:V,…", "Streams to files and to the console, with a header",
           output_part(plan, &OutputOptions::tee, &OutputPlan::tee), "PET_TEE"},
-         {"--log-dir", "DIR", "Where files go; /dev/null: no files (a new folder in TMPDIR)",
+         {"--log-dir", "DIR",
+          "Where files go; /dev/null: no files (a new folder in TMPDIR)\nHere, in --log-file and in "
+          "--result-file %t is when the job was started, %j its --rdzv-id, %h the host, %% a %.",
           output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files),
           "PET_LOG_DIR"},
          {"--log-max", "SIZE", "Each file keeps its head and its tail, like 100M",
@@ -293,18 +296,18 @@ OptionGroup file_rows(CommandLine& line) {
           "Append the launcher's own lines to this file, all that --verbose shows\nWith time, node, level "
           "and "
           "thread, whatever the console shows; tried before anything starts. Nodes may share one.",
-          into(line.log_file)},
+          into(line.log_file, path_text)},
          {"--events", "FILE",
           "Append what happens to this file, as lines of JSON: torchrun's events and ddprun's own\nPhases of "
           "the "
           "start, rounds, restarts, resizes, signals, each worker's end with its CPU time and memory; tried "
           "before anything starts. Each node writes its own events.",
-          into(line.events)},
+          into(line.events, path_text)},
          {"--result-file", "PATH",
           "Write how the job ended to this file, as JSON\nOutcome, exit code, first failure, every rank's "
           "end, restarts, times; tried before anything starts, written when the job has ended (until then "
           "there is no file, or the old one); /dev/stdout and a FIFO will do.",
-          into(line.result_file)}}};
+          into(line.result_file, path_text)}}};
 }
 
 OptionGroup console_rows(CommandLine& line) {
@@ -355,10 +358,10 @@ OptionGroup debugging_rows(CommandLine& line) {
 }  // namespace
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    return {{"", {config_row()}}, node_rows(line),    cluster_rows(line), rendezvous_rows(line),
-            security_rows(line),  program_rows(line), device_rows(line),  supervision_rows(line),
-            time_rows(line),      restart_rows(line), file_rows(line),    console_rows(line),
-            debugging_rows(line), torchrun_rows(line)};
+    return {{"", {config_row()}},  node_rows(line),        cluster_rows(line),   start_rows(line),
+            rendezvous_rows(line), security_rows(line),    program_rows(line),   variable_rows(line),
+            device_rows(line),     supervision_rows(line), time_rows(line),      restart_rows(line),
+            file_rows(line),       console_rows(line),     debugging_rows(line), torchrun_rows(line)};
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "launcher/path_template.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -126,11 +127,11 @@ NodeCount parse_nnodes(const std::string& text) {
 }
 
 std::string parse_nproc(const std::string& text) {
-    if (text == "auto" || text == "gpu" || text == "cpu") return text;
+    if (text == "auto" || text == "gpu" || text == "xpu" || text == "cpu") return text;
     try {
         number(0, kMaxWorkersPerNode)(text);
     } catch (const BadValue& bad) {
-        throw BadValue(fmt::format("{}, or auto, gpu or cpu", bad.what()));
+        throw BadValue(fmt::format("{}, or auto, gpu, xpu or cpu", bad.what()));
     }
     return text;
 }
@@ -255,6 +256,11 @@ ExitWaitOptions parse_exit_wait(const std::string& text) {
     if (!wait || (kill && text.substr(colon) != ":kill"))
         throw BadValue("must be S or S:kill, like 30s:kill");
     return {.wait = *wait, .kill = kill, .text = text};
+}
+
+std::string path_text(const std::string& text) {
+    if (const auto wrong = path_complaint(text)) throw BadValue(*wrong);
+    return text;
 }
 
 int parse_same_failure(const std::string& text) {

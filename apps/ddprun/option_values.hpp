@@ -92,6 +92,9 @@ std::optional<std::int64_t> parse_scheduler_end(const std::string& text);
 // `30`, or `30:kill`.
 ExitWaitOptions parse_exit_wait(const std::string& text);
 
+// A path with signs as path_template.hpp has them, or without any; the text itself.
+std::string path_text(const std::string& text);
+
 // A number of failures, from two on; 0: none.
 int parse_same_failure(const std::string& text);
 

@@ -48,6 +48,11 @@ OptionGroup program_rows(CommandLine& line) {
                       parse_rank_command("--program", text, "'0:./server --port 7' or 'local=1:./helper'")));
               },
           .repeated = true},
+         {"--local-cache", "",
+          "Caches of Triton, Inductor, CUDA and PyTorch's extensions in a folder of this machine, for this "
+          "job\n"
+          "In TMPDIR, removed at the end; where a variable like TRITON_CACHE_DIR is set, it stays.",
+          into(line.local_cache)},
          {"--role", "NAME", "Label of these workers, ROLE_NAME (default)", into(line.role), "PET_ROLE"}}};
 }
 

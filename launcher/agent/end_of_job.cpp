@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "launcher/agent/job_terms.hpp"
+#include "launcher/path_template.hpp"
 #include "launcher/process/survivors.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
@@ -24,6 +25,10 @@ Complaint write_own_error_file(const Failure& cause, const LaunchOptions& option
     const auto own = workers != nullptr ? workers->ledger().failure() : std::nullopt;
     const bool ours = own && own->rank == witness_of(cause);
     return write_root_cause(options.own_error_file, cause, ours ? workers->error_file_text(own->rank) : "");
+}
+
+PathFacts path_facts_of(const JobEnding& ending, const LaunchOptions& options) {
+    return {ending.joined ? ending.round.start_unix_s : options.start_unix_s, options.run_id, ending.host};
 }
 
 // Where the runner's sweep has proved that nothing is left, a look at every process would find nothing.
@@ -79,7 +84,7 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
     if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);
     JobResult result = job_result(ending, verdict, options);
     result.exit_code = shown(verdict.exit_code);
-    say(log, write_result_file(options.result_file, result));
+    say(log, write_result_file(filled_path(options.result_file, path_facts_of(ending, options)), result));
     for (const std::string& line : watchers.ended(result)) log.error(line);
     return shown(result.exit_code);
 }

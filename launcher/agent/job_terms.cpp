@@ -102,6 +102,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
         .version = DDPRUN_VERSION,
         .run_id = options.run_id,
         .job_id = make_job_id(options.run_id),
+        .start_unix_s = options.start_unix_s,
         .nnodes = options.nnodes,
         .elasticity = options.elasticity,
         .join_timeout = options.join_timeout,

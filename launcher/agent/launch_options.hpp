@@ -16,6 +16,7 @@
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
+#include "launcher/rank_set.hpp"
 #include "launcher/times/time_limit.hpp"
 #include "rendezvous/coordinator/exit_wait.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
@@ -35,6 +36,16 @@ struct WorkerPlan {
     CpuList cpus;           // as WorkerSpec has these two
     int memory_node = -1;
     std::string place;  // where that is, in words; empty where nobody asks
+};
+
+// A variable of some ranks only.
+struct RankVariable {
+    RankSet ranks;
+    bool local = false;  // `ranks` are local ones
+    std::string name;
+    std::string value;
+
+    bool names(int rank, int local_rank) const { return ranks.contains(local ? local_rank : rank); }
 };
 
 // Which agent hosts the coordinator.
@@ -86,7 +97,8 @@ struct LaunchOptions {
     RestartOptions restarts;    // node 0's count
     std::string on_failure;     // the program that is asked about failures; likewise; empty: none
     std::string progress_file;  // its change during a round is progress; empty: none
-    std::chrono::steady_clock::time_point start;  // of this launcher
+    std::chrono::steady_clock::time_point start;  // of this launcher …
+    std::int64_t start_unix_s = 0;                // … and by the wall clock
     TimeLimitOptions times;                       // node 0's count …
     std::optional<ExitWaitOptions> exit_wait;     // … as do these
     // Signals that end the job: the workers get the same one, then the grace runs.
@@ -107,12 +119,16 @@ struct LaunchOptions {
     std::string result_file;          // empty: none
     std::string own_error_file;       // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
     std::string entry_name;           // what reports call the program
+    bool run_path = false;            // Python runs it as a path
+    std::string legacy_launch;        // its argument with the local rank; empty: none
     std::string python_script;        // the file that it runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
     std::vector<std::string> placement_remarks;  // what of it cannot be, in lines
     Environment environment;                     // what workers inherit
+    std::vector<RankVariable> rank_variables;    // over that, and over WorkerPlan::additions
     bool hangup_ignored = false;         // SIGHUP was ignored when the launcher was entered, and stays so
+    bool local_cache = false;            // compilers of the workers keep theirs in a LocalCache
     std::uint64_t open_files = 0;        // the workers' soft limit of descriptors; 0: the launcher's own
     bool terminal_stop_ignored = false;  // likewise SIGTSTP
     OptionOrigins origins;               // where those that are not the defaults come from

@@ -96,6 +96,10 @@ std::vector<NodeTrait> node_traits(const LaunchOptions& options, const fs::path&
                                                    path != nullptr ? std::optional(*path) : std::nullopt);
     add_file(traits, "the executable", executable);
     if (!options.python_script.empty()) add_file(traits, "the script", options.python_script);
+    traits.push_back({"--run-path", options.run_path ? "given" : "not given", true});
+    traits.push_back({"--legacy-launch",
+                      variable_trait("", options.legacy_launch.empty() ? "not given" : options.legacy_launch),
+                      true});
     const auto version = read_small_file(driver / "version", kMaxDriverFile);
     const auto parsed = version ? parse_driver_version(*version) : std::nullopt;
     traits.push_back({"the GPU driver", variable_trait("", parsed.value_or("none"))});

@@ -1,4 +1,4 @@
-// What this node tells of itself so that nodes can be compared: the program's file, variables that change how workers
+// What this node tells of itself so that nodes can be compared: the program's file and how it is run, variables that change how workers
 // run, the GPUs. The parsers are pure; node_traits() reads the files, in parts and once, for jobs of several nodes.
 #pragma once
 

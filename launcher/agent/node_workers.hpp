@@ -12,6 +12,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/round_workers.hpp"
+#include "launcher/local_cache.hpp"
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/output/output_pump.hpp"
 #include "launcher/process/process_runner.hpp"
@@ -21,6 +22,7 @@ namespace ddprun {
 
 class NodeWorkers {
   public:
+    // Throws a system_error where a LocalCache is wanted and cannot be made.
     NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                 const LaunchOptions& options, LauncherLog& log, const Watchers& watchers);
     ~NodeWorkers() { close_output(); }
@@ -57,6 +59,7 @@ class NodeWorkers {
     std::vector<std::string> close_output();
 
   private:
+    void make_cache();
     template <typename... Arguments>
     void with_round(void (RoundWorkers::*act)(Arguments...), Arguments... arguments) {
         if (round_) (*round_.*act)(arguments...);
@@ -68,6 +71,7 @@ class NodeWorkers {
     LauncherLog& log_;
     Watchers watchers_;
     OutputPump pump_;
+    std::optional<LocalCache> cache_;
     std::optional<RoundWorkers> round_;
     int number_ = 0;  // of the round
 };

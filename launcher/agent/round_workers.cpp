@@ -74,20 +74,37 @@ void RoundWorkers::start() {
 
 void RoundWorkers::tell_traces() {
     LauncherTraces traces{.modes_before = {}, .modes_set = {}, .folder = pump_.temporary_folder()};
+    if (watchdog_) traces.pipe = watchdog_->path();
     if (relay_) relay_->add_to(traces);
     runner_.set_traces(traces);
 }
 
 void RoundWorkers::prepare() {
-    pump_.begin_round(
-        {.run_id = options_.run_id, .round = place_.round, .role = options_.role, .host = station_.host});
+    pump_.begin_round({.run_id = options_.run_id,
+                       .start_unix_s = place_.start_unix_s,
+                       .round = place_.round,
+                       .role = options_.role,
+                       .host = station_.host});
     station_.mesh_key = mesh_key_of(options_, place_);
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
+    if (wants_timers(options_.environment)) make_watchdog();
     tell_traces();
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
+}
+
+void RoundWorkers::make_watchdog() {
+    auto pipe = std::make_unique<TimerPipe>(options_.environment, temporary_folder(options_.environment));
+    const auto pids = [this] {
+        std::vector<pid_t> running;
+        for (const WorkerStatus& worker : group_.running_workers()) running.push_back(worker.pid);
+        return running;
+    };
+    watchdog_.emplace(executor_, std::move(pipe), WatchdogEvents{pids, events_.on_warning});
+    station_.timer_file = watchdog_->path();
+    watchdog_->start();
 }
 
 // What fails here fails the round: the other nodes and the report are to hear of it.
@@ -136,12 +153,23 @@ std::optional<WorkerStartFailure> RoundWorkers::start_some(int first, int end) {
 void RoundWorkers::stop(int signal) {
     tell_ending(settle());
     ledger_.stop(signal);
+    if (watchdog_) watchdog_->rest();
     group_.stop(signal, options_.grace_period);
 }
 
 void RoundWorkers::kill_now() {
     tell_ending(settle());
     group_.kill_now();
+}
+
+void RoundWorkers::freeze() {
+    if (watchdog_) watchdog_->freeze();
+    group_.freeze();
+}
+
+void RoundWorkers::thaw() {
+    group_.thaw();
+    if (watchdog_) watchdog_->thaw();
 }
 
 void RoundWorkers::look_for_deaths() {
@@ -188,6 +216,7 @@ void RoundWorkers::ended(const WorkerEnd& end) {
     events_.on_end({place_.round, entry.end, end.use});
     if (entry.is_first_success) events_.on_first_success(end.rank);
     if (entry.failure == nullptr) return;
+    if (watchdog_) entry.failure->message = watchdog_->cause_of(end.pid);
     if (entry.is_first) fail(*entry.failure);
     gather_evidence(*entry.failure);
 }
@@ -200,7 +229,7 @@ void RoundWorkers::fail(const Failure& failure) {
 
 // What the worker has left behind: its error file, its last words, the kernel's counters.
 void RoundWorkers::gather_evidence(Failure& failure) {
-    if (failure.signal == SIGKILL) {
+    if (failure.signal == SIGKILL && failure.message.empty()) {
         OomSources sources = oom_sources();
         OomCounters before = oom_before_;
         sources.worker_cgroup = runner_.worker_cgroup(failure.local_rank);
@@ -227,7 +256,9 @@ void RoundWorkers::group_gone(const std::vector<UnkillableWorker>& unkillable) {
     unkillable_ = unkillable;
     watch_.reset();
     if (relay_) relay_->finish();
-    if (relay_) tell_traces();
+    const bool had_watchdog = watchdog_.has_value();
+    watchdog_.reset();
+    if (relay_ || had_watchdog) tell_traces();
     for (std::size_t i = 0; i < options_.workers.size(); ++i) {
         ++open_steps_;
         pump_.finish(static_cast<int>(i), alive_.guard([this] { step_done(); }));

@@ -23,6 +23,7 @@
 #include "launcher/output/terminal_relay.hpp"
 #include "launcher/report/kill_cause.hpp"
 #include "launcher/watch/agent_news.hpp"
+#include "launcher/watchdog/file_watchdog.hpp"
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
@@ -41,6 +42,8 @@ struct RoundEvents {
     std::function<void(const WorkerEnded&)> on_end = [](const WorkerEnded&) {};
     // What a user who waits wants to know: workers take long to end.
     std::function<void(const std::string&)> on_notice = [](const std::string&) {};
+    // What is wrong, and ends nothing.
+    std::function<void(const std::string&)> on_warning = [](const std::string&) {};
     // What happens, in words, for --verbose.
     std::function<void(const std::string&)> on_step = [](const std::string&) {};
 };
@@ -61,8 +64,8 @@ class RoundWorkers {
     void signal_all(int signal) { group_.signal_all(signal); }
     void stop(int signal);
     void kill_now();
-    void freeze() { group_.freeze(); }
-    void thaw() { group_.thaw(); }
+    void freeze();
+    void thaw();
 
     // A life was lost on another node.
     void peer_died(std::uint64_t life) {
@@ -93,6 +96,7 @@ class RoundWorkers {
     void prepare();
     // Those from local rank `first` up to `end`. Throws what the system refuses.
     std::optional<WorkerStartFailure> start_some(int first, int end);
+    void make_watchdog();
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);
@@ -112,7 +116,8 @@ class RoundWorkers {
     RoundLedger ledger_;
     std::optional<TerminalRelay> relay_;  // while the rank of --tty is here and we have a terminal
     WorkerGroup group_;
-    std::unique_ptr<LifeWatch> watch_;  // while there are workers, where the system lets us
+    std::unique_ptr<LifeWatch> watch_;      // while there are workers, where the system lets us
+    std::optional<FileWatchdog> watchdog_;  // likewise, where the user wants one
     OomCounters oom_before_;
     std::vector<std::string> error_files_;         // by local rank
     std::map<int, std::string> error_file_texts_;  // by rank, of those that failed

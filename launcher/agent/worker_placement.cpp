@@ -1,5 +1,6 @@
 #include "launcher/agent/worker_placement.hpp"
 
+#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/secure/job_key.hpp"
 
 namespace ddprun {
@@ -24,6 +25,7 @@ WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round
             .mesh_key = station.mesh_key ? hex_of(*station.mesh_key) : std::string(),
             .run_id = options.run_id,
             .job_id = round.job_id,
+            .start_unix_s = round.start_unix_s,
             .round = round.round,
             .restart_count = round.restart_count,
             .max_restarts = round.max_restarts,
@@ -56,7 +58,12 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
     const WorkerIdentity identity = identity_of(options, round, local_rank, station);
     Environment environment = options.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
+    for (const RankVariable& variable : options.rank_variables) {
+        if (variable.names(identity.rank, local_rank)) environment[variable.name] = variable.value;
+    }
     environment["TORCHELASTIC_ERROR_FILE"] = station.error_file;
+    environment.insert(station.caches.begin(), station.caches.end());
+    if (!station.timer_file.empty()) environment[kTimerFileVariable] = station.timer_file;
 
     WorkerSpec spec;
     spec.argv = argv_of_worker(options, {identity.rank, local_rank, station.host});

@@ -4,7 +4,10 @@
 // In this order, the later over the earlier:
 //   LaunchOptions::environment   what the launcher was started with, and which interface to use
 //   WorkerPlan::additions        devices and threads of this local rank
+//   LaunchOptions::rank_variables  of this rank
 //   TORCHELASTIC_ERROR_FILE      where it may write why it failed; empty if nobody reads it
+//   WorkerStation::caches        where compilers keep what they have made, unless that is set
+//   TORCHELASTIC_TIMER_FILE      where it may tell its timers, if there is a watchdog
 //   worker_env.hpp               its place in the round
 #pragma once
 
@@ -23,8 +26,10 @@ struct WorkerStation {
     Endpoint store = {};  // where the worker finds it; without a port: LaunchOptions::master
     std::string address;  // of the node, see WorkerIdentity
     std::optional<SecretKey> mesh_key = std::nullopt;
-    std::string life;        // see WorkerIdentity
-    std::string error_file;  // empty: none
+    std::string life;         // see WorkerIdentity
+    std::string error_file;   // empty: none
+    Environment caches = {};  // variables, unless the user has set them
+    std::string timer_file;   // of the watchdog; empty: as the launcher has it
     StreamTarget standard_output = Stdio::null;
     StreamTarget standard_error = Stdio::null;
 };

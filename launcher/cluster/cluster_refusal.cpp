@@ -14,6 +14,15 @@ std::string_view words_for(Fact fact) {
     return fact == Fact::node_rank ? "the number of this node" : "the place where its nodes meet";
 }
 
+const char* option_for(Fact fact) {
+    switch (fact) {
+        case Fact::node_rank: return "--nnodes and --node-rank";
+        case Fact::master_addr: return "--master-addr";
+        case Fact::master_port: return "--master-port";
+        default: return "--nnodes";
+    }
+}
+
 }  // namespace
 
 std::string no_sign(std::string_view scheduler) {
@@ -67,7 +76,8 @@ std::string refused_allocation(const ClusterView& view, const Family& family, co
 
 std::string missing_fact(const Family& family, const FamilyFacts& facts, Fact fact) {
     const auto way_out = facts.ways_out.find(fact);
-    const std::string way = way_out != facts.ways_out.end() ? way_out->second : "give it by its option";
+    const std::string way =
+        way_out != facts.ways_out.end() ? way_out->second : fmt::format("give {}", option_for(fact));
     return fmt::format("this is {}, but {} is not told: {}", family.title, words_for(fact), way);
 }
 

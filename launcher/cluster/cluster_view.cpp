@@ -42,6 +42,7 @@ std::vector<std::string> cluster_files(const Environment& environment) {
 }
 
 const std::string* text_of(const ClusterView& view, std::string_view variable) {
+    if (variable.empty()) return nullptr;
     const std::string* text = find_variable(view.environment, variable);
     return text != nullptr && text->empty() ? nullptr : text;
 }

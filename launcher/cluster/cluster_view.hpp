@@ -25,7 +25,7 @@ struct ClusterView {
 // The paths of those files that a reader may ask for.
 std::vector<std::string> cluster_files(const Environment& environment);
 
-// Null for what is not set, or empty.
+// Null for what is not set, or empty, and for no name.
 const std::string* text_of(const ClusterView& view, std::string_view variable);
 
 // A whole number of at least `lowest`; nothing for anything else.

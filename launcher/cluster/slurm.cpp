@@ -54,9 +54,11 @@ std::optional<Claim> slurm_identity(const ClusterView& view, bool with_step) {
 
 int slurm_components(const ClusterView& view) { return number_of(view, "SLURM_HET_SIZE", 1).value_or(1); }
 
-void claim_slurm_deadline(const ClusterView& view, FamilyFacts& facts) {
+void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts) {
     if (const std::string* end = text_of(view, "SLURM_JOB_END_TIME"))
         claim(facts, Fact::deadline, *end, "SLURM_JOB_END_TIME");
+    if (const auto gpus = number_of(view, "SLURM_GPUS_ON_NODE", 1))
+        claim(facts, Fact::workers, std::to_string(*gpus), "SLURM_GPUS_ON_NODE");
 }
 
 }  // namespace ddprun

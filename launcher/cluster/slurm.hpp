@@ -20,6 +20,7 @@ std::optional<Claim> slurm_identity(const ClusterView& view, bool with_step);
 // 2 and more for a heterogeneous job.
 int slurm_components(const ClusterView& view);
 
-void claim_slurm_deadline(const ClusterView& view, FamilyFacts& facts);
+// When the job has to end, and the GPUs that it has here.
+void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts);
 
 }  // namespace ddprun

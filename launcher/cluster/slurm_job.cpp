@@ -52,7 +52,7 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     if (position) claim(facts, Fact::node_rank, std::to_string(*position), source);
     if (!facts.hosts.empty()) claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
     if (auto identity = slurm_identity(view, false)) facts.claims.emplace(Fact::job_id, *std::move(identity));
-    claim_slurm_deadline(view, facts);
+    claim_slurm_limits(view, facts);
     facts.start_others = "srun --ntasks-per-node=1 ddprun …";
     facts.must_be_listed = true;
     return facts;

@@ -123,7 +123,7 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
             claim(facts, Fact::master_port, std::to_string(*port), "SLURM_STEP_RESV_PORTS");
     }
     if (auto identity = slurm_identity(view, true)) facts.claims.emplace(Fact::job_id, *std::move(identity));
-    claim_slurm_deadline(view, facts);
+    claim_slurm_limits(view, facts);
     facts.ways_out[Fact::master_addr] =
         "SLURM_STEP_NODELIST is not set, so give --master-addr HOST, the node with SLURM_NODEID=0";
     return facts;

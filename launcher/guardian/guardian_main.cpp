@@ -215,7 +215,7 @@ class Guardian {
     sweep_now({.has_owner = {}, .sweeps_itself = {}, .spared = {}, .kill_at_once = kill_cgroup},
               kGuardianTimeout);
     if (cgroup) cgroup->remove();
-    remove_traces({{}, {}, traces.folder}, -1);
+    remove_traces({{}, {}, traces.folder, traces.pipe}, -1);
     ::_exit(0);
 }
 
@@ -241,7 +241,7 @@ class Guardian {
     // A reader of the agent's stderr must not wait for us to close ours.
     lead_to_nowhere(STDERR_FILENO);
     // At once, since whoever started the agent may look at the terminal by now; the folder is in use as long as workers live.
-    remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}}, kept);
+    remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}, {}}, kept);
     end_all(cgroup, guardian->traces());
 }
 

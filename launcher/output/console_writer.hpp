@@ -49,6 +49,7 @@ class ConsoleWriter {
     bool is_terminal() const { return terminal_; }
     std::size_t columns() const;
 
+    std::size_t waiting() const { return buffer_.size() - begin_; }
     std::uint64_t written() const { return written_; }
     std::uint64_t dropped() const { return dropped_; }
 

@@ -14,19 +14,6 @@
 namespace ddprun {
 namespace {
 
-// Beyond that a name of a folder is refused by common file systems, with the suffix behind it.
-constexpr std::size_t kMaxNameText = 200;
-
-// A run id is free text; as the name of a folder it must not lead elsewhere.
-std::string as_name(const std::string& run_id) {
-    std::string name = run_id.substr(0, kMaxNameText);
-    for (char& c : name) {
-        if (c == '/' || static_cast<unsigned char>(c) < 0x20) c = '_';
-    }
-    if (!name.empty() && name.front() == '.') name.front() = '_';
-    return name;
-}
-
 [[noreturn]] void refuse(int error_number, const std::string& path) {
     fail_errno(error_number, "cannot create the folder " + path + " for logs and error files (--log-dir)");
 }
@@ -40,7 +27,7 @@ std::string make_unique(const std::string& start) {
 }  // namespace
 
 LogFolder::LogFolder(const OutputPlan& plan, std::string temporary)
-    : base_(plan.log_dir),
+    : chosen_(plan.log_dir),
       temporary_(std::move(temporary)),
       files_(plan.files),
       chosen_by_user_(!plan.log_dir.empty()),
@@ -53,16 +40,16 @@ LogFolder::~LogFolder() {
     if (!created_.empty()) sweep_temporary_folders(temporary_);
 }
 
-std::string LogFolder::round(const std::string& run_id, int round) {
+std::string LogFolder::round(const PathFacts& facts, int round) {
     if (!files_) return {};
     round_ = round;
     // Whoever cleans the temporary files takes what is old, also from a job that runs; the name may be another
     // user's by now.
     if (!job_.empty() && ::access(job_.c_str(), F_OK) != 0) job_.clear();
-    if (job_.empty()) create_base();
+    if (job_.empty()) create_base(facts);
     if (bare_) return job_ = base_;
     if (job_.empty()) {
-        job_ = make_unique(base_ + "/" + as_name(run_id));
+        job_ = make_unique(base_ + "/" + as_path_part(facts.run_id));
         created_.push_back(job_);
     }
     std::string path = fmt::format("{}/attempt_{}", job_, round);
@@ -83,13 +70,14 @@ std::string LogFolder::error_file(const std::string& worker_folder, int local_ra
     return fmt::format("{}/attempt_{}_{}_error.json", worker_folder, round_, local_rank);
 }
 
-void LogFolder::create_base() {
+void LogFolder::create_base(const PathFacts& facts) {
     if (!chosen_by_user_) {
         base_ = make_unique(temporary_ + "/ddprun");
         created_.push_back(base_);
         claim_ = FolderClaim(base_);
         return;
     }
+    base_ = filled_path(chosen_, facts);
     std::error_code error;
     std::filesystem::create_directories(base_, error);
     if (error) refuse(error.value(), base_);
@@ -112,12 +100,13 @@ std::optional<std::string> log_dir_complaint(const OutputPlan& plan) {
     if (!plan.files || plan.log_dir.empty()) return {};
     const std::string flag = fmt::format("--log-dir '{}': ", plan.log_dir);
     std::error_code trouble;
-    if (const auto status = std::filesystem::status(plan.log_dir, trouble);
+    const std::filesystem::path folder = fixed_part(plan.log_dir);
+    if (const auto status = std::filesystem::status(folder, trouble);
         std::filesystem::exists(status) && !std::filesystem::is_directory(status))
         return flag + "is there, but is no folder";
-    std::filesystem::create_directories(plan.log_dir, trouble);
+    std::filesystem::create_directories(folder, trouble);
     if (trouble) return flag + "cannot be made: " + trouble.message();
-    if (::access(plan.log_dir.c_str(), W_OK | X_OK) == 0) return {};
+    if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
     return flag + "nothing can be written there: " + std::strerror(errno);
 }
 

@@ -1,6 +1,7 @@
 // LogFolder: the folders of one job's files on this node, torchrun's layout.
 //
-//   <--log-dir, or a new ddprun_XXXXXX among the temporary files>/<run id>_XXXXXX/attempt_<n>/
+//   <--log-dir, filled in as path_template.hpp says, or a new ddprun_XXXXXX among the temporary files>/
+//       <run id>_XXXXXX/attempt_<n>/
 //       filtered_stdout.log  filtered_stderr.log
 //       <local rank>/stdout.log  stderr.log  error.json
 //
@@ -19,6 +20,7 @@
 
 #include "launcher/folder_claim.hpp"
 #include "launcher/output/output_plan.hpp"
+#include "launcher/path_template.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
@@ -33,7 +35,7 @@ class LogFolder {
 
     // The folder of a round, and that of one of its local ranks; created if it is not there, and so is all above it,
     // under another name, if that has vanished. Throw a system_error that names --log-dir when that fails. Empty when there are no files.
-    std::string round(const std::string& run_id, int round);
+    std::string round(const PathFacts& facts, int round);
     std::string worker(const std::string& round_folder, int local_rank);
 
     // What the worker is told to write why it failed to, in the folder worker() gave; empty for none.
@@ -43,9 +45,10 @@ class LogFolder {
     std::string temporary() const { return chosen_by_user_ ? std::string() : base_; }
 
   private:
-    void create_base();
+    void create_base(const PathFacts& facts);
     void create(const std::string& path);
 
+    std::string chosen_;  // by the user, not filled in
     std::string base_;
     FolderClaim claim_;  // on a base that the user did not choose
     std::string temporary_;

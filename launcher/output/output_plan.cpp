@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "launcher/path_template.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
@@ -157,6 +158,8 @@ std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& 
     take_unless_empty("--show", options.show, parse_rank_set, plan.ranks_shown);
     if (options.prefix) take("--prefix", *options.prefix, parse_prefix(*options.prefix), plan.prefix);
     take_unless_empty("--log-max", options.log_max, parse_log_max, plan.log_max);
+    if (const auto why = path_complaint(options.log_dir); why && !wrong)
+        wrong = fmt::format("--log-dir '{}': {}", options.log_dir, *why);
     if (wrong) return *wrong;
     plan.out_filters = split_filters(options.duplicate_stdout_filters);
     plan.err_filters = split_filters(options.duplicate_stderr_filters);

@@ -86,7 +86,8 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     filtered_out_.reset();
     filtered_err_.reset();
     try {
-        round_folder_ = folder_.round(identity.run_id, identity.round);
+        round_folder_ =
+            folder_.round({identity.start_unix_s, identity.run_id, identity.host}, identity.round);
     } catch (const Error& error) {
         const bool is_wanted = plan_.wants_logs() || !plan_.log_dir.empty();
         if (is_wanted && !has_had_files_) throw;

@@ -38,6 +38,7 @@ struct PumpWorker;
 // What the round is called in prefixes and folders.
 struct RoundIdentity {
     std::string run_id;
+    std::int64_t start_unix_s = 0;  // of the job
     int round = 0;  // numbers the folder; a new number for every round keeps every round's files
     std::string role = "default";
     std::string host;

@@ -167,12 +167,19 @@ std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor) {
 NodeDevices find_devices(const Environment& environment, const NodeGpus& node) {
     const std::string* order = find_variable(environment, "CUDA_DEVICE_ORDER");
     const bool by_address = order != nullptr && *order == "PCI_BUS_ID";
-    switch (const GpuVendor vendor = vendor_of(environment, node)) {
-        case GpuVendor::amd: return amd_devices(environment, node);
-        case GpuVendor::intel: return by_one_mask(find_mask(environment, kLevelZero), node, vendor, true);
-        case GpuVendor::nvidia: break;
+    const GpuVendor vendor = vendor_of(environment, node);
+    NodeDevices devices;
+    switch (vendor) {
+        case GpuVendor::amd: devices = amd_devices(environment, node); break;
+        case GpuVendor::intel:
+            devices = by_one_mask(find_mask(environment, kLevelZero), node, vendor, true);
+            break;
+        case GpuVendor::nvidia:
+            devices = by_one_mask(find_mask(environment, kCuda), node, vendor, node.is_alike || by_address);
+            break;
     }
-    return by_one_mask(find_mask(environment, kCuda), node, GpuVendor::nvidia, node.is_alike || by_address);
+    devices.vendor = vendor;
+    return devices;
 }
 
 }  // namespace ddprun

@@ -29,7 +29,8 @@ struct VisibleGpu {
 
 // The devices of this node that the launcher may use, and how that is known.
 struct NodeDevices {
-    std::optional<std::string> mask;  // the variable as the launcher was given it
+    std::optional<std::string> mask;       // the variable as the launcher was given it
+    GpuVendor vendor = GpuVendor::nvidia;  // theirs, as far as is known
     int count = 0;
     std::string source;  // for messages: "CUDA_VISIBLE_DEVICES=4,5" or "/dev/nvidia*"
     std::string variable = "CUDA_VISIBLE_DEVICES";  // by which a worker is shown fewer of them

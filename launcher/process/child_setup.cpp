@@ -158,7 +158,8 @@ int close_on_exec_by_listing(int first) noexcept {
 
 void become_program(const ChildPlan& plan) noexcept {
     if (::setsid() < 0) give_up(plan, ChildStep::session, errno);
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) give_up(plan, ChildStep::parent_death_signal, errno);
+    if (::prctl(PR_SET_PDEATHSIG, plan.death_signal) < 0)
+        give_up(plan, ChildStep::parent_death_signal, errno);
     if (::getppid() != plan.parent) ::_exit(kSetupFailed);
     int error_number = bind_to_place(plan);
     if (error_number != 0) give_up(plan, ChildStep::affinity, error_number);

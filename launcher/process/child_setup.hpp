@@ -2,7 +2,7 @@
 // nothing thrown: until exec it borrows the memory of a launcher that may have other threads. Everything it
 // needs was prepared by the parent.
 //
-// In this order: own session and process group; parent-death signal (SIGKILL), with a look whether the parent
+// In this order: own session and process group; parent-death signal, with a look whether the parent
 // died before it was set; CPUs and memory policy, so that every page of the program is where it shall be; signal dispositions and mask as a fresh program expects them; standard streams and,
 // if wanted, the terminal; every other descriptor close-on-exec; exec. What fails is written to the report
 // pipe, which exec closes, and the process ends by _exit.
@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,7 +43,8 @@ struct ChildPlan {
     std::uint64_t signals_to_reset = kAllSignals;  // those that are not at their default
     bool ignore_hangup = false;
     bool takes_terminal = false;
-    std::uint64_t open_files = 0;         // as WorkerSpec has it
+    std::uint64_t open_files = 0;         // as WorkerSpec has it …
+    int death_signal = SIGKILL;           // … and this one
     const unsigned long* cpus = nullptr;  // a bit for each; nullptr: all of the parent's
     std::size_t cpu_bytes = 0;
     // A bit for each NUMA node, one of them set; nullptr: none. Where the kernel refuses it, the program does without.

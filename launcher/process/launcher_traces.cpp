@@ -1,5 +1,6 @@
 #include "launcher/process/launcher_traces.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -27,6 +28,8 @@ std::string bytes_of_modes(const termios& modes) {
 }
 
 void remove_traces(const LauncherTraces& traces, int terminal) noexcept {
+    if (struct stat info{}; ::lstat(traces.pipe.c_str(), &info) == 0 && S_ISFIFO(info.st_mode))
+        ::unlink(traces.pipe.c_str());
     if (!traces.folder.empty()) ::rmdir(traces.folder.c_str());
     const auto before = modes_of(traces.modes_before);
     const auto set = modes_of(traces.modes_set);

@@ -15,13 +15,14 @@ struct LauncherTraces {
     std::string modes_before;
     std::string modes_set;
     std::string folder;  // of its own, in the folder for temporary files
+    std::string pipe;    // a named one that it has made; empty for none
 };
-BOOST_DESCRIBE_STRUCT(LauncherTraces, (), (modes_before, modes_set, folder))
+BOOST_DESCRIBE_STRUCT(LauncherTraces, (), (modes_before, modes_set, folder, pipe))
 
 std::string bytes_of_modes(const termios& modes);
 
-// Restores the terminal's modes unless somebody (a shell) has set others meanwhile, and removes the folder if nothing is
-// in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no terminal.
+// Restores the terminal's modes unless somebody (a shell) has set others meanwhile, and removes the pipe, and the folder if
+// nothing is in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no terminal.
 void remove_traces(const LauncherTraces& traces, int terminal) noexcept;
 
 }  // namespace ddprun

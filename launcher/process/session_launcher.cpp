@@ -67,6 +67,7 @@ class PreparedExec {
         plan.standard_error = spec.standard_error;
         plan.ignore_hangup = spec.ignore_hangup;
         plan.open_files = spec.open_files;
+        plan.death_signal = spec.death_signal;
         plan.takes_terminal = spec.takes_terminal;
         if (!cpus_.empty()) plan.cpus = cpus_.data();
         plan.cpu_bytes = cpus_.size() * sizeof cpus_.front();

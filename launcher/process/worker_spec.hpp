@@ -1,6 +1,7 @@
 // WorkerSpec: the blueprint of one worker, complete and plain, so that it can be handed to the process that forks.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <variant>
 #include <vector>
@@ -48,9 +49,11 @@ struct WorkerSpec {
     int memory_node = -1;
     // The soft limit of descriptors that the launcher was given; 0: it has that still.
     std::uint64_t open_files = 0;
+    // What it is sent when the process that started it has ended; 0: nothing.
+    int death_signal = SIGKILL;
 };
 BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
                       (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
-                       ignore_hangup, takes_terminal, cpus, memory_node, open_files))
+                       ignore_hangup, takes_terminal, cpus, memory_node, open_files, death_signal))
 
 }  // namespace ddprun

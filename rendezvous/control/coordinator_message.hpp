@@ -93,7 +93,8 @@ BOOST_DESCRIBE_STRUCT(Parked, (), (reason))
 // The round begins: what one agent needs to start its workers.
 struct RoundReady {
     int round = 0;
-    std::string job_id;  // unique for each launch, on all nodes the same
+    std::string job_id;             // unique for each launch, on all nodes the same
+    std::int64_t start_unix_s = 0;  // when the job was first started, likewise; for people, never compared
     int group_rank = 0;
     int group_world_size = 1;
     int place = 0;      // of the node, see Seating
@@ -110,11 +111,12 @@ struct RoundReady {
     bool through_doors = false;  // workers reach the store through their own agent, as the host's user chose
 };
 BOOST_DESCRIBE_STRUCT(RoundReady, (),
-                      (round, job_id, group_rank, group_world_size, place, base_rank, world_size,
-                       role_base_rank, role_world_size, restart_count, max_restarts, resizes, restart_reason,
-                       coordinator_rank, reached_at, through_doors))
+                      (round, job_id, start_unix_s, group_rank, group_world_size, place, base_rank,
+                       world_size, role_base_rank, role_world_size, restart_count, max_restarts, resizes,
+                       restart_reason, coordinator_rank, reached_at, through_doors))
 constexpr std::size_t limit_of(Of<&RoundReady::restart_reason>) { return kMaxReasonText; }
 constexpr std::size_t limit_of(Of<&RoundReady::reached_at>) { return kMaxHostText; }
+constexpr NumberRange range_of(Of<&RoundReady::start_unix_s>) { return kSecondRange; }
 constexpr NumberRange range_of(Of<&RoundReady::group_world_size>) { return {1, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&RoundReady::world_size>) { return {1, kMaxRanks}; }
 

@@ -53,6 +53,7 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
     state_ = CoordinatorState::electing;
     members_ = std::move(options_.predecessor);
     options_.job_id = members_->job_id;
+    options_.start_unix_s = members_->start_unix_s;
     round_ = members_->round;
     epoch_ = members_->epoch;
     const HeartbeatTerms terms{std::chrono::milliseconds(members_->heartbeat_ms)};

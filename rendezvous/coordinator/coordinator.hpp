@@ -58,6 +58,7 @@ struct CoordinatorOptions {
     std::string version;
     std::string run_id = "none";
     std::string job_id;
+    std::int64_t start_unix_s = 0;  // of the job
     int nnodes = 1;
     Elasticity elasticity;
     std::chrono::milliseconds join_timeout{900'000};

@@ -234,6 +234,7 @@ void Coordinator::start_round(TimePoint now) {
         if (members_) send(node.connection, *members_);
         send(node.connection, RoundReady{.round = round_,
                                          .job_id = options_.job_id,
+                                         .start_unix_s = options_.start_unix_s,
                                          .group_rank = node_rank,
                                          .group_world_size = static_cast<int>(nodes_.size()),
                                          .place = node.place,

@@ -17,11 +17,6 @@ Refused of_another_job() {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-std::vector<Restart> last_of(const std::vector<Restart>& list) {
-    const auto count = std::min(list.size(), kMaxRestartsCarried);
-    return {list.end() - static_cast<std::ptrdiff_t>(count), list.end()};
-}
-
 }  // namespace
 
 // With one node, or where every loss ends the job, nobody could go on.
@@ -327,6 +322,7 @@ MemberList Coordinator::member_list() const {
     MemberList list{.epoch = epoch_,
                     .round = round_,
                     .job_id = options_.job_id,
+                    .start_unix_s = options_.start_unix_s,
                     .size = static_cast<int>(nodes_.size()),
                     .host_rank = host_.value_or(0),
                     .heartbeat_ms = options_.heartbeat.count(),
@@ -334,8 +330,8 @@ MemberList Coordinator::member_list() const {
                     .members = {},
                     .restart_count = policy_.restarts(),
                     .resizes = resize_count_,
-                    .restarts = last_of(restarts_),
-                    .resize_list = last_of(resizes_)};
+                    .restarts = carried(restarts_),
+                    .resize_list = carried(resizes_)};
     const auto add = [this, &list](const JobNode& node) {
         if (list.members.size() == kMaxMembersListed) return;
         list.members.push_back({node.hello.node_rank, node.place, node.hello.host, node.hello.pid,

@@ -26,6 +26,7 @@ inline constexpr NumberRange kSignalRange{0, kMaxSignal};  // 0: none
 inline constexpr NumberRange kPortRange{0, 65'535};        // 0: none
 // Of a Unix time the end is the year 9999; of a duration nobody lives to see it.
 inline constexpr NumberRange kMillisecondRange{0, 253'402'300'799'999};
+inline constexpr NumberRange kSecondRange{0, kMillisecondRange.most / 1000};
 
 // Whether agents pass the signal on to workers, or end them by it: those that nobody can catch, and those that stop a
 // process or have it go on, are between a user and one process.

@@ -41,6 +41,7 @@ struct MemberList {
     int epoch = 0;  // of the coordinator: each that takes over has a higher one
     int round = 0;
     std::string job_id;
+    std::int64_t start_unix_s = 0;  // of the job
     int size = 1;                   // of the round, in nodes
     int host_rank = 0;              // the node that hosts the coordinator
     std::int64_t heartbeat_ms = 0;  // the limit of silence
@@ -56,15 +57,22 @@ struct MemberList {
     std::pair<int, int> version() const { return {epoch, round}; }
 };
 BOOST_DESCRIBE_STRUCT(MemberList, (),
-                      (epoch, round, job_id, size, host_rank, heartbeat_ms, grace_ms, members, restart_count,
-                       resizes, restarts, resize_list))
+                      (epoch, round, job_id, start_unix_s, size, host_rank, heartbeat_ms, grace_ms, members,
+                       restart_count, resizes, restarts, resize_list))
 constexpr std::size_t limit_of(Of<&MemberList::members>) { return kMaxMembersListed; }
 constexpr std::size_t limit_of(Of<&MemberList::restarts>) { return kMaxRestartsCarried; }
 constexpr std::size_t limit_of(Of<&MemberList::resize_list>) { return kMaxRestartsCarried; }
+constexpr NumberRange range_of(Of<&MemberList::start_unix_s>) { return kSecondRange; }
 constexpr NumberRange range_of(Of<&MemberList::size>) { return {1, kMaxNodes}; }
 constexpr NumberRange range_of(Of<&MemberList::host_rank>) { return kNodeRange; }
 constexpr NumberRange range_of(Of<&MemberList::heartbeat_ms>) { return kMillisecondRange; }
 constexpr NumberRange range_of(Of<&MemberList::grace_ms>) { return kMillisecondRange; }
+
+// Those of a long list that another coordinator is told of.
+inline std::vector<Restart> carried(const std::vector<Restart>& list) {
+    const auto count = std::min(list.size(), kMaxRestartsCarried);
+    return {list.end() - static_cast<std::ptrdiff_t>(count), list.end()};
+}
 
 // The host and all that are listed are of the round.
 inline bool is_sound(const MemberList& list) {

@@ -120,6 +120,7 @@ Environment worker_environment(Environment environment, const WorkerIdentity& id
     set("TORCHELASTIC_RUN_ID", identity.run_id);
     set("TORCHELASTIC_USE_AGENT_STORE", "True");
     set("DDPRUN_RUN_ID", identity.job_id);
+    set("DDPRUN_START_TIME", std::to_string(identity.start_unix_s));
     set("DDPRUN_ROUND", std::to_string(identity.round));
     set("DDPRUN_MASTER_ADDR", identity.host_addr);
     // What there is not may be left of an outer job.

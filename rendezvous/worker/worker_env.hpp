@@ -8,6 +8,7 @@
 //   1; not its name before PyTorch 2.2, NCCL_ASYNC_ERROR_HANDLING, of which newer ones warn on every rank)
 // and our own:
 //   DDPRUN_RUN_ID          unique for each launch; marks every process of the job
+//   DDPRUN_START_TIME      when the job was first started, in seconds since 1970: the same on all ranks, in all rounds
 //   DDPRUN_ROUND           the round's number
 //   DDPRUN_RESTART_REASON  from the second round on
 //   DDPRUN_MASTER_ADDR     node 0's address, also where MASTER_ADDR and MASTER_PORT are those of a door of this node's own
@@ -57,6 +58,7 @@ struct WorkerIdentity {
     std::string mesh_key;                 // empty: none
     std::string run_id = "none";          // what the user gave as --rdzv-id
     std::string job_id;                   // unique for each launch
+    std::int64_t start_unix_s = 0;        // when that was
     int round = 0;
     int restart_count = 0;
     int max_restarts = 0;

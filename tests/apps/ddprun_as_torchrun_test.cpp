@@ -1,4 +1,6 @@
 // What people who write torchrun's command lines expect of one: words in, values out.
+#include <algorithm>
+
 #include "apps/ddprun/launch_plan.hpp"
 #include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"
@@ -91,7 +93,7 @@ TEST_CASE("as torchrun: short options with =, and several in one word") {
 TEST_CASE("as torchrun: errors call an option as it was typed, or by its variable") {
     CHECK(refusal({"--no_such_option", "p"}) == "--no_such_option: no such flag; see ddprun --help");
     CHECK(refusal({"--nproc_per_node", "4.5", "p"}) ==
-          "--nproc_per_node 4.5: must be a whole number from 0 to 4096, or auto, gpu or cpu");
+          "--nproc_per_node 4.5: must be a whole number from 0 to 4096, or auto, gpu, xpu or cpu");
     CHECK(refusal({"--max_restarts=x", "p"}) == "--max_restarts x: must be a whole number from 0 to 1000000");
     CHECK(refusal({"--grace=x", "p"}) == "--grace x: must be a whole number from 0 to 10000000");
     CHECK(refusal({"--node_rank", "1", "p"}) == "--node_rank 1: must be less than --nnodes, which is 1");
@@ -290,6 +292,63 @@ TEST_CASE("workers are told which signals end the job") {
     CHECK(
         started({"--signals-to-handle=SIGUSR1,TERM", "p"}).environment.at("TORCHELASTIC_SIGNALS_TO_HANDLE") ==
         "SIGUSR1,TERM");
+}
+
+TEST_CASE("as torchrun: xpu counts GPUs of Intel's only") {
+    NodeFacts facts = facts_of();
+    facts.hardware.devices.source = "/dev/dri";
+    CHECK_THAT(launch_refusal({"--nproc-per-node=xpu", "p"}, facts),
+               Catch::Contains("--nproc-per-node xpu") && Catch::Contains("no GPU"));
+    facts.hardware.devices.count = 2;
+    facts.hardware.devices.gpus = {{"0", {}}, {"1", {}}};
+    facts.hardware.devices.source = "/dev/nvidia*";
+    CHECK_THAT(launch_refusal({"--nproc-per-node=xpu", "p"}, facts),
+               Catch::Contains("no GPU of Intel's") && Catch::Contains("/dev/nvidia*"));
+    facts.hardware.devices.vendor = GpuVendor::intel;
+    CHECK(started({"--nproc-per-node=xpu", "p"}, facts).workers.size() == 2);
+    CHECK(started({"--nproc-per-node=gpu", "p"}, facts).workers.size() == 2);
+}
+
+TEST_CASE("as torchrun: each option of the newest one is known, with a value that it takes") {
+    const std::pair<const char*, const char*> options[] = {{"nnodes", "1"},
+                                                           {"nproc-per-node", "1"},
+                                                           {"rdzv-backend", "static"},
+                                                           {"rdzv-endpoint", "localhost:0"},
+                                                           {"rdzv-id", "a"},
+                                                           {"rdzv-conf", "timeout=9"},
+                                                           {"standalone", ""},
+                                                           {"max-restarts", "1"},
+                                                           {"monitor-interval", "0.1"},
+                                                           {"start-method", "spawn"},
+                                                           {"event-log-handler", "null"},
+                                                           {"role", "a"},
+                                                           {"module", ""},
+                                                           {"no-python", ""},
+                                                           {"run-path", ""},
+                                                           {"log-dir", "/tmp"},
+                                                           {"redirects", "0"},
+                                                           {"tee", "0"},
+                                                           {"local-ranks-filter", "0"},
+                                                           {"duplicate-stdout-filters", "a"},
+                                                           {"duplicate-stderr-filters", "a"},
+                                                           {"node-rank", "0"},
+                                                           {"master-addr", "localhost"},
+                                                           {"master-port", "1"},
+                                                           {"local-addr", "localhost"},
+                                                           {"logs-specs", "default"},
+                                                           {"numa-binding", "node"},
+                                                           {"signals-to-handle", "SIGTERM"},
+                                                           {"shutdown-timeout", "1"},
+                                                           {"virtual-local-rank", ""},
+                                                           {"log-line-prefix-template", "a"}};
+    for (const auto& [name, value] : options) {
+        CAPTURE(name);
+        const std::string given = *value == '\0' ? "" : std::string("=") + value;
+        std::string underscores = name;
+        std::replace(underscores.begin(), underscores.end(), '-', '_');
+        for (const std::string& spelled : {std::string(name), underscores})
+            CHECK(said({"--" + spelled + given, "p"}).program == Words{"p"});
+    }
 }
 
 }  // namespace ddprun

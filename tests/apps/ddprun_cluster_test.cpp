@@ -121,6 +121,20 @@ TEST_CASE("cluster plan: a value that the option would not take is refused by it
     CHECK(planned({"--nproc-per-node=2"}, many).line.nproc_per_node == "2");
 }
 
+TEST_CASE("cluster plan: an error names what says otherwise") {
+    Environment four = with_variable(kStepOfTwo, "SLURM_STEP_NUM_NODES", "4");
+    four["SLURM_STEP_NUM_TASKS"] = "4";
+    four["SLURM_STEP_NODELIST"] = "n[1-4]";
+    four["SLURM_NODEID"] = "3";
+    const std::string why = plan_refusal([&] {
+        CommandLine line = parse_command_line({"--nnodes=2", "p"}, four);
+        plan_cluster(std::move(line), {.environment = four, .host_name = "n4", .addresses = {}, .files = {}});
+    });
+    CHECK(why ==
+          "this is node 3 by SLURM_NODEID, which must be less than the number of nodes, 2 by --nnodes "
+          "(SLURM_STEP_NUM_NODES says 4)");
+}
+
 TEST_CASE("cluster plan: a job's id is fit for a rendezvous") {
     Environment long_id = kStepOfTwo;
     long_id["SLURM_JOB_ID"] = std::string(400, 'x');

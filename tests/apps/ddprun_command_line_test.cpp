@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/doctor_command.hpp"
+#include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

@@ -8,6 +8,7 @@
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/option_rows.hpp"
 #include "tests/apps/config_text.hpp"
+#include "tests/apps/refused_values.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -79,6 +80,17 @@ std::string text(const std::vector<std::string>& values) {
     return all;
 }
 
+std::string text(const Variables& variables) {
+    std::string all;
+    for (const auto& [name, value] : variables) all += name + "=" + value + ";";
+    return all;
+}
+std::string text(const std::vector<RankVariable>& variables) {
+    std::string all;
+    for (const RankVariable& one : variables) all += text(one.ranks) + ":" + one.name + "=" + one.value + ";";
+    return all;
+}
+
 using Seen = std::function<std::string(const CommandLine&)>;
 
 template <class Owner, class Value>
@@ -130,6 +142,7 @@ const std::vector<Row> kRows = {
     {"run-path", "", at(&CommandLine::run_path), "yes"},
     {"stdin", "3", at(&CommandLine::standard_input), "3"},
     {"program", "0:a b", at(&CommandLine::rank_programs), "a;b;"},
+    {"local-cache", "", at(&CommandLine::local_cache), "yes"},
     {"role", "chief of staff", at(&CommandLine::role), "chief of staff"},
     {"gpu-bind", "all", at(&CommandLine::gpu_bind), "all"},
     {"share-gpus", "", at(&CommandLine::share_gpus), "yes"},
@@ -185,6 +198,16 @@ const std::vector<Row> kRows = {
     {"verbose", "", at(&CommandLine::verbosity), "verbose"},
     {"tty", "3", at(&CommandLine::tty_rank), "3"},
     {"wrap", "0:gdb --args", at(&CommandLine::wraps), "gdb;--args;"},
+    {"hosts", "a:2,b", at(&CommandLine::start, &StartRequest::hosts), "a:2,b"},
+    {"hostfile", "f", at(&CommandLine::start, &StartRequest::host_file), "f"},
+    {"include", "a:0", at(&CommandLine::start, &StartRequest::include), "a:0"},
+    {"exclude", "b", at(&CommandLine::start, &StartRequest::exclude), "b"},
+    {"rsh", "ssh -p 2", at(&CommandLine::start, &StartRequest::rsh), "ssh;-p;2;"},
+    {"fan-out", "7", at(&CommandLine::start, &StartRequest::fan_out), "7"},
+    {"no-ship", "", at(&CommandLine::start, &StartRequest::no_ship), "yes"},
+    {"clean-env", "", at(&CommandLine::clean_environment), "yes"},
+    {"env", "A=1", at(&CommandLine::variables), "A=1;"},
+    {"env-rank", "3:A=1", at(&CommandLine::rank_variables), "3:A=1;"},
 };
 
 // Those that torchrun has, by PET_<NAME>.
@@ -194,66 +217,6 @@ const std::vector<std::string> kTorchruns = comma_separated(
     "local-addr,run-path,virtual-local-rank,start-method,exit-barrier-timeout,event-log-handler,"
     "redirects,tee,log-dir,duplicate-stdout-filters,duplicate-stderr-filters,local-ranks-filter,log-line-"
     "prefix-template");
-
-// A value that each of these refuses; a flag refuses "maybe".
-const std::map<std::string, std::string> kRefused = {{"nnodes", "4:2"},
-                                                     {"scheduler", "cron"},
-                                                     {"spares", "-1"},
-                                                     {"resize", "later"},
-                                                     {"last-call", "-1"},
-                                                     {"node-rank", "-1"},
-                                                     {"nproc-per-node", "4097"},
-                                                     {"master-addr", "[::1"},
-                                                     {"master-port", "65536"},
-                                                     {"local-addr", "[::1"},
-                                                     {"listen", "none"},
-                                                     {"stdin", "first"},
-                                                     {"exit-codes", "two"},
-                                                     {"omp-threads", "4"},
-                                                     {"legacy-launch", "rank"},
-                                                     {"start-method", "thread"},
-                                                     {"monitor-interval", "often"},
-                                                     {"exit-barrier-timeout", "-1"},
-                                                     {"event-log-handler", "file"},
-                                                     {"logs-specs", "mine"},
-                                                     {"net", "eth0"},
-                                                     {"rdzv-backend", "zookeeper"},
-                                                     {"rdzv-endpoint", "h:x"},
-                                                     {"rdzv-conf", "timeout"},
-                                                     {"join-timeout", "0"},
-                                                     {"auth", "never"},
-                                                     {"store", "sealed"},
-                                                     {"gpu-bind", "some"},
-                                                     {"bind", "node"},
-                                                     {"numa-binding", "cores"},
-                                                     {"shutdown-timeout", "-1"},
-                                                     {"heartbeat", "0"},
-                                                     {"forward", "KILL=TERM"},
-                                                     {"forward", "USR1=KILL"},
-                                                     {"forward", "USR1=CONT"},
-                                                     {"forward", "TTIN"},
-                                                     {"requeue-on", "TSTP"},
-                                                     {"requeue-on", "NOSUCH"},
-                                                     {"signal-scope", "all"},
-                                                     {"time-limit", "0"},
-                                                     {"warn-before", "60:STOP"},
-                                                     {"exit-wait", "30:stop"},
-                                                     {"max-restarts", "many"},
-                                                     {"restart-on", "256"},
-                                                     {"no-restart-on", "5-2"},
-                                                     {"backoff", "5m..1s"},
-                                                     {"min-uptime", "soon"},
-                                                     {"same-failure", "1"},
-                                                     {"exclude-after", "-1"},
-                                                     {"redirects", "4"},
-                                                     {"tee", "1,2"},
-                                                     {"log-max", "1K"},
-                                                     {"prefix", "{rnk}"},
-                                                     {"show", "x"},
-                                                     {"local-ranks-filter", "x"},
-                                                     {"tty", "x"},
-                                                     {"program", "0:"},
-                                                     {"wrap", "x:gdb"}};
 
 std::string upper_name(const Row& row) {
     std::string name = row.name;

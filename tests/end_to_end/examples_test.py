@@ -109,6 +109,10 @@ class Examples(support.EndToEndTest):
         output, = self.run_block("'--local_rank=${local_rank}'")
         self.assert_lines(output, *(f"--local_rank {rank}, rank {rank} of 2, batch size 8" for rank in (0, 1)))
 
+    def test_local_rank_as_torch_distributed_launch_has_it(self):
+        output, = self.run_block("--legacy-launch=local_rank")
+        self.assert_lines(output, *(f"--local_rank {rank}, rank {rank} of 2, batch size 4" for rank in (0, 1)))
+
     def test_world_size_and_rank_by_hand(self):
         output, = self.run_block("explicit_rank.py")
         self.assert_lines(output, *(f"rank {rank} of 3: the sum of all ranks is 3" for rank in range(3)))

@@ -13,7 +13,7 @@ from support import EndToEndTest, program
 class OtherProcesses(EndToEndTest):
     """No job opens a file of a process that is not its own, so its end does not depend on how many there are."""
 
-    TRACE = ("strace", "-f", "-qq", "-e", "trace=open,openat", "-o")
+    TRACE = ("strace", "-f", "-qq", "-e", "trace=open,openat,clone,clone3,fork,vfork", "-o")
 
     def setUp(self):
         super().setUp()
@@ -35,7 +35,9 @@ class OtherProcesses(EndToEndTest):
             self.assertEqual(job.wait(), code)
             with open(path, encoding="utf-8", errors="replace") as file:
                 trace = file.read()
+        # One that was killed at once has done nothing but be born.
         own = set(re.findall(r"^(\d+) ", trace, re.MULTILINE))
+        own |= set(re.findall(r"(?:clone3?|fork)\b.* = (\d+)$", trace, re.MULTILINE))
         self.assertGreater(len(own), 4)
         return sorted(set(re.findall(r'"/proc/(\d+)/', trace)) - own)
 

@@ -94,7 +94,7 @@ TEST_CASE("sweep: a launcher's own folder is claimed, and its end sweeps") {
     fs::path own;
     {
         LogFolder logs(OutputPlan(), temporary.path());
-        own = logs.round("none", 0);
+        own = logs.round({.run_id = "none"}, 0);
         CHECK(claim_on(own) == ClaimState::held);
         std::ofstream(logs.error_file(own.string(), 0)) << "{}";
         CHECK(names_in(temporary.path()).size() == 2);

@@ -13,6 +13,8 @@ TEST_CASE("wall clock: texts") {
     CHECK(wall_clock_text(1'714'559'696'789, minutes(-570)) == "2024-05-01 01:04:56.789 -0930");
     CHECK(wall_clock_text(0, minutes(-60)) == "1969-12-31 23:00:00.000 -0100");
     CHECK(utc_text(1'709'164'800'001) == "2024-02-29T00:00:00.001Z");
+    CHECK(time_stamp(1'709'164'800) == "20240229-000000");
+    CHECK(time_stamp(-1) == "19691231-235959");
     CHECK(utc_text(-1) == "1969-12-31T23:59:59.999Z");
 }
 

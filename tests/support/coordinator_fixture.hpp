@@ -10,8 +10,13 @@ using TimePoint = Coordinator::TimePoint;
 inline const TimePoint kStart{};
 
 inline Coordinator make_restarting(int nnodes, RestartOptions restarts) {
-    return Coordinator(
-        {.version = "1", .run_id = "none", .job_id = "job", .nnodes = nnodes, .restarts = restarts}, kStart);
+    return Coordinator({.version = "1",
+                        .run_id = "none",
+                        .job_id = "job",
+                        .start_unix_s = 1234,
+                        .nnodes = nnodes,
+                        .restarts = restarts},
+                       kStart);
 }
 
 inline Coordinator make(int nnodes, std::chrono::milliseconds join_timeout = std::chrono::seconds(900)) {

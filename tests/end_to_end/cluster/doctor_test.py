@@ -149,7 +149,7 @@ class Doctor(EndToEndTest):
         finding = self.examine(env={"PET_LOG_DIR": place})["folder", place]
         self.assert_found(finding, "problem", "logs")
         self.assert_check_refuses("No space left on device", env={"TMPDIR": place})
-        self.assert_check_refuses("No space left on device", job=("--log-dir", place))
+        self.assert_check_refuses("No space left on device", job=("--log-dir", os.path.join(place, "%j")))
         self.assert_check_refuses("No space left on device", job=("--exit-codes=one",), code=1, env={"TMPDIR": place})
 
     def test_little_shared_memory(self):

@@ -24,7 +24,7 @@ FAILURE = {"kind": "worker_failed", "node_rank": 0, "host": "gpu" + HOSTILE, "ra
 
 
 def membership(number, **members):
-    return {"round": number, "job_id": "job-1", "group_rank": 1, "group_world_size": 2, "place": 1,
+    return {"round": number, "job_id": "job-1", "start_unix_s": 1_764_000_000, "group_rank": 1, "group_world_size": 2, "place": 1,
             "base_rank": 1, "world_size": 2, "role_base_rank": 1, "role_world_size": 2, "restart_count": number,
             "max_restarts": 1, "resizes": 0, "restart_reason": "", "coordinator_rank": 0, "reached_at": "",
             "through_doors": False, **members}

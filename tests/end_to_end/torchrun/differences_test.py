@@ -51,6 +51,19 @@ class Differences(AgentsTest):
     def test_strict_env_lets_nodes_run_that_are_alike(self):
         self.assertEqual(self.run_same((("--strict-env",), ("--strict-env",))), ([0, 0], ["", ""]))
 
+    def test_how_the_program_is_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "train.py")
+            with open(script, "w", encoding="ascii") as file:
+                file.write("pass\n")
+            for flag, here, there in (("--run-path", "given", "not given"), ("--legacy-launch", "--local-rank", "not given")):
+                codes, errors = self.run_both(([script], [script]), ((), (flag,)))
+                self.assertEqual(codes, [0, 0], errors)
+                self.assertRegex(errors[0], rf'nodes differ in {flag}: node 1 \(.+\) has "{here}", node 0 \(.+\) "{there}"')
+                allowed = ("--allow-different",)
+                codes, errors = self.run_both(([script], [script]), (allowed, (flag, *allowed)))
+                self.assertEqual((codes, errors), ([0, 0], ["", ""]))
+
     def test_a_program_of_the_same_name_with_other_contents(self):
         with tempfile.TemporaryDirectory() as folder:
             for name, text in (("a", "exit 0"), ("b", "exit 0 # otherwise")):

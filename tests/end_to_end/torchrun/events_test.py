@@ -337,13 +337,12 @@ class Health(Elastic):
         agent = self.launch("--grace", 3600, *worker("ignore-term"), env={"TORCHELASTIC_HEALTH_CHECK_PORT": str(port)})
         agent.wait_for_line("^ready$")
         self.assertEqual(self.health(port)[1]["state"], "running")
-        agent.send(signal.SIGTERM)
+        agent.send(signal.SIGINT)
         while self.health(port)[1]["state"] == "running":
             pass
         self.assertEqual(self.health(port)[1]["state"], "stopping")
         agent.send(signal.SIGINT)
-        agent.send(signal.SIGINT)
-        agent.wait()
+        self.assertEqual(agent.wait(), 128 + signal.SIGINT)
 
     def test_a_port_that_is_none_is_a_usage_error(self):
         for value in ("health", "0", "65536"):

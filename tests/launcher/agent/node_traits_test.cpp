@@ -108,7 +108,14 @@ TEST_CASE("a node tells of its program, its GPUs and its variables") {
     CHECK(value_of(traits, "the GPU model") == "A, B");
     CHECK(value_of(traits, "NCCL_DEBUG") == "INFO");
     CHECK(std::count_if(traits.begin(), traits.end(),
-                        [](const NodeTrait& trait) { return trait.of_program; }) == 4);
+                        [](const NodeTrait& trait) { return trait.of_program; }) == 6);
+    CHECK(value_of(traits, "--run-path") == "not given");
+    CHECK(value_of(traits, "--legacy-launch") == "not given");
+    options.run_path = true;
+    options.legacy_launch = "--local_rank";
+    const auto others = node_traits(options, folder.path() / "driver");
+    CHECK(value_of(others, "--run-path") == "given");
+    CHECK(value_of(others, "--legacy-launch") == "--local_rank");
 }
 
 TEST_CASE("what a node does not have is said as well, and no more than may be") {

@@ -28,6 +28,7 @@ LaunchOptions options_of_node() {
 
 RoundReady second_round() {
     RoundReady round{.round = 1, .job_id = "job7-abc", .group_rank = 1, .group_world_size = 2};
+    round.start_unix_s = 1'795'235'522;
     round.base_rank = 3;
     round.world_size = 5;
     round.role_base_rank = 1;
@@ -54,6 +55,7 @@ TEST_CASE("a worker's environment is exactly this table") {
         {"DDPRUN_RESTART_REASON", "rank 0: exit code 1"},
         {"DDPRUN_ROUND", "1"},
         {"DDPRUN_RUN_ID", "job7-abc"},
+        {"DDPRUN_START_TIME", "1795235522"},
         {"GROUP_RANK", "1"},
         {"GROUP_WORLD_SIZE", "2"},
         {"HOME", "/home/me"},
@@ -103,6 +105,31 @@ TEST_CASE(
     CHECK(environment.at("DDPRUN_MASTER_ADDR") == "node-a");
     CHECK(environment.at("DDPRUN_NODE_ADDR") == "10.0.0.2");
     CHECK(environment.at("DDPRUN_MESH_KEY") == hex_of(key));
+}
+
+TEST_CASE("variables of some ranks are over those of all, and never over the worker's place") {
+    LaunchOptions options = options_of_node();
+    options.rank_variables = {{std::get<RankSet>(parse_rank_set("4")), false, "HOME", "/elsewhere"},
+                              {std::get<RankSet>(parse_rank_set("0")), true, "CUDA_VISIBLE_DEVICES", "7"},
+                              {RankSet::all(), false, "RANK", "77"}};
+    CHECK(place(options, 0).environment.at("HOME") == "/home/me");
+    CHECK(place(options, 0).environment.at("CUDA_VISIBLE_DEVICES") == "7");
+    CHECK(place(options, 1).environment.at("HOME") == "/elsewhere");
+    CHECK(place(options, 1).environment.at("CUDA_VISIBLE_DEVICES") == "5");
+    CHECK(place(options, 1).environment.at("RANK") == "4");
+}
+
+TEST_CASE(
+    "caches are where the node has them, unless the user has said so; timers where the watchdog reads") {
+    LaunchOptions options = options_of_node();
+    options.environment["TRITON_CACHE_DIR"] = "/mine";
+    options.environment["TORCHELASTIC_TIMER_FILE"] = "/outer";
+    const Environment caches{{"TRITON_CACHE_DIR", "/node/triton"}, {"CUDA_CACHE_PATH", "/node/cuda"}};
+    const Environment own = place(options, 0, {.caches = caches, .timer_file = "/timers"}).environment;
+    CHECK(own.at("TRITON_CACHE_DIR") == "/mine");
+    CHECK(own.at("CUDA_CACHE_PATH") == "/node/cuda");
+    CHECK(own.at("TORCHELASTIC_TIMER_FILE") == "/timers");
+    CHECK(place(options, 0).environment.at("TORCHELASTIC_TIMER_FILE") == "/outer");
 }
 
 TEST_CASE("the mesh has a key of the job's, on all nodes the same; a single node has one without") {

@@ -37,7 +37,8 @@ std::vector<std::string> all_orders() {
             encode_order(ForgetWorker{13}),
             encode_order(SweepAll{std::chrono::milliseconds(15'000)}),
             encode_order(WatchLease{}),
-            encode_order(LauncherTraces{std::string("\0b", 2), std::string("s\0", 2), "/tmp/ddprun_a"})};
+            encode_order(
+                LauncherTraces{std::string("\0b", 2), std::string("s\0", 2), "/tmp/ddprun_a", "/tmp/b"})};
 }
 
 std::vector<std::string> one_of_each_event() {
@@ -94,6 +95,7 @@ TEST_CASE("guardian wire: orders and events arrive as they were") {
     CHECK(traces.modes_before == std::string("\0b", 2));
     CHECK(traces.modes_set == std::string("s\0", 2));
     CHECK(traces.folder == "/tmp/ddprun_a");
+    CHECK(traces.pipe == "/tmp/b");
 
     const auto events = one_of_each_event();
     CHECK(std::get<Started>(*decode_event(events[0])).pid == 14);

@@ -71,7 +71,7 @@ class PumpRun {
     PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err);
     explicit PumpRun(const OutputOptions& options = {}) : PumpRun(options, pipe_console(), pipe_console()) {}
 
-    void begin_round(int attempt) { pump_->begin_round({"job", attempt, "trainer", "node7"}); }
+    void begin_round(int attempt) { pump_->begin_round({"job", 0, attempt, "trainer", "node7"}); }
 
     // Starts output_stub with these modes.
     pid_t start(int local_rank, std::vector<std::string> modes);

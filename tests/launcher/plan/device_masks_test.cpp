@@ -166,6 +166,9 @@ TEST_CASE("Intel's are those without a display, by ZE_AFFINITY_MASK") {
     const NodeDevices tiles = find_devices({{"ZE_AFFINITY_MASK", "1.0,1.1"}}, node);
     CHECK(addresses(tiles) == Entries{"0000:21:00.0", "0000:21:00.0"});
     CHECK(tiles.variable == "ZE_AFFINITY_MASK");
+    CHECK(tiles.vendor == GpuVendor::intel);
+    CHECK(find_devices({{"HIP_VISIBLE_DEVICES", "0"}}, {}).vendor == GpuVendor::amd);
+    CHECK(find_devices({}, {}).vendor == GpuVendor::nvidia);
     CHECK(masked({{"ZE_AFFINITY_MASK", "0,1,2"}}).count == 3);
     CHECK(masked({{"ZE_AFFINITY_MASK", "0,1,2"}, {"CUDA_VISIBLE_DEVICES", "0"}}).count == 1);
 }

@@ -16,8 +16,13 @@ using namespace std::chrono_literals;
 namespace {
 
 MemberList list_of(int nodes) {
-    MemberList list{
-        .epoch = 3, .round = 5, .job_id = "job", .size = nodes, .host_rank = 0, .heartbeat_ms = 600};
+    MemberList list{.epoch = 3,
+                    .round = 5,
+                    .job_id = "job",
+                    .start_unix_s = 1234,
+                    .size = nodes,
+                    .host_rank = 0,
+                    .heartbeat_ms = 600};
     for (int rank = 0; rank < std::min(nodes, static_cast<int>(kMaxMembersListed)); ++rank)
         list.members.push_back(
             {rank, rank, "gpu" + std::to_string(rank), 100 + rank, 1, "10.0.0.1", 29500 + rank});
@@ -39,6 +44,7 @@ CoordinatorOptions options_for(int nodes) {
     options.elasticity.min_nodes = 1;
     options.heartbeat = 600ms;
     options.own_agent = follower(1, nodes);
+    options.start_unix_s = 5678;  // of its own launcher
     options.failover = true;
     options.predecessor = list_of(nodes);
     return options;
@@ -113,6 +119,22 @@ TEST_CASE(
     REQUIRE(coordinator.lease_end());
     CHECK(*coordinator.lease_end() > kStart + 3s);
     CHECK(*coordinator.lease_end() <= now + 3s + Coordinator::kKillTime);
+}
+
+TEST_CASE("a coordinator that takes over keeps the job's id and start, and tells the next one of them") {
+    Coordinator coordinator(options_for(3), kStart);
+    std::vector<Coordinator::Outgoing> out;
+    take_over(coordinator, 3, out);
+    for (TimePoint now = kStart; of_type<RoundReady>(out).empty(); out = coordinator.tick(now)) {
+        now = coordinator.next_deadline().value();
+        REQUIRE(now < kStart + 60s);
+    }
+    for (const RoundReady& round : of_type<RoundReady>(out)) {
+        CHECK(round.job_id == "job");
+        CHECK(round.start_unix_s == 1234);
+    }
+    REQUIRE_FALSE(of_type<MemberList>(out).empty());
+    CHECK(of_type<MemberList>(out).front().start_unix_s == 1234);
 }
 
 TEST_CASE("who has not heard of the last round has its place of that, and not one that is another's by now") {

@@ -137,6 +137,7 @@ TEST_CASE("a failure with restarts left begins the next round when every node's 
         CHECK(round.max_restarts == 2);
         CHECK(round.restart_reason == "rank 0 on node 0 (gpu0): exit code 7");
         CHECK(round.job_id == "job");
+        CHECK(round.start_unix_s == 1234);
     }
     // What still comes from the first round is no news.
     CHECK(coordinator.receive(2, failed_with(9, 1), kStart + 2s).empty());

@@ -24,6 +24,7 @@ WorkerIdentity example() {
     identity.host_addr = "node-0";
     identity.run_id = "job7";
     identity.job_id = "job7-abc";
+    identity.start_unix_s = 1'795'235'522;
     identity.round = 2;
     identity.restart_count = 1;
     identity.max_restarts = 3;
@@ -52,6 +53,7 @@ TEST_CASE("the worker environment is exactly this table") {
         {"DDPRUN_MASTER_ADDR", "node-0"},
         {"DDPRUN_ROUND", "2"},
         {"DDPRUN_RUN_ID", "job7-abc"},
+        {"DDPRUN_START_TIME", "1795235522"},
         {"GROUP_RANK", "1"},
         {"GROUP_WORLD_SIZE", "2"},
         {"LOCAL_RANK", "1"},

@@ -1,4 +1,4 @@
-#include "apps/ddprun/doctor_command.hpp"
+#include "apps/ddprun/doctor/doctor_command.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/doctor/look_around.hpp"
 #include "launcher/output/log_folder.hpp"
+#include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
 #include "rendezvous/job/exit_code.hpp"
 
@@ -26,7 +27,10 @@ std::vector<FolderQuestion> folders_asked(const Environment& environment, const 
     std::vector<FolderQuestion> folders{{"temporary files", temporary}};
     if (std::filesystem::path(temporary).lexically_normal() != "/tmp")
         folders.push_back({"temporary files of programs without TMPDIR", "/tmp"});
-    if (!log_dir.empty() && log_dir != "/dev/null") folders.push_back({"logs", log_dir, true, true});
+    if (!log_dir.empty() && log_dir != "/dev/null") {
+        const std::string place = fixed_part(log_dir).string();
+        folders.push_back({"logs", place.empty() ? "." : place, true, true});
+    }
     std::error_code ignored;
     const std::filesystem::path current = std::filesystem::current_path(ignored);
     folders.push_back({"current folder", current.empty() ? "." : current.string(), false});

@@ -1,0 +1,36 @@
+// From a command line with --hosts to what the starter of the job carries out; and what such a start means to an agent.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "apps/ddprun/command_line.hpp"
+#include "launcher/start/starter.hpp"
+
+namespace ddprun {
+
+// What the starter has to know of its machine.
+struct StarterFacts {
+    Environment environment;
+    std::string directory;
+    std::string host_name;
+    std::set<std::string> addresses;  // of this machine
+    std::string host_file_text;       // of --hostfile
+    bool hangup_ignored = false;
+};
+
+// Reads them. Throws UsageError for a file of hosts that cannot be read.
+StarterFacts find_starter_facts(const CommandLine& line);
+
+// Pure but for the job's key, which is made here. Throws UsageError: options that contradict --hosts, lists that are wrong, an
+// address of node 0 that nobody else could reach.
+StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
+
+// --dry-run: a line for each host.
+std::string start_text(const StarterOptions& options);
+
+// A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what
+// went wrong.
+void become_started(CommandLine& line);
+
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+// Paths of what a job leaves, with what is known of the job in them: --log-dir runs/%t-%j. Pure.
+//
+//   %t  when the job was first started, as 20261121-043202 in UTC: the same on all its nodes and in all its rounds
+//   %j  its --rdzv-id
+//   %h  this node's host name
+//   %%  %
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// What the signs stand for.
+struct PathFacts {
+    std::int64_t start_unix_s =
+        0;  // of the job, DDPRUN_START_TIME; of this launcher while no round has begun
+    std::string run_id;
+    std::string host;
+};
+
+// What is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.
+std::optional<std::string> path_complaint(std::string_view text);
+
+// The path, of a text without a complaint. What an id or a name says leads to no other folder.
+std::string filled_path(std::string_view text, const PathFacts& facts);
+
+// The folders at its beginning that have no signs, or all of it if it has none: what can be tried before the job
+// is known.
+std::filesystem::path fixed_part(const std::filesystem::path& text);
+
+// Free text as a part of a path: it leads nowhere else, and has a length that file systems take.
+std::string as_path_part(std::string_view text);
+
+}  // namespace ddprun

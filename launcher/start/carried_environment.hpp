@@ -1,0 +1,23 @@
+// Which variables go along to the hosts of a job, and which are a host's own. Pure.
+#pragma once
+
+#include <string_view>
+
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+// One that speaks of the machine, the session or the scheduler's step that it is set in: it is not carried, and a host's own
+// stays. The README of apps/ddprun lists them.
+bool is_host_bound(std::string_view name);
+
+// What the starter sends.
+Environment carried_environment(const Environment& environment);
+
+// What the agent on a host has: what was carried, over the host's own of those that are not. With `clean` all the host's own.
+Environment agent_environment(const Environment& carried, const Environment& own, bool clean);
+
+// What --clean-env leaves: who the user is, where programs are, language and time.
+Environment clean_environment(const Environment& environment);
+
+}  // namespace ddprun

@@ -1,0 +1,53 @@
+// The hosts on which a job is to be started, as a user writes them. Pure.
+//
+//   list  = item { separator item }                      separator = a comma, blanks and newlines, or both
+//   item  = [ user "@" ] name [ ":" slots ]              gpu[01-04]:8
+//   name  = as host_list.hpp has it, brackets included   or an IPv6 address in brackets: [fd00::1]:8
+//
+// A host that is named again is the same one with more slots, one where nothing is said: so a file of PBS has them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+inline constexpr int kUnsaidSlots = -1;
+
+struct HostSlots {
+    std::string target;  // what the remote shell is told: with the user, an IPv6 address without brackets
+    int slots = kUnsaidSlots;  // workers there
+    std::string devices = {};  // which of its slots were chosen ("0,2"); empty: nobody chose
+
+    bool operator==(const HostSlots&) const = default;
+};
+
+// The target without its user.
+std::string host_of(std::string_view target);
+
+// Hosts in the order in which they were named first.
+class HostCollection {
+  public:
+    // One item; `slots` are those said beside it, in a file. Otherwise what is wrong with it, in words that name it.
+    std::optional<std::string> add(std::string_view item, std::optional<int> slots = std::nullopt);
+
+    std::vector<HostSlots> take() { return std::move(hosts_); }
+
+  private:
+    void add_host(const std::string& target, int slots);
+
+    std::vector<HostSlots> hosts_;
+    std::unordered_map<std::string, std::size_t> places_;
+};
+
+// A number of slots, 0 to kMaxWorkersPerNode; nothing for another text.
+std::optional<int> parse_slots(std::string_view text);
+
+// The hosts, at least one; or why there are none, which goes behind the list's name.
+std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,96 @@
+// PipedProcess: a child of this process with pipes for its standard streams: a remote shell, or the agent beside a relay.
+//
+// Owned and used on the thread of the executor, from where its events come; the owner may be destroyed in them. A child that
+// is still there when it is destroyed is killed, unless it was let go.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/alive.hpp"
+#include "launcher/process/session_launcher.hpp"
+#include "rendezvous/job/exit_status.hpp"
+
+namespace ddprun {
+
+struct PipedEvents {
+    std::function<void(std::string_view)> on_output;
+    std::function<void(std::string_view)> on_error_output;
+    std::function<void(std::string_view)> on_word;  // of one whose standard input is a socket
+    // It has ended and all that it said has been told, last of all.
+    std::function<void(const ExitStatus&)> on_end;
+};
+
+class PipedProcess {
+  public:
+    // How long the streams of a child that has ended may stay open in somebody else's hands.
+    static constexpr std::chrono::milliseconds kPipeDrainTime{500};
+
+    PipedProcess(const boost::asio::any_io_executor& executor, PipedEvents events);
+    ~PipedProcess();
+    PipedProcess(const PipedProcess&) = delete;
+    PipedProcess& operator=(const PipedProcess&) = delete;
+
+    // The spec's streams are set here. With `converses`, its standard input is a socket, by which it says words. Returns why
+    // there is no child.
+    std::optional<std::string> start(SessionLauncher& launcher, WorkerSpec spec, bool converses);
+
+    // Into its standard input, behind what waits there. Nothing is lost but what a child that ended has not read.
+    void write(std::shared_ptr<const std::string> bytes);
+    void write(std::string bytes) { write(std::make_shared<const std::string>(std::move(bytes))); }
+
+    // Reads nothing more of its output until told otherwise, so that it has to wait.
+    void hold(bool is_held);
+
+    void signal(int signal) const;
+    bool is_running() const { return process_ != nullptr; }
+
+    // It outlives this process.
+    void let_go();
+
+  private:
+    using Stream = boost::asio::posix::stream_descriptor;
+
+    // One of the streams that are read.
+    struct Source {
+        Stream& stream;
+        std::function<void(std::string_view)> PipedEvents::*event;
+        bool may_be_held;
+        bool is_awaited = false;
+    };
+
+    void read(Source& source);
+    void read_some(Source& source);
+    void write_next();
+    void watch();
+    void await_drained();
+    void look_for_end();
+    void end();
+
+    Stream input_;
+    Stream output_;
+    Stream error_output_;
+    Source said_{output_, &PipedEvents::on_output, true};
+    Source complained_{error_output_, &PipedEvents::on_error_output, true};
+    Source answered_{input_, &PipedEvents::on_word, false};
+    boost::asio::steady_timer drain_timer_;
+    PipedEvents events_;
+    std::unique_ptr<SessionLauncher::Process> process_;
+    std::optional<ExitStatus> status_;
+    std::deque<std::shared_ptr<const std::string>> outgoing_;
+    std::size_t written_ = 0;  // of the first
+    bool is_writing_ = false;
+    bool is_held_ = false;
+    Alive alive_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,216 @@
+#include "launcher/start/relay.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "launcher/start/bootstrap.hpp"
+#include "launcher/start/build_identity.hpp"
+#include "launcher/start/host_starts.hpp"
+#include "launcher/start/local_agent.hpp"
+#include "launcher/start/start_message.hpp"
+#include "launcher/start/start_tree.hpp"
+#include "rendezvous/job/exit_code.hpp"
+
+namespace ddprun {
+namespace {
+
+// What may wait for the one above; then nothing more is read until half of it has gone.
+constexpr std::size_t kMaxWaitingUp = 4 * 1024 * 1024;
+constexpr std::size_t kRelayReadAtOnce = 64 * 1024;
+constexpr const char* kShippedName = "ddprun";
+
+// Without making them non-blocking for others who have them.
+bool write_line(std::string_view line) {
+    return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+}
+
+class Relay {
+  public:
+    int run() {
+        input_.assign(::dup(STDIN_FILENO));
+        output_.assign(::dup(STDOUT_FILENO));
+        ::fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+        ::fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
+        listen();
+        context_.run();
+        agent_.let_go();
+        return exit_code_;
+    }
+
+  private:
+    using Stream = boost::asio::posix::stream_descriptor;
+
+    void listen() {
+        input_.async_wait(Stream::wait_read, [this](const boost::system::error_code& error) {
+            if (error) return;
+            std::array<char, kRelayReadAtOnce> bytes;
+            const ssize_t count = ::read(input_.native_handle(), bytes.data(), bytes.size());
+            if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return context_.stop();
+            if (count > 0) take({bytes.data(), static_cast<std::size_t>(count)});
+            if (!context_.stopped()) listen();
+        });
+    }
+
+    void take(std::string_view bytes) {
+        frames_.push(bytes);
+        while (const auto body = frames_.next()) {
+            const auto message = parse_down(*body);
+            if (!message) return give_up("what the starter says cannot be understood");
+            std::visit([this](const auto& one) { receive(one); }, *message);
+        }
+        if (frames_.is_broken()) give_up("the starter sends frames that are too long");
+    }
+
+    void give_up(const std::string& why) {
+        std::fprintf(stderr, "ddprun: %s\n", why.c_str());
+        exit_code_ = kExitInternal;
+        context_.stop();
+    }
+
+    void receive(const StartPlan& plan) {
+        if (plan_ || plan.nodes.empty() || plan.fan_out < 2) return give_up("a plan that nobody sends");
+        plan_ = plan;
+        if (::chdir(plan.directory.c_str()) != 0)
+            return refuse(fmt::format("{}: no working directory {} there: {}", plan.nodes.front().target,
+                                      plan.directory, std::strerror(errno)));
+        branches_.begin(*plan_, branches_of({plan.nodes.begin() + 1, plan.nodes.end()}, plan.fan_out));
+        const bool is_node_0 = plan.nodes.front().rank == 0;
+        if (is_node_0 || plan.master_port != 0) start_agent(plan.master_port);
+    }
+
+    void receive(const BeginAgents& begin) {
+        if (!plan_ || agent_.was_started()) return;
+        branches_.send(begin);
+        start_agent(begin.port);
+    }
+
+    void receive(const PassSignal& pass) {
+        if (pass.to_all) branches_.send(pass);
+        agent_.signal(pass.signal);
+    }
+
+    void receive(const EndAgents& end) {
+        is_unwanted_ = true;
+        branches_.send(end);
+        agent_.signal(SIGTERM);
+        look_for_end();
+    }
+
+    void start_agent(int port) {
+        if (!is_unwanted_) agent_.start(*plan_, own_environment_, port);
+        look_for_end();
+    }
+
+    void refuse(std::string why) {
+        HostFailed failed{{}, std::move(why), false};
+        for (const StartNode& node : plan_->nodes) failed.ranks.push_back(node.rank);
+        pass_up(failed);
+        is_unwanted_ = true;
+        look_for_end();
+    }
+
+    void pass_up(const UpMessage& message) {
+        if (!is_heard_) return;
+        waiting_ += frame_of(message);
+        write_some();
+        hold_if_due();
+    }
+
+    void write_some() {
+        while (written_ < waiting_.size()) {
+            const ssize_t count =
+                ::write(output_.native_handle(), waiting_.data() + written_, waiting_.size() - written_);
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0 && errno == EAGAIN) break;
+            if (count < 0) {
+                is_heard_ = false;  // The end of the input says what that means.
+                written_ = waiting_.size();
+                break;
+            }
+            written_ += static_cast<std::size_t>(count);
+        }
+        if (written_ == waiting_.size() || written_ > kMaxWaitingUp)
+            waiting_.erase(0, std::exchange(written_, 0));
+        if (waiting_.empty() || is_writing_) return;
+        is_writing_ = true;
+        output_.async_wait(Stream::wait_write, [this](const boost::system::error_code& error) {
+            is_writing_ = false;
+            if (error) return;
+            write_some();
+            hold_if_due();
+            look_for_end();
+        });
+    }
+
+    void hold_if_due() {
+        const std::size_t left = waiting_.size() - written_;
+        const bool is_due = is_held_ ? left > kMaxWaitingUp / 2 : left > kMaxWaitingUp;
+        if (is_due == is_held_) return;
+        is_held_ = is_due;
+        agent_.hold(is_held_);
+        branches_.hold(is_held_);
+    }
+
+    void look_for_end() {
+        const bool is_done = agent_.was_started() ? agent_.has_ended() : is_unwanted_;
+        if (is_done && branches_.are_over() && waiting_.empty()) context_.stop();
+    }
+
+    void heard(const UpMessage& message) {
+        pass_up(message);
+        look_for_end();
+    }
+
+    boost::asio::io_context context_{1};
+    const Environment own_environment_ = current_environment();
+    Stream input_{context_};
+    Stream output_{context_};
+    FrameReader frames_{kMaxFrameDown};
+    std::optional<StartPlan> plan_;
+    LocalAgent agent_{context_.get_executor(), [this](const UpMessage& message) { heard(message); }};
+    HostStarts branches_{context_.get_executor(),
+                         {.on_message = [this](const UpMessage& message) { pass_up(message); },
+                          .on_over = [this] { look_for_end(); }}};
+    std::string waiting_;
+    std::size_t written_ = 0;
+    int exit_code_ = 0;
+    bool is_heard_ = true;
+    bool is_writing_ = false;
+    bool is_held_ = false;
+    bool is_unwanted_ = false;
+};
+
+// The running program keeps its file.
+void remove_shipped(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    std::filesystem::remove(folder / kShippedName, ignored);
+    std::filesystem::remove(folder, ignored);
+}
+
+}  // namespace
+
+int run_relay(const std::vector<std::string>& words) {
+    if (words.size() > 1) remove_shipped(words[1]);
+    if (words.empty() || words.front() != build_identity()) return kExitOtherBuild;
+    ::prctl(PR_SET_NAME, "ddprun-relay");
+    if (!write_line(std::string(kHaveLine) + "\n")) return kExitSystem;
+    try {
+        return Relay().run();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "ddprun: relay: %s\n", error.what());
+        return kExitSystem;
+    }
+}
+
+}  // namespace ddprun

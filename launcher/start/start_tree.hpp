@@ -1,0 +1,29 @@
+// Which relay starts which others. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/start/start_message.hpp"
+
+namespace ddprun {
+
+inline constexpr int kDefaultFanOut = 32;
+inline constexpr int kMaxFanOut = 4096;
+
+// Nodes that are reached by way of the first of them.
+using StartBranch = std::vector<StartNode>;
+
+// At most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
+std::vector<StartBranch> branches_of(const std::vector<StartNode>& nodes, int fan_out);
+
+// Those of the starter: node 0 and the nodes of its own machine alone, the others as above. Node 0 comes first.
+std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes, int fan_out);
+
+// What the first node's relay is told of a branch.
+StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
+
+// The words behind the launcher's name for the agent of the plan's first node.
+std::vector<std::string> agent_words(const StartPlan& plan, int port);
+
+}  // namespace ddprun

@@ -1,0 +1,57 @@
+// StartedAgent: what an agent does besides its work that a relay has started: it says which port it has and that its workers
+// run, and ends when nobody wants the job any more. Its line is a socket that it has for its standard input.
+//
+//   port 29871      first of all; node 0's, which has taken a free one
+//   runs            its workers do
+//
+// The line ends with the relay, however that ends.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/watch/agent_watcher.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun {
+
+// Set for an agent that a relay starts, besides the line.
+inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
+
+// Takes the line from the standard input, which is /dev/null then. The first thing that such an agent does.
+OwnedDescriptor take_relay_line();
+
+struct LineLoss {
+    bool is_node_0 = false;
+    bool has_run = false;     // a round has begun
+    bool is_elastic = false;  // the job goes on without a node that leaves
+};
+
+// Whether an agent ends itself that has lost its line. Node 0 ends the job. Before the first round nobody would ever tell the
+// others that there will be none. In an elastic job each one leaves; where all do so, the job ends. Elsewhere an agent
+// that only lost its line, with the relay before it, goes on: the coordinator tells it when the job is over. Pure.
+bool ends_with_line(const LineLoss& loss);
+
+class StartedAgent : public AgentWatcher {
+  public:
+    StartedAgent(OwnedDescriptor line, bool is_node_0, bool is_elastic);
+
+    void began(const boost::asio::any_io_executor& executor, const AgentControls& controls) override;
+    void learnt(const AgentNews& news) override;
+    void workers_run(const RoundReady& place) override;
+
+  private:
+    using Stream = boost::asio::posix::stream_descriptor;
+
+    void say(const std::string& words);
+    void listen(const std::shared_ptr<Stream>& reader);
+
+    OwnedDescriptor line_;
+    LineLoss loss_;
+    bool port_said_ = false;
+    AgentControls controls_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,83 @@
+// FileWatchdog: ends processes of this node's workers whose own timers have expired, as PyTorch's agent does with
+// TORCHELASTIC_ENABLE_FILE_TIMER=1. Never this launcher.
+//
+// Workers write their timers into the TimerPipe (timer_request.hpp says how); here they are read when there are some, and
+// the next timer is waited for. Only workers and what is below them are sent anything (owner_of); a timer of another
+// process is refused when it is over. RoundWorkers owns it, makes one for each round, and calls everything
+// on the agent's thread, which is the executor's.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/alive.hpp"
+#include "launcher/process/process_table.hpp"
+#include "launcher/watchdog/timer_pipe.hpp"
+#include "launcher/watchdog/timer_table.hpp"
+
+namespace ddprun {
+
+// Of the pipe's bytes so many are taken in one turn: all that a pipe holds.
+inline constexpr std::size_t kTimerBytesAtOnce = 64 * 1024;
+
+// All are called from the executor.
+struct WatchdogEvents {
+    // The workers that have not ended.
+    std::function<std::vector<pid_t>()> workers;
+    // One line of what is wrong; of lines that are passed over only the first is told of.
+    std::function<void(const std::string&)> on_warning;
+};
+
+class FileWatchdog {
+  public:
+    FileWatchdog(const boost::asio::any_io_executor& executor, std::unique_ptr<TimerPipe> pipe,
+                 WatchdogEvents events);
+    FileWatchdog(const FileWatchdog&) = delete;
+    FileWatchdog& operator=(const FileWatchdog&) = delete;
+
+    const std::string& path() const { return pipe_->path(); }
+
+    // Reads what workers say and ends who is over, from here on.
+    void start();
+    // The workers stand still, and their timers with them, until thaw().
+    void freeze();
+    void thaw();
+    // The workers are told to end, for which they have their grace: no timer ends them from here on. What they say is still
+    // taken.
+    void rest();
+
+    // Why a process of this worker was ended, in words that begin with "its"; empty if none was.
+    std::string cause_of(pid_t worker) const;
+
+  private:
+    void await_requests();
+    void read_requests();
+    void take(std::string_view line);
+    void set(const TimerRequest& request);
+    void pass_over(const std::string& why);
+    void arm();
+    void look();
+    void end(const ExpiredTimer& timer, const std::vector<ProcessStat>& processes);
+
+    std::unique_ptr<TimerPipe> pipe_;
+    WatchdogEvents events_;
+    boost::asio::posix::stream_descriptor reader_;
+    boost::asio::steady_timer timer_;
+    TimerLines lines_;
+    TimerTable table_;
+    std::map<pid_t, std::string> causes_;  // by worker
+    std::optional<TimerTable::TimePoint> frozen_;
+    bool rests_ = false;
+    bool has_passed_over_ = false;
+    Alive alive_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,173 @@
+#include "apps/ddprun/job_start.hpp"
+#include "apps/ddprun/launch_plan.hpp"
+#include "apps/ddprun/start_rows.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using Words = std::vector<std::string>;
+
+StarterFacts own_facts() {
+    return {.environment = {{"A", "1"}, {"DISPLAY", ":0"}},
+            .directory = "/here",
+            .host_name = "login.example",
+            .addresses = {"10.0.0.9"},
+            .host_file_text = "a slots=2\nb slots=3\n"};
+}
+
+StarterOptions start_of(Words words, const Environment& environment = {}) {
+    words.insert(words.end(), {"--", "train", "--x"});
+    return resolve_start(parse_command_line(words, environment), own_facts());
+}
+
+// Empty where it is not.
+std::string start_refused(const Words& words, const Environment& environment = {}) {
+    try {
+        start_of(words, environment);
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("start: hosts become nodes in their order, with the first one's name for all", "[start]") {
+    const StarterOptions options = start_of({"--hosts=u@a,b", "--nproc_per_node", "4", "-r", "3"});
+    const StartPlan& plan = options.plan;
+    REQUIRE(plan.nodes.size() == 2);
+    CHECK(plan.nodes[0] == StartNode{0, "u@a", -1, "", false});
+    CHECK(plan.nodes[1] == StartNode{1, "b", -1, "", false});
+    CHECK(plan.master_addr == "a");
+    CHECK(plan.master_port == 0);
+    CHECK(plan.nnodes == "2");
+    CHECK(plan.directory == "/here");
+    CHECK(plan.environment == Environment{{"A", "1"}});
+    CHECK(plan.options == Words{"--nproc-per-node=4", "-r3"});
+    CHECK(plan.program == Words{"train", "--x"});
+    CHECK(plan.secret.size() == 64);
+    CHECK(plan.secret != start_of({"--hosts=a,b"}).plan.secret);
+    CHECK(plan.ships);
+    CHECK(options.terms.least == 2);
+}
+
+TEST_CASE("start: words that only the starter has a use for stay with it", "[start]") {
+    const StarterOptions options =
+        start_of({"--hosts=a,b", "--rsh=rsh -x", "--fan-out=4", "--no-ship", "--include=a", "--env", "K=V",
+                  "--master-port=29500", "--auth=off", "--clean-env"});
+    CHECK(options.plan.options == Words{"--env=K=V", "--master-port=29500", "--auth=off", "--clean-env"});
+    CHECK(options.plan.rsh == Words{"rsh", "-x"});
+    const Words ssh = start_of({"--hosts=a", "--rsh=/usr/bin/ssh -p 2222"}).plan.rsh;
+    CHECK(Words(ssh.begin(), ssh.begin() + 5) == Words{"/usr/bin/ssh", "-p", "2222", "-o", "BatchMode=yes"});
+    CHECK(options.plan.fan_out == 4);
+    CHECK_FALSE(options.plan.ships);
+    CHECK(options.plan.master_port == 29500);
+    CHECK(options.plan.environment.empty());
+    CHECK(options.plan.secret.empty());
+}
+
+TEST_CASE("start: this machine is known by its names and addresses, unless a remote shell is named",
+          "[start]") {
+    const auto here = [](const Words& words) {
+        std::string text;
+        for (const StartNode& node : start_of(words).plan.nodes) text += node.is_here ? '1' : '0';
+        return text;
+    };
+    CHECK(here({"--hosts=login,b,10.0.0.9,u@login"}) == "1010");
+    CHECK(here({"--hosts=LOGIN.example"}) == "1");
+    CHECK(here({"--hosts=localhost"}) == "1");
+    CHECK(here({"--hosts=login,b", "--rsh=ssh"}) == "00");
+    CHECK(start_refused({"--hosts=localhost,b"}) ==
+          "--hosts: localhost is the first of the hosts, and b cannot reach it by that name; give its real "
+          "one, or "
+          "--master-addr");
+    CHECK(start_refused({"--hosts=127.0.0.1,b"}).find("--master-addr") != std::string::npos);
+    CHECK(start_of({"--hosts=localhost,b", "--master-addr=login"}).plan.master_addr == "login");
+}
+
+TEST_CASE("start: numbers of workers come from the list, or from the command line where that is no list's",
+          "[start]") {
+    const auto workers = [](const Words& words, const Environment& environment = {}) {
+        std::vector<int> counts;
+        for (const StartNode& node : start_of(words, environment).plan.nodes) counts.push_back(node.workers);
+        return counts;
+    };
+    using Counts = std::vector<int>;
+    CHECK(workers({"--hosts=a:2,b"}) == Counts{2, -1});
+    CHECK(workers({"--hosts=a:2,b", "--nproc-per-node=2"}) == Counts{2, -1});
+    CHECK(workers({"--hosts=a:2"}, {{"PET_NPROC_PER_NODE", "8"}}) == Counts{2});
+    CHECK(workers({"--hostfile=f"}) == Counts{2, 3});
+    CHECK(workers({"--hostfile=f", "--nproc-per-node=1"}) == Counts{-1, -1});
+    CHECK(start_refused({"--hosts=a:2", "--nproc-per-node=3"}) ==
+          "--nproc-per-node 3: contradicts --hosts, by which a has 2");
+    const auto chosen = start_of({"--hostfile=f", "--exclude=b:1"}).plan.nodes;
+    CHECK(chosen[1] == StartNode{1, "b", 2, "0,2", false});
+}
+
+TEST_CASE("start: --nnodes may say how few will do, and nothing else", "[start]") {
+    CHECK(start_of({"--hosts=a,b,c", "--nnodes=2:3"}).plan.nnodes == "2:3");
+    CHECK(start_of({"--hosts=a,b,c", "--nnodes=2:3"}).terms.least == 2);
+    CHECK(start_of({"--hosts=a,b", "--nnodes=2"}).plan.nnodes == "2");
+    CHECK(start_refused({"--hosts=a,b", "--nnodes=1:3"}) ==
+          "--nnodes: 1:3 contradicts --hosts, which names 2");
+    CHECK(start_refused({"--hosts=a,b"}, {{"PET_NNODES", "3"}}) ==
+          "--nnodes: 3 contradicts --hosts, which names 2 (from PET_NNODES)");
+}
+
+TEST_CASE("start: what cannot be said of hosts that are started", "[start]") {
+    for (const Words& words : {Words{"--node-rank=0"}, Words{"--standalone"}, Words{"--rdzv-endpoint=h:1"},
+                               Words{"--local-addr=h"}, Words{"--secret-file=f"}, Words{"--detach"},
+                               Words{"--tty=0"}, Words{"--stdin=0"}}) {
+        Words all{"--hosts=a"};
+        all.insert(all.end(), words.begin(), words.end());
+        const std::string flag = words.front().substr(0, words.front().find('='));
+        CHECK(start_refused(all).starts_with(flag + ": contradicts --hosts: "));
+    }
+    CHECK(start_refused({"--hosts=a", "--hostfile=f"}) ==
+          "--hostfile: contradicts --hosts; one of them is enough");
+    CHECK(start_refused({"--hosts=a", "--include=a", "--exclude=a"})
+              .starts_with("--exclude: contradicts --include"));
+    CHECK(start_refused({"--hosts=a", "--rsh="}) == "");
+    CHECK(start_refused({"--hosts=a", "--rsh='x"}).starts_with("--rsh 'x: "));
+    CHECK(start_refused({"--hosts=a", "--fan-out=1"}).starts_with("--fan-out 1: "));
+}
+
+TEST_CASE("start: an agent that was started is node 0 on any port, or one that says little", "[start]") {
+    const auto line = [](const Words& words) {
+        CommandLine parsed = parse_command_line(words, {{"DDPRUN_HOSTS", "a,b"}});
+        become_started(parsed);
+        return parsed;
+    };
+    const CommandLine first = line({"--nnodes=2", "--master-addr=a", "--result-file=r", "p"});
+    CHECK_FALSE(first.start.is_asked());
+    CHECK(first.master_port == std::uint16_t{0});
+    CHECK(first.result_file == "r");
+    const CommandLine other =
+        line({"--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7", "--result-file=r", "p"});
+    CHECK(other.master_port == std::uint16_t{7});
+    CHECK(other.result_file.empty());
+    CHECK(other.verbosity == Verbosity::quiet);
+}
+
+TEST_CASE("start: variables are set over those that are inherited, which may be none", "[start]") {
+    const auto environment = [](Words words) {
+        words.insert(words.end(), {"--nproc-per-node=1", "--no-python", "p"});
+        NodeFacts facts;
+        facts.environment = {{"A", "1"}, {"PATH", "/p"}};
+        Environment found = resolve_launch(parse_command_line(words, {}), facts).environment;
+        found.erase("TORCHELASTIC_SIGNALS_TO_HANDLE");
+        return found;
+    };
+    CHECK(environment({"--env=A=2=3", "--env=B="}) == Environment{{"A", "2=3"}, {"B", ""}, {"PATH", "/p"}});
+    CHECK(environment({"--clean-env", "--env=B=x"}) == Environment{{"B", "x"}, {"PATH", "/p"}});
+    const CommandLine line =
+        parse_command_line({"--env-rank=local=0:A=1", "--env-rank=0,2-3:B=x:y", "p"}, {});
+    REQUIRE(line.rank_variables.size() == 2);
+    CHECK(line.rank_variables[0].names(7, 0));
+    CHECK_FALSE(line.rank_variables[0].names(0, 1));
+    CHECK(line.rank_variables[1].names(3, 9));
+    CHECK(line.rank_variables[1].value == "x:y");
+}
+
+}  // namespace ddprun
