@@ -39,6 +39,7 @@ WINGS = {
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),
     "launcher/times": ("launcher",),
+    "launcher/doctor": ("launcher", "launcher/plan", "launcher/process", "launcher/report"),
     "launcher/watch": ("launcher/process", "launcher/report"),
     "launcher/events": ("launcher", "launcher/watch"),
     "launcher/health": ("launcher", "launcher/watch"),

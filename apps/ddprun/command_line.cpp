@@ -210,6 +210,8 @@ void check_together(const CommandLine& line) {
                "no other node could know which port is free here; 0 is for one node only");
     if (line.numa_binding && line.origins.contains("--bind"))
         refuse(line, "--bind", "contradicts --numa-binding; one of them is enough");
+    if (line.check && (line.dry_run || line.adapt))
+        refuse(line, "--check", fmt::format("contradicts {}", line.dry_run ? "--dry-run" : "--adapt"));
     if (line.quiet && line.verbose) refuse(line, "--quiet", "contradicts --verbose");
 }
 
@@ -266,7 +268,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
         "Every option can also be set by a variable, DDPRUN_<NAME> (DDPRUN_NODE_RANK=1; a flag by 1), by\n"
         "that of torchrun where one is named, or in the file of --config (node-rank = 1). The command line\n"
         "is the strongest, then DDPRUN_<NAME>, torchrun's variable, the file. Workers do not inherit\n"
-        "DDPRUN_<NAME>.");
+        "DDPRUN_<NAME>.\n"
+        "ddprun doctor looks at this node in place of starting a job: see ddprun doctor --help.");
     CommandLine line;
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");

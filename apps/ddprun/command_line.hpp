@@ -72,6 +72,7 @@ struct CommandLine : LaunchOptions {
     CpuBind cpu_bind = CpuBind::none;     // --bind …
     std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
     bool dry_run = false;
+    bool check = false;                         // --check
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
     StartRequest start;                         // of the job's hosts

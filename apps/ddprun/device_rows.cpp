@@ -43,7 +43,14 @@ OptionGroup device_rows(CommandLine& line) {
           "Print where each worker of this node would run (CPUs, NUMA node, GPU, NIC) and what, and "
           "exit\nNothing "
           "is connected to and nothing started.",
-          into(line.dry_run)}}};
+          into(line.dry_run)},
+         {"--check", "",
+          "Look at this node before anything starts, as ddprun doctor does, and refuse a job where there is "
+          "a "
+          "problem\nOne line for each problem, and exit code 71. Only what takes a second at most: neither "
+          "names nor "
+          "Python. Not with --dry-run or --adapt.",
+          into(line.check)}}};
 }
 
 }  // namespace ddprun

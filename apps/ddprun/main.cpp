@@ -15,6 +15,7 @@
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
+#include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/dry_run.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/job_start.hpp"
@@ -94,6 +95,21 @@ void check_files(const ddprun::LaunchOptions& options, const ddprun::PathFacts& 
     }
 }
 
+// For --check. False where the node is not fit for a job; that has been said then.
+bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& observers,
+                  ddprun::LauncherLog& log) {
+    using namespace ddprun;
+    std::string first;
+    for (const Finding& finding : check_node(options).findings) {
+        if (finding.state == FindingState::warning) log.debug("--check: " + line_of(finding));
+        if (finding.state != FindingState::problem) continue;
+        log.error("--check: " + line_of(finding));
+        if (first.empty()) first = line_of(finding);
+    }
+    if (!first.empty()) observers.fails(options.exits_with_one ? 1 : kExitSystem, first);
+    return first.empty();
+}
+
 struct Launch {
     const std::vector<std::string>& words;
     const ddprun::ClusterPlan& plan;
@@ -118,6 +134,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
+    if (line.check && !passes_check(options, observers, log)) return kExitSystem;
     options.open_files = raise_open_files();
     check_files(options, given.known);
     if (!sees_own_processes())
@@ -173,10 +190,11 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     };
     try {
         std::string secret = take_variable(kSecretVariable);
+        const std::string name = std::filesystem::path(called).filename().string();
+        if (is_doctor_command(words, name)) return run_doctor(words, current_environment());
         std::optional<OwnedDescriptor> relay_line;
         if (!take_variable(kStartedVariable).empty()) relay_line = take_relay_line();
-        CommandLine said = parse_command_line(words, current_environment(),
-                                              std::filesystem::path(called).filename().string());
+        CommandLine said = parse_command_line(words, current_environment(), name);
         if (relay_line) become_started(said);
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;

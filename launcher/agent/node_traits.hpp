@@ -33,8 +33,4 @@ std::string variable_trait(std::string_view name, const std::string& value);
 // "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.
 std::optional<std::string> contents_of(const std::filesystem::path& file);
 
-// "550.54.15" out of /proc/driver/nvidia/version, and "NVIDIA H100 80GB HBM3" out of gpus/*/information there.
-std::optional<std::string> parse_driver_version(std::string_view text);
-std::optional<std::string> parse_gpu_model(std::string_view text);
-
 }  // namespace ddprun

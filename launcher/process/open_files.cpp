@@ -15,8 +15,12 @@ constexpr std::size_t kDescriptorsPerWorker = 4;
 
 }  // namespace
 
+std::size_t least_descriptors(std::size_t workers) noexcept {
+    return kOwnDescriptors + kDescriptorsPerWorker * workers;
+}
+
 std::size_t launcher_descriptors(std::size_t workers) noexcept {
-    return kOwnDescriptors + kDescriptorsPerWorker * workers + 2 * static_cast<std::size_t>(kStartsAtOnce);
+    return least_descriptors(workers) + 2 * static_cast<std::size_t>(kStartsAtOnce);
 }
 
 std::string open_files_remedy(int error_number) {

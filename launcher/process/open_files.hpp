@@ -12,7 +12,8 @@ namespace ddprun {
 // How many workers are started at once: so many have two ends of each stream in the launcher.
 inline constexpr int kStartsAtOnce = 64;
 
-// How many descriptors a launcher needs for itself and so many workers.
+// How many descriptors a launcher needs for itself and so many workers: once they run, and while they start.
+std::size_t least_descriptors(std::size_t workers) noexcept;
 std::size_t launcher_descriptors(std::size_t workers) noexcept;
 
 // " (this process may have 1024, ulimit -n)" behind the sentence that there are none left; else empty.

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/ddprun/doctor/doctor_command.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 
@@ -383,6 +384,16 @@ TEST_CASE("launch: the interpreter is named for Python programs") {
     facts.other_venv = true;
     CHECK(launched({"-m", "train"}, facts).interpreter ==
           "/usr/bin/python3, but VIRTUAL_ENV is /v; PYTHON_EXEC=/v/bin/python3 takes that one");
+}
+
+TEST_CASE("doctor is a command where it is the first word, and a program in torchrun's place") {
+    CHECK(is_doctor_command({"doctor"}, "ddprun"));
+    CHECK(is_doctor_command({"doctor", "--json"}, "other"));
+    for (const Words& program :
+         {Words{}, Words{"./doctor"}, Words{"--", "doctor"}, Words{"-q", "doctor"}, Words{"doctors"}})
+        CHECK_FALSE(is_doctor_command(program, "ddprun"));
+    for (const char* name : {kTorchrunName, kLegacyLaunchName})
+        CHECK_FALSE(is_doctor_command({"doctor"}, name));
 }
 
 }  // namespace ddprun

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "launcher/agent/node_traits.hpp"
+#include "launcher/doctor/node_report.hpp"
 #include "launcher/guardian/guardian_wire.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
@@ -20,6 +21,7 @@
 #include "launcher/output/output_plan.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/device_binding.hpp"
+#include "launcher/plan/gpu_driver.hpp"
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/plan/shell_words.hpp"
 #include "launcher/plan/wrap.hpp"
@@ -310,6 +312,8 @@ void read_records(Text text) {
     if (const auto record = parse_job_record(text))
         must(parse_job_record(to_json(*record)) == record, "a job is another one after it was written");
     parse_job_end(text);
+    if (const auto report = parse_node_report(text))
+        must(parse_node_report(to_json(*report)) == report, "a report is another one after it was written");
     if (const auto answer = parse_answer(text)) must(answer->node >= 0, "a node below 0");
     must(job_folder_name(text, 1, 2).find_first_of(Text("/\0\n\x1b", 4)) == std::string::npos,
          "a job's folder elsewhere");

@@ -1,0 +1,38 @@
+// Looks at this node. Reads /proc and /sys, binds ports for a moment, and asks through child processes what may never
+// be answered; takes hardly longer than the limit for these.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/doctor/questions.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+// How long children are waited for: by `ddprun doctor`, and where a job is to start (--check).
+inline constexpr std::chrono::milliseconds kDoctorLimit{5'000};
+inline constexpr std::chrono::milliseconds kCheckLimit{1'000};
+
+struct PortAsked {
+    std::uint16_t port = 0;
+    bool is_needed = false;
+};
+
+struct LookRequest {
+    Environment environment;
+    std::string host;
+    std::size_t workers = 1;
+    std::vector<PortAsked> ports;
+    std::vector<FolderQuestion> folders;
+    bool asks_name = false;
+    std::optional<std::string> python;  // as it is looked for on PATH; nothing: not asked
+    std::chrono::milliseconds limit = kCheckLimit;
+};
+
+// Only with neither a name nor Python to ask for may there be other threads.
+Surroundings look_around(const LookRequest& request);
+
+}  // namespace ddprun

@@ -1,0 +1,117 @@
+// Surroundings: what was seen of a node, before anybody says what it means. Plain values; look_around.hpp fills them
+// in, diagnosis.hpp judges them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/device_masks.hpp"
+#include "launcher/plan/node_gpus.hpp"
+#include "rendezvous/net/local_addresses.hpp"
+
+namespace ddprun {
+
+// How a question ended that a child process was asked, because it may never be answered.
+enum class AnswerEnd {
+    answered,
+    hangs,   // not within the time that it was given
+    failed,  // there was no child, or it died
+};
+
+struct ClockFacts {
+    std::optional<bool> is_synchronised;  // nothing: the system does not say
+    std::string why;                      // then, in its words
+};
+
+struct NameFacts {
+    AnswerEnd end = AnswerEnd::answered;
+    std::vector<std::string> addresses;  // that the host's name stands for
+    std::string why;                     // there are none, in the resolver's words
+};
+
+struct PortFacts {
+    std::uint16_t port = 0;
+    bool is_needed = false;  // by the job that is about to start
+    int error_number = 0;    // of bind(); 0: it is free
+    std::string holder;      // "pid 7 (sleep 9)"; empty: not known
+};
+
+struct GpuFacts {
+    NodeGpus gpus;
+    NodeDevices devices;
+    std::string driver;  // NVIDIA's version; empty: none is loaded
+};
+
+struct SpaceFacts {
+    int error_number = 0;  // of statvfs()
+    std::uint64_t size = 0;
+    std::uint64_t free = 0;  // for this user
+};
+
+// One of setrlimit(); nothing: no limit.
+struct LimitFacts {
+    std::optional<std::uint64_t> soft;
+    std::optional<std::uint64_t> hard;
+};
+
+struct LimitsFacts {
+    LimitFacts open_files;
+    LimitFacts locked_memory;
+    LimitFacts processes;
+    LimitFacts core;
+    bool is_root = false;   // whose processes nobody counts
+    bool has_rdma = false;  // whose drivers lock memory
+    std::size_t descriptors_needed = 0;
+};
+
+struct CapacityFacts {
+    int affinity_cpus = 1;
+    std::optional<double> cpu_quota;  // of the control groups, in CPUs
+    std::uint64_t memory = 0;         // the least of the machine's and all limits
+};
+
+// What became of writing a small file in a folder.
+struct FolderFacts {
+    std::string role;  // "temporary files", "logs"
+    std::string path;
+    AnswerEnd end = AnswerEnd::answered;
+    std::string failed_step;  // "cannot be opened"; empty: all went well
+    int error_number = 0;     // of that step
+    std::string tried;        // the folder itself, or what is there of the way to it
+    std::uint64_t size = 0;
+    std::uint64_t free = 0;
+    std::uint64_t free_files = 0;
+    bool counts_files = false;  // a file system without a table of files does not
+    bool is_written = true;     // whether anything is to be written there
+};
+
+struct PythonFacts {
+    std::string wanted;  // as it is looked for
+    std::string file;    // where it is; empty: not found
+    AnswerEnd end = AnswerEnd::answered;
+    std::string version;  // empty: it did not say
+    std::string torch;    // of the distribution's metadata; empty: there is none
+};
+
+struct Surroundings {
+    std::string version;  // of ddprun
+    std::string build;
+    std::string host;
+    ClockFacts clock;
+    std::optional<NameFacts> name;  // nothing: not asked
+    std::vector<LocalAddress> addresses;
+    std::vector<std::string> idle_interfaces;  // down, or without an address
+    std::vector<PortFacts> ports;
+    GpuFacts gpu;
+    SpaceFacts shared_memory;
+    LimitsFacts limits;
+    CapacityFacts capacity;
+    std::vector<FolderFacts> folders;
+    std::optional<PythonFacts> python;  // nothing: not asked
+    std::vector<std::string> proxies;   // the names of variables, never their values
+    bool sees_processes = true;
+};
+
+}  // namespace ddprun
