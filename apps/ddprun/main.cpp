@@ -15,10 +15,11 @@
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/dry_run.hpp"
+#include "apps/ddprun/explain.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/observers.hpp"
+#include "apps/ddprun/run_file.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
@@ -98,8 +99,7 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
     observers.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
-    if (line.dry_run)
-        return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
+    if (line.dry_run) return show_dry_run(options, line.json);
     // On loopback only this machine's processes call, and who they are the system says.
     const bool is_open = may_host(options) && leads_out(options.listen);
     options.key = find_job_key(line, secret, is_open, log);
@@ -107,6 +107,7 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
     options.open_files = raise_open_files();
     check_files(options);
+    write_run_file(options, called, words, log);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
@@ -121,11 +122,7 @@ int launch(const std::string& called, const std::vector<std::string>& words, con
 [[noreturn]] void run_adapted(const ddprun::ClusterPlan& plan, const std::string& called) {
     using namespace ddprun;
     const Environment variables = task_variables(plan);
-    CommandLine line = plan.line;
-    line.nnodes = 1;
-    line.gpu_bind = GpuBind::none;
-    // As many as there are on this node, for the arguments that name the local rank.
-    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    const CommandLine line = adapted_line(plan, variables);
     const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
     Environment environment = options.environment;
     for (const auto& [name, value] : variables) environment[name] = value;
@@ -150,6 +147,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
+        if (said.explain) return explain_launch(said, called);
         const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
         const CommandLine& line = plan.line;

@@ -137,6 +137,8 @@ const std::vector<Row> kRows = {
     {"bind", "cores", at(&CommandLine::cpu_bind), "cores"},
     {"numa-binding", "core-complex", at(&CommandLine::cpu_bind), "core-complex"},
     {"dry-run", "", at(&CommandLine::dry_run), "yes"},
+    {"explain", "", at(&CommandLine::explain), "yes"},
+    {"json", "", at(&CommandLine::json), "yes"},
     {"like-torchrun", "", at(&CommandLine::like_torchrun), "yes"},
     {"exit-codes", "one", at(&CommandLine::exits_with_one), "yes"},
     {"omp-threads", "one", at(&CommandLine::omp_threads), "one"},
