@@ -73,7 +73,7 @@ struct CommandLine : LaunchOptions {
     std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
     bool dry_run = false;
     bool explain = false;
-    bool json = false;  // what either of the two prints
+    bool json = false;                          // what either of the two prints
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
     std::vector<std::string> program;           // name and arguments; empty only with `show`

@@ -46,7 +46,8 @@ OptionGroup device_rows(CommandLine& line) {
           into(line.dry_run)},
          {"--explain", "",
           "Print the whole plan with the source of each value, and exit\nWhat the cluster tells and who says "
-          "otherwise, options and who set them, addresses and ports, GPUs and CPUs, each worker's command and "
+          "otherwise, options and who set them, addresses and ports, GPUs and CPUs, each worker's command "
+          "and "
           "what its environment has over the inherited one. Nothing is connected to and nothing started.",
           into(line.explain)},
          {"--json", "", "What --explain and --dry-run print, as JSON", into(line.json)}}};

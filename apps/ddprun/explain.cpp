@@ -26,14 +26,13 @@ void add_task(Explanation& explanation, const ClusterPlan& plan, const std::stri
     Environment environment = options.environment;
     for (const auto& [name, value] : variables) environment[name] = value;
     const int local_rank = local_rank_of(variables);
-    explanation.workers.push_back(
-        {.local_rank = local_rank,
-         .rank = std::stoi(variables.at("RANK")),
-         .place = {},
-         .cpus = {},
-         .memory_node = -1,
-         .command = options.workers.at(static_cast<std::size_t>(local_rank)).argv,
-         .changes = changes_between(current_environment(), environment)});
+    explanation.workers.push_back({.local_rank = local_rank,
+                                   .rank = std::stoi(variables.at("RANK")),
+                                   .place = {},
+                                   .cpus = {},
+                                   .memory_node = -1,
+                                   .command = options.workers.at(static_cast<std::size_t>(local_rank)).argv,
+                                   .changes = changes_between(current_environment(), environment)});
 }
 
 void add_launch(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
@@ -66,8 +65,7 @@ int explain_launch(const CommandLine& said, const std::string& called) {
     } catch (const UsageError& error) {
         explanation.refusal = error.what();
     }
-    const int code =
-        show(said.json ? explanation_json(explanation) : explanation_text(explanation));
+    const int code = show(said.json ? explanation_json(explanation) : explanation_text(explanation));
     if (!explanation.refusal.empty()) throw UsageError(explanation.refusal);
     return code;
 }

@@ -40,7 +40,8 @@ void add_options(TextOf& text, const std::vector<ToldOption>& options) {
     for (const ToldOption& option : options) {
         std::string line = fmt::format("{} {}", option.name, told_text(option.told.front()));
         for (std::size_t i = 1; i < option.told.size(); ++i) {
-            if (option.told[i].texts != option.told.front().texts) line += "; not " + told_text(option.told[i]);
+            if (option.told[i].texts != option.told.front().texts)
+                line += "; not " + told_text(option.told[i]);
         }
         text.line(line);
     }

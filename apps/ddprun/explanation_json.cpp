@@ -48,8 +48,10 @@ json::object cluster_json(const ClusterTable& table) {
         entry["slots"] = host.slots > 0 ? json::value(host.slots) : json::value(nullptr);
         hosts.push_back(std::move(entry));
     }
-    return {{"situation", situation_text(table.situation)}, {"family", text_or_null(table.family)},
-            {"values", std::move(facts)},                   {"hosts", std::move(hosts)},
+    return {{"situation", situation_text(table.situation)},
+            {"family", text_or_null(table.family)},
+            {"values", std::move(facts)},
+            {"hosts", std::move(hosts)},
             {"hosts_source", text_or_null(table.hosts_source)}};
 }
 
@@ -114,9 +116,8 @@ std::string explanation_json(const Explanation& explanation) {
     json::array options, values;
     for (const ToldOption& option : explanation.options) options.push_back(option_json(option));
     for (const LaunchValue& value : explanation.values)
-        values.push_back({{"name", value.name},
-                          {"value", valid_utf8(value.value)},
-                          {"source", valid_utf8(value.source)}});
+        values.push_back(
+            {{"name", value.name}, {"value", valid_utf8(value.value)}, {"source", valid_utf8(value.source)}});
     const json::object root{{"version", DDPRUN_VERSION},
                             {"host", valid_utf8(explanation.host)},
                             {"cluster", cluster_json(explanation.table)},

@@ -114,9 +114,10 @@ void add_rendezvous(ValueList& list, const LaunchOptions& options, RdzvBackend b
                                                       : "etcd";
     list.add("rendezvous", name, list.by_flags({kBackendFlag}));
     list.add("hosted by", host_text(options), list.by_flags({"--rdzv-conf", kBackendFlag}));
-    const bool may_listen = options.hosting == Hosting::by_number ? options.node_rank == 0
-                                                                  : options.hosting != Hosting::no;
-    if (may_listen || options.etcd) list.add("listens on", listen_text(options.listen), list.by_flags({"--listen"}));
+    const bool may_listen =
+        options.hosting == Hosting::by_number ? options.node_rank == 0 : options.hosting != Hosting::no;
+    if (may_listen || options.etcd)
+        list.add("listens on", listen_text(options.listen), list.by_flags({"--listen"}));
     if (options.nnodes > 1) list.add("store", store_text(options.store_access), list.by_flags({"--store"}));
 }
 

@@ -54,8 +54,8 @@ std::string trouble_with(const fs::path& path, const LaunchOptions& options, con
 void write_run_file(const LaunchOptions& options, const std::string& called,
                     const std::vector<std::string>& words, LauncherLog& log) {
     if (!options.output.files || options.output.log_dir.empty()) return;
-    const fs::path path = fs::path(options.output.log_dir) /
-                          run_file_name(options.nnodes, options.node_rank, host_name());
+    const fs::path path =
+        fs::path(options.output.log_dir) / run_file_name(options.nnodes, options.node_rank, host_name());
     const std::string trouble = trouble_with(path, options, called, words);
     if (!trouble.empty())
         log.warn(fmt::format("{} is not written, so ddpctl rerun will not know this run: {}", path.string(),

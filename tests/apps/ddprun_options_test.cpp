@@ -175,6 +175,8 @@ const std::vector<Row> kRows = {
     {"duplicate-stdout-filters", "a,b", at(&CommandLine::output, &OutputPlan::out_filters), "a;b;"},
     {"duplicate-stderr-filters", "a,,b", at(&CommandLine::output, &OutputPlan::err_filters), "a,b;"},
     {"log-file", "/l", at(&CommandLine::log_file), "/l"},
+    {"events", "/e", at(&CommandLine::events), "/e"},
+    {"rank-order", "topology", at(&CommandLine::rank_order_by), "topology"},
     {"result-file", "/r", at(&CommandLine::result_file), "/r"},
     {"prefix", "<{rank}>", at(&CommandLine::output, &OutputPlan::prefix), "<5>"},
     {"show", "2-3", at(&CommandLine::output, &OutputPlan::ranks_shown), "2-3"},
