@@ -15,7 +15,7 @@
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/explain.hpp"
+#include "apps/ddprun/explain/explain.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/observers.hpp"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
-#include "apps/ddprun/explanation.hpp"
+#include "apps/ddprun/explain/explanation.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

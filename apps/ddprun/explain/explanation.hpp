@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/ddprun/cluster_plan.hpp"
-#include "apps/ddprun/environment_change.hpp"
-#include "apps/ddprun/launch_values.hpp"
+#include "apps/ddprun/explain/environment_change.hpp"
+#include "apps/ddprun/explain/launch_values.hpp"
 
 namespace ddprun {
 
@@ -38,7 +38,7 @@ std::vector<ExplainedWorker> explained_workers(const LaunchOptions& options, con
 
 std::string explanation_text(const Explanation& explanation);
 
-// One object, see the README of this folder.
+// One object, see the README of apps/ddprun.
 std::string explanation_json(const Explanation& explanation);
 
 // --dry-run as JSON: an array of the workers as they are in that object.

@@ -1,4 +1,4 @@
-#include "apps/ddprun/launch_values.hpp"
+#include "apps/ddprun/explain/launch_values.hpp"
 
 #include <fmt/core.h>
 
@@ -130,7 +130,7 @@ void add_machine(ValueList& list, const ClusterPlan& plan, const NodeFacts& fact
     const NodeDevices& devices = facts.hardware.devices;
     std::string names;
     for (const VisibleGpu& gpu : devices.gpus) names += (names.empty() ? ": " : ",") + gpu.name;
-    list.add("GPUs", std::to_string(devices.count) + names, devices.source);
+    list.add("GPUs", fmt::format("{}{}", devices.count, names), devices.source);
     list.add("CPUs", std::to_string(facts.hardware.usable_cpus), "affinity and quota of this process");
     if (!options.interpreter.empty())
         list.add("Python", options.interpreter, python_exec_of(facts) ? "PYTHON_EXEC" : "PATH");

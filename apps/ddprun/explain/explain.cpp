@@ -1,4 +1,4 @@
-#include "apps/ddprun/explain.hpp"
+#include "apps/ddprun/explain/explain.hpp"
 
 #include <cstdio>
 
@@ -6,7 +6,7 @@
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/dry_run.hpp"
-#include "apps/ddprun/explanation.hpp"
+#include "apps/ddprun/explain/explanation.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "rendezvous/job/exit_code.hpp"

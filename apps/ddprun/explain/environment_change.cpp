@@ -1,4 +1,4 @@
-#include "apps/ddprun/environment_change.hpp"
+#include "apps/ddprun/explain/environment_change.hpp"
 
 #include <fmt/core.h>
 

@@ -1,7 +1,7 @@
 // The JSON of explanation.hpp.
 #include <boost/json.hpp>
 
-#include "apps/ddprun/explanation.hpp"
+#include "apps/ddprun/explain/explanation.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
 

@@ -1,4 +1,4 @@
-#include "apps/ddprun/explanation.hpp"
+#include "apps/ddprun/explain/explanation.hpp"
 
 #include <fmt/core.h>
 
