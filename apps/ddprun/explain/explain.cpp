@@ -60,6 +60,8 @@ int explain_launch(const CommandLine& said, const std::string& called) {
                             .workers = {},
                             .remarks = said.remarks,
                             .refusal = {}};
+    const auto& complaints = said.rdzv_conf.complaints;
+    explanation.remarks.insert(explanation.remarks.end(), complaints.begin(), complaints.end());
     try {
         add_launch(explanation, plan_cluster(said, explanation.table), called);
     } catch (const UsageError& error) {
