@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
+
+#include "launcher/secret_name.hpp"
 
 namespace ddprun {
 namespace {
@@ -32,10 +33,6 @@ constexpr std::array<std::string_view, 9> kOfWorkers = {
     "DDPRUN_RUN_ID",   "DDPRUN_ROUND", "DDPRUN_RESTART_REASON", "DDPRUN_MASTER_ADDR", "DDPRUN_NODE_ADDR",
     "DDPRUN_MESH_KEY", "DDPRUN_LIFE",  "DDPRUN_DEVICE",         "DDPRUN_NIC"};
 
-// Open MPI's key of a job's transports goes by the last of them.
-constexpr std::array<std::string_view, 9> kSecretWords = {
-    "SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "JWT", "KEY", "PRECONDITION"};
-
 template <std::size_t count>
 bool is_one_of(std::string_view name, const std::array<std::string_view, count>& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -60,13 +57,6 @@ bool is_in_job(const Environment& environment) {
 
 bool is_deciding(std::string_view name) {
     return is_own(name) || begins_with_one_of(name, kClusterBeginnings) || is_one_of(name, kClusterNames);
-}
-
-bool is_secret_name(std::string_view name) {
-    std::string upper(name);
-    for (char& letter : upper) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-    return std::any_of(kSecretWords.begin(), kSecretWords.end(),
-                       [&upper](std::string_view word) { return upper.find(word) != upper.npos; });
 }
 
 Environment deciding_variables(const Environment& environment) {

@@ -11,9 +11,6 @@ namespace ddprun {
 // launchers and platforms tell.
 bool is_deciding(std::string_view name);
 
-// The name says that the value is nobody's to see: SECRET, TOKEN, PASSWORD, KEY and the like.
-bool is_secret_name(std::string_view name);
-
 // Those of the environment that decide and are no secrets. What the worker of an outer job was told by its own launcher is
 // none of it; in there nothing but options, masks and Python decide.
 Environment deciding_variables(const Environment& environment);

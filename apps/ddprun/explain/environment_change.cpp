@@ -6,8 +6,8 @@
 
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
-#include "launcher/jobs/deciding_variables.hpp"
 #include "launcher/plan/carrier_interface.hpp"
+#include "launcher/secret_name.hpp"
 #include "rendezvous/control/agent_message.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
