@@ -25,6 +25,8 @@ CURRENT_TORCHRUN = "build/interop/venv/bin/torchrun"
 FOREIGN_PROCESSES = 5000
 FOREIGN_GOAL = 1.25  # times the end beside none
 FAILURE_WORKERS_PER_NODE = 2
+DRY_RUN_HOSTS = 1000
+DRY_RUN_GOAL = 15  # milliseconds
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 # A worker of the failure figure: says that it is up; the one that is to fail waits for the word, notes the time and exits.
@@ -207,6 +209,17 @@ def help_figure(table, ddprun, rounds):
               "<= 10 ms", ours <= 10)
 
 
+def dry_run_figure(table, ddprun, rounds):
+    """A node of a large step: the list of its hosts is read, and nothing is connected to."""
+    count = DRY_RUN_HOSTS
+    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": str(count), "SLURM_STEP_NUM_TASKS": str(count),
+            "SLURM_STEP_TASKS_PER_NODE": f"1(x{count})", "SLURM_STEP_NODELIST": f"n[0001-{count}]", "SLURM_NODEID": "1",
+            "SLURM_PROCID": "1", "SLURM_LOCALID": "0"}
+    for flag in ("--dry-run", "--explain"):
+        ours = median([timed([ddprun, flag, "/bin/true"], step) for _ in range(rounds)])
+        table.add(f"{flag} on a node of {count:,}", in_milliseconds(ours), "", "", f"<= {DRY_RUN_GOAL} ms", ours <= DRY_RUN_GOAL)
+
+
 def peak_memory(ddprun):
     """The launcher's own VmHWM in MiB, last seen while it lives: what wait4 tells also counts the forking parent and the workers."""
     process = Process([ddprun, "--nproc-per-node", str(NO_OP_WORKERS), "--no-python", "seq", "200000"])
@@ -371,6 +384,7 @@ def main():
         no_op_figures(table, ddprun, folder, arguments.rounds)
         python_figure(table, ddprun, folder, arguments.rounds)
         help_figure(table, ddprun, arguments.rounds)
+        dry_run_figure(table, ddprun, arguments.rounds)
         memory_figure(table, ddprun)
         bench = FailureBench(folder)
         failure_figure(table, ddprun, bench, arguments.rounds)

@@ -30,37 +30,35 @@ class HelpText : public CLI::Formatter {
     std::string usage_;
 };
 
-// The texts that one source has for a row. Not given: no texts.
-struct Given {
-    std::vector<std::string> texts;
-    OptionOrigin origin;
-    std::string typed = {};  // what errors call the option; empty: by its first name
-};
-
-// Looks among the few that were given, since a search by name goes through all.
-Given given_by_words(const CLI::App& app, const OptionRow& row) {
+// Without a text where it is not given. Looks among the few that were, since a search by name goes through all.
+ToldValue told_by_words(const CLI::App& app, const OptionRow& row) {
     for (const CLI::Option* option : app.parse_order()) {
         if (option->check_name(first_name(row))) return {option->results(), {OptionSource::command_line, ""}};
     }
     return {};
 }
 
-// The strongest variable that is not empty.
-Given given_by_variables(const OptionRow& row, const Environment& environment) {
+// The strongest first. What is empty counts as not given, and only of what may be repeated do several texts.
+void add_told(const OptionRow& row, ToldValue value, std::vector<ToldValue>& told) {
+    if (value.texts.empty()) return;
+    if (!row.repeated) value.texts = {value.texts.back()};
+    told.push_back(std::move(value));
+}
+
+void add_variables(const OptionRow& row, const Environment& environment, std::vector<ToldValue>& told) {
     for (const std::string& name : comma_separated(variable_of(row) + "," + row.variables)) {
         const auto entry = environment.find(name);
         if (entry != environment.end() && !entry->second.empty())
-            return {{entry->second}, {OptionSource::variable, name}};
+            add_told(row, {{entry->second}, {OptionSource::variable, name}}, told);
     }
-    return {};
 }
 
-void set_row(const OptionRow& row, Given given) {
-    if (!row.repeated) given.texts = {given.texts.back()};
+// `typed`: what errors call the option; empty: by its first name.
+void set_row(const OptionRow& row, const ToldValue& given, const std::string& typed = {}) {
     // Where an option has no value of its own, `true` says that it is given.
     const bool may_be_bare =
         row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
-    const std::string& shown = given.typed.empty() ? first_name(row) : given.typed;
+    const std::string& shown = typed.empty() ? first_name(row) : typed;
     for (std::string text : given.texts) {
         if (may_be_bare && text == "true") text.clear();
         try {
@@ -153,41 +151,50 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups) {
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) {
-            Given given = given_by_words(app, row);
-            if (!given.texts.empty()) set_row(row, std::move(given));
+            std::vector<ToldValue> told;
+            add_told(row, told_by_words(app, row), told);
+            if (!told.empty()) set_row(row, told.front());
         }
     }
 }
 
-OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                          const Environment& environment, const TypedNames& typed) {
-    const auto given_to = [&](const OptionRow& row) {
-        Given given = given_by_words(app, row);
-        if (given.texts.empty()) return given_by_variables(row, environment);
-        if (const auto name = typed.find(long_name(row)); name != typed.end()) given.typed = name->second;
-        return given;
+std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                                    const Environment& environment, const TypedNames& typed) {
+    const auto told_of = [&](const OptionRow& row) {
+        std::vector<ToldValue> told;
+        add_told(row, told_by_words(app, row), told);
+        add_variables(row, environment, told);
+        return told;
     };
     ConfigFile config;
-    if (const Given file = given_to(config_row()); !file.texts.empty()) {
+    if (const auto told = told_of(config_row()); !told.empty()) {
+        const std::string& path = told.front().texts.back();
         try {
-            config = read_config_file(file.texts.back(), groups);
+            config = read_config_file(path, groups);
         } catch (const BadValue& bad) {
-            throw UsageError(fmt::format("{} {}: {}{}", kConfigFlag, file.texts.back(), bad.what(),
-                                         origin_text(file.origin)));
+            throw UsageError(
+                fmt::format("{} {}: {}{}", kConfigFlag, path, bad.what(), origin_text(told.front().origin)));
         }
     }
-    OptionOrigins origins;
+    std::vector<ToldOption> options;
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) {
-            Given given = given_to(row);
-            if (const auto entry = config.values.find(long_name(row));
-                given.texts.empty() && entry != config.values.end())
-                given = {entry->second, {OptionSource::config_file, config.path}, {}};
-            if (given.texts.empty()) continue;
-            origins[long_name(row)] = given.origin;
-            set_row(row, std::move(given));
+            ToldOption option{long_name(row), told_of(row)};
+            if (const auto entry = config.values.find(option.name); entry != config.values.end())
+                add_told(row, {entry->second, {OptionSource::config_file, config.path}}, option.told);
+            if (option.told.empty()) continue;
+            const bool is_typed = option.told.front().origin.source == OptionSource::command_line;
+            const auto name = typed.find(option.name);
+            set_row(row, option.told.front(), is_typed && name != typed.end() ? name->second : "");
+            options.push_back(std::move(option));
         }
     }
+    return options;
+}
+
+OptionOrigins origins_of(const std::vector<ToldOption>& options) {
+    OptionOrigins origins;
+    for (const ToldOption& option : options) origins[option.name] = option.told.front().origin;
     return origins;
 }
 

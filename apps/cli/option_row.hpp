@@ -66,10 +66,25 @@ void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups);
 // An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
 using TypedNames = std::map<std::string, std::string>;
 
+// What one source says of an option: for one that may be repeated all of its texts.
+struct ToldValue {
+    std::vector<std::string> texts;
+    OptionOrigin origin;
+};
+
+// All that say something of it, the strongest first, which is the one that counts.
+struct ToldOption {
+    std::string name;  // long_name()
+    std::vector<ToldValue> told;
+};
+
 // The same with all sources; reads the file that --config names. Errors call what the command line names as it was
-// typed. Returns where the values are from.
-OptionOrigins take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
-                          const Environment& environment, const TypedNames& typed);
+// typed. Returns what was said, in the order of the rows; options of which nobody says anything are not in it.
+std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<OptionGroup>& groups,
+                                    const Environment& environment, const TypedNames& typed);
+
+// Where the values are from that count.
+OptionOrigins origins_of(const std::vector<ToldOption>& options);
 
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);

@@ -12,6 +12,7 @@
 #include "apps/cli/option_values.hpp"
 #include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
+#include "apps/ddpctl/rerun.hpp"
 #include "launcher/jobs/job_control_client.hpp"
 #include "launcher/jobs/jobs_place.hpp"
 #include "launcher/wall_clock.hpp"
@@ -115,6 +116,8 @@ class Commands {
         print(fmt::format("{}: {}\n", job.id, state_text(find(job.id))));
         return 0;
     }
+
+    int operator()(const RerunCommand& command) const { return run_again(command); }
 
   private:
     std::vector<Job> all() const { return is_private_folder(jobs_) ? list_jobs(jobs_) : std::vector<Job>(); }

@@ -1,4 +1,5 @@
-// ddpctl: lists, shows, follows and ends the jobs that `ddprun --detach` started, of this user on this node.
+// ddpctl: lists, shows, follows and ends the jobs that `ddprun --detach` started, of this user on this node, and starts a run
+// again that `ddprun --log-dir` has recorded.
 #include <unistd.h>
 
 #include <cstdio>

@@ -70,6 +70,15 @@ Environment task_variables(const ClusterPlan& plan) {
 
 int local_rank_of(const Environment& variables) { return std::stoi(variables.at("LOCAL_RANK")); }
 
+CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) {
+    CommandLine line = plan.line;
+    line.nnodes = 1;
+    line.gpu_bind = GpuBind::none;
+    // As many as there are on this node, for the arguments that name the local rank.
+    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    return line;
+}
+
 void become_task(const std::vector<std::string>& argv, const Environment& environment) {
     std::vector<std::string> entries;
     for (const auto& [name, value] : environment) entries.push_back(name + "=" + value);

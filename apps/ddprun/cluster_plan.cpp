@@ -123,17 +123,25 @@ void take_workers(CommandLine& line, const ClusterTable& table) {
 
 }  // namespace
 
-ClusterPlan plan_cluster(CommandLine line, const ClusterView& view) {
-    ClusterPlan plan{.line = std::move(line), .table = {}, .is_derived = false};
-    plan.table = derive_cluster(view, request_of(plan.line));
-    if (!plan.table.refusal.empty()) {
-        const bool is_said = plan.line.origins.contains("--nnodes");
-        throw UsageError(plan.table.refusal + (is_said ? rivals_text(plan.table, Fact::nnodes) : ""));
+ClusterTable table_of(const CommandLine& line, const ClusterView& view) {
+    return derive_cluster(view, request_of(line));
+}
+
+ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {
+    if (!table.refusal.empty()) {
+        const bool is_said = line.origins.contains("--nnodes");
+        throw UsageError(table.refusal + (is_said ? rivals_text(table, Fact::nnodes) : ""));
     }
+    ClusterPlan plan{.line = std::move(line), .table = std::move(table), .is_derived = false};
     if (plan.line.adapt) return plan;
     plan.is_derived = take_nodes(plan.line, plan.table);
     take_workers(plan.line, plan.table);
     return plan;
+}
+
+ClusterPlan plan_cluster(CommandLine line, const ClusterView& view) {
+    ClusterTable table = table_of(line, view);
+    return plan_cluster(std::move(line), std::move(table));
 }
 
 }  // namespace ddprun

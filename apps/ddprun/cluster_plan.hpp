@@ -12,7 +12,11 @@ struct ClusterPlan {
     bool is_derived = false;  // something of several nodes is, worth a line (derived_line)
 };
 
+// What is told of each value, refused or not.
+ClusterTable table_of(const CommandLine& line, const ClusterView& view);
+
 // Throws UsageError where the environment speaks of several nodes or tasks, and no job can be made of that.
+ClusterPlan plan_cluster(CommandLine line, ClusterTable table);
 ClusterPlan plan_cluster(CommandLine line, const ClusterView& view);
 
 }  // namespace ddprun

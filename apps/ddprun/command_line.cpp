@@ -283,7 +283,10 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     if (line.show) return line;
     line.further_programs = take_further_programs(line.program);
 
-    line.origins = take_values(app, groups, without_outer_job(environment), line.typed);
+    line.told = take_values(app, groups, without_outer_job(environment), line.typed);
+    line.origins = origins_of(line.told);
+    if (line.json && !line.explain && !line.dry_run)
+        line.remarks.emplace_back("--json: passed over, it is for --explain and --dry-run");
     for (const OptionGroup& group : groups) {
         for (const OptionRow& row : group.rows) line.own_variables.push_back(variable_of(row));
     }

@@ -72,7 +72,9 @@ struct CommandLine : LaunchOptions {
     CpuBind cpu_bind = CpuBind::none;     // --bind …
     std::optional<CpuBind> numa_binding;  // … and torchrun's way to say it
     bool dry_run = false;
-    bool check = false;                         // --check
+    bool check = false;  // --check
+    bool explain = false;
+    bool json = false;                          // what either of the two prints
     std::vector<RankCommand> rank_programs;     // --program
     std::vector<NodeProgram> further_programs;  // behind ":"
     StartRequest start;                         // of the job's hosts
@@ -83,6 +85,7 @@ struct CommandLine : LaunchOptions {
         own_variables;                 // DDPRUN_<OPTION>: for this launcher, not for those in its workers
     std::optional<std::string> show;   // --help and the like: print this and end with 0
     TypedNames typed;                  // for errors
+    std::vector<ToldOption> told;      // which options who has set, for --explain
     std::vector<std::string> remarks;  // of options without effect, worth a line
 };
 

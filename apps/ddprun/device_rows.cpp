@@ -50,7 +50,14 @@ OptionGroup device_rows(CommandLine& line) {
           "problem\nOne line for each problem, and exit code 71. Only what takes a second at most: neither "
           "names nor "
           "Python. Not with --dry-run or --adapt.",
-          into(line.check)}}};
+          into(line.check)},
+         {"--explain", "",
+          "Print the whole plan with the source of each value, and exit\nWhat the cluster tells and who says "
+          "otherwise, options and who set them, addresses and ports, GPUs and CPUs, each worker's command "
+          "and "
+          "what its environment has over the inherited one. Nothing is connected to and nothing started.",
+          into(line.explain)},
+         {"--json", "", "What --explain and --dry-run print, as JSON", into(line.json)}}};
 }
 
 }  // namespace ddprun

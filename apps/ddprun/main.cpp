@@ -16,11 +16,12 @@
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
-#include "apps/ddprun/dry_run.hpp"
+#include "apps/ddprun/explain/explain.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/job_start.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/observers.hpp"
+#include "apps/ddprun/run_file.hpp"
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
@@ -111,6 +112,7 @@ bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& obser
 }
 
 struct Launch {
+    const std::string& called;
     const std::vector<std::string>& words;
     const ddprun::ClusterPlan& plan;
     const ddprun::NodeFacts& facts;
@@ -127,8 +129,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     observers.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
-    if (line.dry_run)
-        return std::fputs(dry_run_text(options, host_name()).c_str(), stdout) < 0 ? kExitSystem : 0;
+    if (line.dry_run) return show_dry_run(options, line.json);
     // On loopback only this machine's processes call, and who they are the system says.
     const bool is_open = may_host(options) && leads_out(options.listen);
     options.key = find_job_key(line, given.secret, is_open, log);
@@ -137,6 +138,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     if (line.check && !passes_check(options, observers, log)) return kExitSystem;
     options.open_files = raise_open_files();
     check_files(options, given.known);
+    write_run_file(options, given.called, given.words, given.known, log);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
@@ -158,11 +160,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
 [[noreturn]] void run_adapted(const ddprun::ClusterPlan& plan, const std::string& called) {
     using namespace ddprun;
     const Environment variables = task_variables(plan);
-    CommandLine line = plan.line;
-    line.nnodes = 1;
-    line.gpu_bind = GpuBind::none;
-    // As many as there are on this node, for the arguments that name the local rank.
-    line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");
+    const CommandLine line = adapted_line(plan, variables);
     const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
     Environment environment = options.environment;
     for (const auto& [name, value] : variables) environment[name] = value;
@@ -199,6 +197,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
+        if (said.explain) return explain_launch(said, called);
         if (said.start.is_asked()) return start_job(said);
         const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
@@ -212,7 +211,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         }
         observers.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch({words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
+        return launch({called, words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {

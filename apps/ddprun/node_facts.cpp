@@ -46,7 +46,8 @@ NodeHardware find_hardware(const CommandLine& line, const Environment& environme
     hardware.usable_cpus = usable_cpus(static_cast<int>(cpus.size()), find_cpu_quota());
     if (hardware.devices.count > 0) hardware.nics = find_nics();
     if (line.cpu_bind != CpuBind::none) hardware.memory_refusal = memory_policy_refusal();
-    const bool is_shown = line.dry_run || line.verbosity == Verbosity::verbose || !line.log_file.empty();
+    const bool is_shown =
+        line.dry_run || line.explain || line.verbosity == Verbosity::verbose || !line.log_file.empty();
     if (is_shown || line.cpu_bind != CpuBind::none) hardware.topology = read_topology(cpus);
     return hardware;
 }

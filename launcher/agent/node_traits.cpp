@@ -13,6 +13,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/plan/gpu_driver.hpp"
 #include "launcher/process/exec_search.hpp"
+#include "launcher/secret_name.hpp"
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -25,8 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 4> kPrefixes = {"NCCL_", "CUDA_", "PYTHON", "OMP_"};
 constexpr std::array<std::string_view, 2> kDifferByNature = {"CUDA_VISIBLE_DEVICES", "NCCL_HOSTID"};
-constexpr std::array<std::string_view, 5> kSecretWords = {"TOKEN", "SECRET", "PASSWORD", "PASSWD",
-                                                          "CREDENTIAL"};
 
 // A value up to this length is sent whole, of a longer one so much of its beginning.
 constexpr std::size_t kWholeValue = 80;
@@ -37,12 +36,6 @@ std::string digest_of(std::string_view bytes) {
     Digest digest;
     digest.add(bytes);
     return fmt::format("{:016x}", digest.value());
-}
-
-bool is_secret(std::string_view name) {
-    return name.ends_with("_KEY") ||
-           std::any_of(kSecretWords.begin(), kSecretWords.end(),
-                       [name](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
 bool begins_with_one_of(std::string_view name) {
@@ -122,7 +115,7 @@ std::vector<NodeTrait> traits_of(const Environment& environment) {
 }
 
 std::string variable_trait(std::string_view name, const std::string& value) {
-    if (is_secret(name)) return fmt::format("(digest {})", digest_of(value));
+    if (is_secret_name(name)) return fmt::format("(digest {})", digest_of(value));
     if (value.size() <= kWholeValue) return value;
     return fmt::format("{}… (digest {})", cut_text(value, kBeginningSent), digest_of(value));
 }

@@ -16,6 +16,31 @@ constexpr std::size_t kMaxValueShown = 120;
 constexpr std::array<std::string_view, kFacts> kFactNames = {
     "nodes", "node rank", "master address", "master port", "workers", "own name", "job id", "deadline"};
 
+std::string shown(const std::string& text) { return harmless_line(text, kMaxValueShown); }
+
+std::string hosts_text(const std::vector<ListedHost>& hosts) {
+    std::string text;
+    for (std::size_t i = 0; i < hosts.size() && i < kMaxHostsShown; ++i) {
+        text += fmt::format("{}{}", i == 0 ? "" : ",", shown(hosts[i].name));
+        if (hosts[i].slots > 0) text += fmt::format(":{}", hosts[i].slots);
+    }
+    return hosts.size() <= kMaxHostsShown ? text : fmt::format("{},… ({} in all)", text, hosts.size());
+}
+
+std::string claim_text(const Claim& claim) {
+    return fmt::format("{} by {} ({})", shown(claim.value), shown(claim.source), belief_text(claim.belief));
+}
+
+// "2 nodes by SLURM_STEP_NUM_NODES".
+std::string source_text(const ClusterTable& table, Fact fact) {
+    const Claim* claim = chosen(table, fact);
+    return claim != nullptr ? " by " + claim->source : "";
+}
+
+}  // namespace
+
+std::string_view fact_name(Fact fact) { return kFactNames.at(static_cast<std::size_t>(fact)); }
+
 std::string_view belief_text(Belief belief) {
     switch (belief) {
         case Belief::command_line: return "the command line";
@@ -41,35 +66,12 @@ std::string_view situation_text(Situation situation) {
     return "one node";
 }
 
-std::string shown(const std::string& text) { return harmless_line(text, kMaxValueShown); }
-
-std::string hosts_text(const std::vector<ListedHost>& hosts) {
-    std::string text;
-    for (std::size_t i = 0; i < hosts.size() && i < kMaxHostsShown; ++i) {
-        text += fmt::format("{}{}", i == 0 ? "" : ",", shown(hosts[i].name));
-        if (hosts[i].slots > 0) text += fmt::format(":{}", hosts[i].slots);
-    }
-    return hosts.size() <= kMaxHostsShown ? text : fmt::format("{},… ({} in all)", text, hosts.size());
-}
-
-std::string claim_text(const Claim& claim) {
-    return fmt::format("{} by {} ({})", shown(claim.value), shown(claim.source), belief_text(claim.belief));
-}
-
-// "2 nodes by SLURM_STEP_NUM_NODES".
-std::string source_text(const ClusterTable& table, Fact fact) {
-    const Claim* claim = chosen(table, fact);
-    return claim != nullptr ? " by " + claim->source : "";
-}
-
-}  // namespace
-
 std::vector<std::string> cluster_lines(const ClusterTable& table) {
     std::vector<std::string> lines;
     lines.push_back(fmt::format("situation: {}{}", situation_text(table.situation),
                                 table.family.empty() ? "" : fmt::format(" ({})", table.family)));
     for (const auto& [fact, derived] : table.facts) {
-        std::string line = fmt::format("{}: {}", kFactNames.at(static_cast<std::size_t>(fact)),
+        std::string line = fmt::format("{}: {}", fact_name(fact),
                                        derived.chosen ? claim_text(*derived.chosen) : "not known");
         for (const Claim& rival : derived.rivals) line += "; not " + claim_text(rival);
         lines.push_back(std::move(line));

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/cluster/cluster_table.hpp"
 
 namespace ddprun {
+
+// "nodes", "master address"; "a process launcher", "the command line"; "one process on each node".
+std::string_view fact_name(Fact fact);
+std::string_view belief_text(Belief belief);
+std::string_view situation_text(Situation situation);
 
 // One line for each value, with its source and the rivals that said otherwise; and why it is refused, if it is.
 std::vector<std::string> cluster_lines(const ClusterTable& table);

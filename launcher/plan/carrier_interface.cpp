@@ -2,9 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <array>
-#include <utility>
-
 namespace ddprun {
 
 std::optional<std::string> carrier_interface(const std::string& address,
@@ -19,13 +16,12 @@ std::string name_carrier_interface(Environment& environment, const std::string& 
                                    const std::vector<LocalAddress>& own) {
     const auto interface = carrier_interface(address, own);
     if (!interface) return {};
-    // NCCL takes a name for the beginning of one unless "=" is in front.
-    const std::array<std::pair<std::string, std::string>, 3> wanted{{{"GLOO_SOCKET_IFNAME", *interface},
-                                                                     {"NCCL_SOCKET_IFNAME", "=" + *interface},
-                                                                     {"TP_SOCKET_IFNAME", *interface}}};
     std::string names;
-    for (const auto& [name, value] : wanted) {
-        if (environment.emplace(name, value).second) names += (names.empty() ? "" : ", ") + name;
+    for (const std::string name : kInterfaceVariables) {
+        // NCCL takes a name for the beginning of one unless "=" is in front.
+        const bool is_nccls = name.starts_with("NCCL_");
+        if (environment.emplace(name, (is_nccls ? "=" : "") + *interface).second)
+            names += (names.empty() ? "" : ", ") + name;
     }
     if (names.empty()) return {};
     return fmt::format("workers are told to use {}, since {} carries the rendezvous: {}", *interface, address,

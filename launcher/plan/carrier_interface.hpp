@@ -5,6 +5,7 @@
 // Debian) or the first interface they like (docker0).
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
+
+// By which they take an interface's name.
+inline constexpr std::array<const char*, 3> kInterfaceVariables = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
+                                                                   "TP_SOCKET_IFNAME"};
 
 // The interface that has this address; nothing for loopback (all nodes are on this machine, or nobody knows)
 // and for an address that is not ours.

@@ -13,6 +13,9 @@ bool is_in(std::string_view text, std::size_t at, std::string_view set) {
     return at < text.size() && set.find(text[at]) != std::string_view::npos;
 }
 
+constexpr std::string_view kPlain =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+
 }  // namespace
 
 std::variant<std::vector<std::string>, std::string> split_shell_words(std::string_view text) {
@@ -41,6 +44,21 @@ std::variant<std::vector<std::string>, std::string> split_shell_words(std::strin
     if (quote != '\0') return std::string("the quote ") + quote + " is not closed";
     if (word) words.push_back(std::move(*word));
     return words;
+}
+
+std::string join_shell_words(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        if (!text.empty()) text += ' ';
+        if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) {
+            text += word;
+            continue;
+        }
+        text += '\'';
+        for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+        text += '\'';
+    }
+    return text;
 }
 
 }  // namespace ddprun

@@ -1,4 +1,7 @@
 // The configuration file of --config.
+#include <algorithm>
+#include <functional>
+
 #include "tests/apps/config_text.hpp"
 #include "tests/support/catch.hpp"
 
@@ -19,6 +22,71 @@ TEST_CASE("options: the configuration file") {
     CHECK(line.role == "default");
     CHECK(line.wraps.size() == 2);
     CHECK(line.restarts.restart_on == std::vector<CodeRange>{{1, 1}, {64, 78}});
+}
+
+TEST_CASE("options: the command line, then DDPRUN_*, then torchrun's variable, then the file") {
+    // One of each kind: a number, a duration, a text, a choice, a flag, one with a value of its own, a list. What a later
+    // source says is a rival of what counts.
+    const struct {
+        std::string name, word, own, torchruns, file;
+        std::function<std::string(const CommandLine&)> seen;
+    } rows[] = {
+        {"max-restarts", "4", "3", "2", "1",
+         [](const CommandLine& line) { return std::to_string(line.restarts.max_restarts); }},
+        {"join-timeout", "40", "30", "", "10",
+         [](const CommandLine& line) { return std::to_string(line.join_timeout.count() / 1000); }},
+        {"role", "a b", "b", "c", "d", [](const CommandLine& line) { return line.role; }},
+        {"listen", "any", "auto", "", "auto",
+         [](const CommandLine& line) { return std::string(line.listen_any ? "any" : "auto"); }},
+        {"allow-different", "true", "false", "", "true",
+         [](const CommandLine& line) { return std::string(line.allow_different ? "true" : "false"); }},
+        {"module", "true", "false", "true", "false",
+         [](const CommandLine& line) { return std::string(line.module ? "true" : "false"); }},
+        {"log-dir", "/w", "/o", "/t", "/f", [](const CommandLine& line) { return line.output.log_dir; }},
+        {"restart-on", "4", "3", "", "1",
+         [](const CommandLine& line) { return std::to_string(line.restarts.restart_on->at(0).low); }},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.name);
+        const ConfigText config(row.name + " = \"" + row.file + "\"\n");
+        std::string upper = row.name;
+        for (char& letter : upper) letter = letter == '-' ? '_' : static_cast<char>(letter & ~0x20);
+        Environment environment;
+        std::vector<std::string> words{config.flag()};
+        std::vector<std::string> told{row.file};
+        const auto check = [&] {
+            std::vector<std::string> all = words;
+            all.emplace_back("p");
+            const CommandLine line = parse_command_line(all, environment);
+            CHECK(row.seen(line) == told.front());
+            const auto option =
+                std::find_if(line.told.begin(), line.told.end(),
+                             [&row](const ToldOption& one) { return one.name == "--" + row.name; });
+            REQUIRE(option != line.told.end());
+            std::vector<std::string> texts;
+            for (const ToldValue& value : option->told) texts.push_back(value.texts.at(0));
+            CHECK(texts == told);
+        };
+        const auto add = [&](const std::string& value) {
+            told.insert(told.begin(), value);
+            check();
+        };
+        check();
+        if (!row.torchruns.empty()) {
+            environment["PET_" + upper] = row.torchruns;
+            add(row.torchruns);
+        }
+        environment["DDPRUN_" + upper] = row.own;
+        add(row.own);
+        words.push_back("--" + row.name + "=" + row.word);
+        add(row.word);
+    }
+}
+
+TEST_CASE("options: of two files the one counts that the command line names, and none names another") {
+    const ConfigText config("role = file\n");
+    CHECK(parse_command_line({config.flag(), "p"}, {{"DDPRUN_CONFIG", "/no/such/file"}}).role == "file");
+    CHECK(parse_command_line({config.flag(), "--role=first", "--role=last", "p"}, {}).role == "last");
 }
 
 TEST_CASE("options: what a configuration file may not say") {

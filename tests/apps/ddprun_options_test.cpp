@@ -152,6 +152,8 @@ const std::vector<Row> kRows = {
     {"rank-order", "topology", at(&CommandLine::rank_order_by), "topology"},
     {"dry-run", "", at(&CommandLine::dry_run), "yes"},
     {"check", "", at(&CommandLine::check), "yes"},
+    {"explain", "", at(&CommandLine::explain), "yes"},
+    {"json", "", at(&CommandLine::json), "yes"},
     {"like-torchrun", "", at(&CommandLine::like_torchrun), "yes"},
     {"exit-codes", "one", at(&CommandLine::exits_with_one), "yes"},
     {"omp-threads", "one", at(&CommandLine::omp_threads), "one"},

@@ -1,6 +1,6 @@
 // Several programs on one command line.
 #include "apps/cli/option_values.hpp"
-#include "apps/ddprun/dry_run.hpp"
+#include "apps/ddprun/explain/dry_run.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "tests/support/catch.hpp"
 

@@ -16,6 +16,7 @@
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/job_control.hpp"
 #include "launcher/jobs/job_record.hpp"
+#include "launcher/jobs/run_record.hpp"
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/list_text.hpp"
 #include "launcher/output/output_plan.hpp"
@@ -121,13 +122,7 @@ void read_rank_sets(Text text) {
 void read_shell_words(Text text) {
     const auto parsed = split_shell_words(text);
     if (const auto* words = value_of(parsed)) {
-        std::string quoted;
-        for (const std::string& word : *words) {
-            quoted += " '";
-            for (const char byte : word) quoted += byte == '\'' ? std::string("'\\''") : std::string(1, byte);
-            quoted += "'";
-        }
-        must(std::get<std::vector<std::string>>(split_shell_words(quoted)) == *words,
+        must(std::get<std::vector<std::string>>(split_shell_words(join_shell_words(*words))) == *words,
              "words are others after they were quoted");
     }
     if (const auto wrap = parse_wrap(text); const auto* whole = value_of(wrap))
@@ -311,6 +306,9 @@ void read_records(Text text) {
     }
     if (const auto record = parse_job_record(text))
         must(parse_job_record(to_json(*record)) == record, "a job is another one after it was written");
+    if (const auto record = parse_run_record(text))
+        must(!record->is_exact || parse_run_record(to_json(*record)) == record,
+             "a run is another one after it was written");
     parse_job_end(text);
     if (const auto report = parse_node_report(text))
         must(parse_node_report(to_json(*report)) == report, "a report is another one after it was written");

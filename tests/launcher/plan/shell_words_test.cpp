@@ -50,6 +50,10 @@ TEST_CASE("shell words: what is not closed is said") {
     CHECK(std::get<std::string>(split_shell_words("a\\")) == "nothing follows the backslash at its end");
 }
 
+TEST_CASE("shell words: what needs no quotes has none") {
+    CHECK(join_shell_words({"env", "A=b", "", "a b", "it's", "$x"}) == R"(env A=b '' 'a b' 'it'\''s' '$x')");
+}
+
 TEST_CASE("shell words: whatever was quoted comes back") {
     const unsigned seed = std::random_device{}();
     INFO("seed " << seed);
@@ -57,13 +61,10 @@ TEST_CASE("shell words: whatever was quoted comes back") {
     const std::string characters = "ab '\"\\$`\n\t%;";
     for (int repeat = 0; repeat < 500; ++repeat) {
         Words words(1 + random() % 4);
-        std::string text;
         for (std::string& word : words) {
             for (auto left = random() % 8; left > 0; --left) word += characters[random() % characters.size()];
-            std::string quoted = "'";
-            for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-            text += quoted + "' ";
         }
+        const std::string text = join_shell_words(words);
         INFO(text);
         REQUIRE(words_of(text) == words);
     }

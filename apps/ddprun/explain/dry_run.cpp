@@ -1,4 +1,4 @@
-#include "apps/ddprun/dry_run.hpp"
+#include "apps/ddprun/explain/dry_run.hpp"
 
 #include <fmt/core.h>
 

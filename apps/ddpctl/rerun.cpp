@@ -1,0 +1,109 @@
+#include "apps/ddpctl/rerun.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "apps/cli/option_values.hpp"
+#include "launcher/agent/job_terms.hpp"
+#include "launcher/harmless_text.hpp"
+#include "launcher/jobs/deciding_variables.hpp"
+#include "launcher/plan/shell_words.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/small_file.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxLineShown = 4096;
+
+// Of a folder node 0's, else this host's own.
+fs::path record_path(const std::string& named) {
+    std::error_code unknown;
+    if (!fs::is_directory(named, unknown)) return named;
+    const fs::path first = fs::path(named) / std::string(kRunFile);
+    const fs::path own = fs::path(named) / run_file_name(2, -1, host_name());
+    return !fs::exists(first, unknown) && fs::exists(own, unknown) ? own : first;
+}
+
+RunRecord read_record(const std::string& named) {
+    const fs::path path = record_path(named);
+    const auto text = read_small_file(path, kMaxRunFile);
+    if (!text)
+        throw UsageError(fmt::format("rerun {}: cannot be read: {}", path.string(), text.error().message()));
+    auto record = parse_run_record(*text);
+    if (!record)
+        throw UsageError(fmt::format("rerun {}: no file that ddprun --log-dir has written", path.string()));
+    if (!record->is_exact)
+        throw UsageError(
+            fmt::format("rerun {}: its command line, folder or variables are no UTF-8, so they are not known "
+                        "byte for byte",
+                        path.string()));
+    return *std::move(record);
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+[[noreturn]] void become(const Rerun& rerun) {
+    if (::chdir(rerun.directory.c_str()) != 0)
+        throw UsageError(fmt::format("rerun: the folder {} of the run cannot be entered: {}", rerun.directory,
+                                     std::strerror(errno)));
+    std::vector<std::string> entries;
+    for (const auto& [name, value] : rerun.environment) entries.push_back(name + "=" + value);
+    ::execve(rerun.program.c_str(), pointers_to(rerun.argv).data(), pointers_to(entries).data());
+    fail_errno(errno, fmt::format("rerun: {} cannot be executed", rerun.program));
+}
+
+}  // namespace
+
+Rerun rerun_of(const RunRecord& record, const Environment& own) {
+    Rerun rerun{.program = record.program,
+                .argv = {record.called},
+                .directory = record.directory,
+                .environment = as_recorded(own, record.environment),
+                .line = {}};
+    rerun.argv.insert(rerun.argv.end(), record.words.begin(), record.words.end());
+    std::vector<std::string> changes;
+    for (const auto& [name, value] : own) {
+        if (!rerun.environment.contains(name)) changes.insert(changes.end(), {"-u", name});
+    }
+    for (const auto& [name, value] : rerun.environment) {
+        const std::string* old = find_variable(own, name);
+        if (old == nullptr || *old != value) changes.push_back(name + "=" + value);
+    }
+    std::vector<std::string> words;
+    if (!changes.empty()) words.emplace_back("env");
+    words.insert(words.end(), changes.begin(), changes.end());
+    words.push_back(record.program);
+    words.insert(words.end(), record.words.begin(), record.words.end());
+    rerun.line = fmt::format("cd {} && {}", join_shell_words({record.directory}), join_shell_words(words));
+    return rerun;
+}
+
+int run_again(const RerunCommand& command) {
+    const RunRecord record = read_record(command.run);
+    const Rerun rerun = rerun_of(record, current_environment());
+    if (command.dry_run) {
+        if (std::fputs((rerun.line + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+            fail_errno(errno, "cannot write to stdout");
+        return 0;
+    }
+    if (record.version != DDPRUN_VERSION)
+        std::fprintf(stderr, "ddpctl: the run was of ddprun %s, this is ddpctl %s\n",
+                     harmless_line(record.version).c_str(), DDPRUN_VERSION);
+    std::fprintf(stderr, "ddpctl: %s\n", harmless_line(rerun.line, kMaxLineShown).c_str());
+    become(rerun);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,80 @@
+#include "apps/ddprun/explain/explain.hpp"
+
+#include <cstdio>
+
+#include "apps/ddprun/adapted_task.hpp"
+#include "apps/ddprun/cluster_facts.hpp"
+#include "apps/ddprun/cluster_plan.hpp"
+#include "apps/ddprun/explain/dry_run.hpp"
+#include "apps/ddprun/explain/explanation.hpp"
+#include "apps/ddprun/launch_plan.hpp"
+#include "launcher/agent/job_terms.hpp"
+#include "rendezvous/job/exit_code.hpp"
+
+namespace ddprun {
+namespace {
+
+int show(const std::string& text) {
+    return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? kExitSystem : 0;
+}
+
+// With --adapt this process becomes the one worker.
+void add_task(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
+    const Environment variables = task_variables(plan);
+    const CommandLine line = adapted_line(plan, variables);
+    const LaunchOptions options = resolve_launch(line, find_node_facts(line, called));
+    Environment environment = options.environment;
+    for (const auto& [name, value] : variables) environment[name] = value;
+    const int local_rank = local_rank_of(variables);
+    explanation.workers.push_back({.local_rank = local_rank,
+                                   .rank = std::stoi(variables.at("RANK")),
+                                   .place = {},
+                                   .cpus = {},
+                                   .memory_node = -1,
+                                   .command = options.workers.at(static_cast<std::size_t>(local_rank)).argv,
+                                   .changes = changes_between(current_environment(), environment)});
+}
+
+void add_launch(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
+    if (plan.line.adapt) return add_task(explanation, plan, called);
+    const NodeFacts facts = find_node_facts(plan.line, called);
+    const LaunchOptions options = resolve_launch(plan.line, facts);
+    explanation.values = launch_values(plan, facts, options);
+    explanation.workers = explained_workers(options, current_environment(), explanation.host);
+    std::vector<std::vector<EnvironmentChange>*> lists;
+    for (ExplainedWorker& worker : explanation.workers) lists.push_back(&worker.changes);
+    explanation.changes = take_common(lists);
+    if (!options.host_list.complaint.empty()) explanation.remarks.push_back(options.host_list.complaint);
+    explanation.remarks.insert(explanation.remarks.end(), options.placement_remarks.begin(),
+                               options.placement_remarks.end());
+}
+
+}  // namespace
+
+int explain_launch(const CommandLine& said, const std::string& called) {
+    Explanation explanation{.host = host_name(),
+                            .table = table_of(said, find_cluster_view(current_environment())),
+                            .options = said.told,
+                            .values = {},
+                            .changes = {},
+                            .workers = {},
+                            .remarks = said.remarks,
+                            .refusal = {}};
+    const auto& complaints = said.rdzv_conf.complaints;
+    explanation.remarks.insert(explanation.remarks.end(), complaints.begin(), complaints.end());
+    try {
+        add_launch(explanation, plan_cluster(said, explanation.table), called);
+    } catch (const UsageError& error) {
+        explanation.refusal = error.what();
+    }
+    const int code = show(said.json ? explanation_json(explanation) : explanation_text(explanation));
+    if (!explanation.refusal.empty()) throw UsageError(explanation.refusal);
+    return code;
+}
+
+int show_dry_run(const LaunchOptions& options, bool as_json) {
+    if (!as_json) return show(dry_run_text(options, host_name()));
+    return show(workers_json(explained_workers(options, current_environment(), host_name())));
+}
+
+}  // namespace ddprun

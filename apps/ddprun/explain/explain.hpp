@@ -1,0 +1,17 @@
+// --explain and --dry-run: looks at this machine, prints the plan and starts nothing.
+#pragma once
+
+#include <string>
+
+#include "apps/ddprun/command_line.hpp"
+
+namespace ddprun {
+
+// The launcher's exit code. `called` as in node_facts.hpp. Where there is no job, what is known is printed before UsageError
+// says why.
+int explain_launch(const CommandLine& said, const std::string& called);
+
+// The map of --dry-run, of a launch that is resolved.
+int show_dry_run(const LaunchOptions& options, bool as_json);
+
+}  // namespace ddprun

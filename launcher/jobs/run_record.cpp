@@ -1,0 +1,85 @@
+#include "launcher/jobs/run_record.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <concepts>
+
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/job/json_codec.hpp"
+
+namespace ddprun {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kRunKind = "ddprun run";
+constexpr int kRunSchema = 1;
+constexpr std::size_t kMaxRunDepth = 8;
+
+struct RunRules : JsonRules {
+    static std::string text(const std::string& text, std::size_t) { return valid_utf8(text); }
+
+    template <std::same_as<Environment> T>
+    static void put(json::object& out, std::string_view name, const T& variables) {
+        json::object object;
+        for (const auto& [variable, value] : variables) object[valid_utf8(variable)] = valid_utf8(value);
+        out[name] = std::move(object);
+    }
+    template <std::same_as<Environment> T>
+    static bool take(const json::object& in, std::string_view name, T& variables) {
+        const json::value* member = in.if_contains(name);
+        if (member == nullptr || !member->is_object()) return false;
+        for (const auto& [variable, value] : member->get_object()) {
+            if (!value.is_string() || variable.empty() || variable.find('=') != variable.npos) return false;
+            variables[std::string(variable)] = std::string(value.get_string());
+        }
+        return true;
+    }
+};
+
+bool is_utf8(const std::string& text) { return valid_utf8(text) == text; }
+
+bool has_zero(const std::string& text) { return text.find('\0') != text.npos; }
+
+// What is executed holds no zeros.
+bool can_be_executed(const RunRecord& record) {
+    if (has_zero(record.program) || has_zero(record.called) || has_zero(record.directory)) return false;
+    const bool has_program = record.program.starts_with('/');
+    const auto is_bad = [](const auto& entry) { return has_zero(entry.first) || has_zero(entry.second); };
+    return has_program && std::none_of(record.words.begin(), record.words.end(), has_zero) &&
+           std::none_of(record.environment.begin(), record.environment.end(), is_bad);
+}
+
+}  // namespace
+
+std::string to_json(const RunRecord& record) {
+    RunRecord checked = record;
+    const auto is_whole = [](const auto& entry) { return is_utf8(entry.first) && is_utf8(entry.second); };
+    checked.is_exact = is_utf8(record.program) && is_utf8(record.called) && is_utf8(record.directory) &&
+                       std::all_of(record.words.begin(), record.words.end(), is_utf8) &&
+                       std::all_of(record.environment.begin(), record.environment.end(), is_whole);
+    json::object root{{"kind", kRunKind}, {"schema", kRunSchema}};
+    put_members<RunRules>(root, checked);
+    return json::serialize(root) + "\n";
+}
+
+std::optional<RunRecord> parse_run_record(std::string_view text) {
+    const auto root = parse_json_object(text, kMaxRunDepth);
+    RunRecord record;
+    if (!root) return std::nullopt;
+    const json::value* kind = root->if_contains("kind");
+    const bool is_ours = kind != nullptr && kind->is_string() && kind->get_string() == kRunKind;
+    if (!is_ours || !take_members<RunRules>(*root, record) || !can_be_executed(record)) return std::nullopt;
+    return record;
+}
+
+std::string run_file_name(int nnodes, int node_rank, const std::string& host) {
+    if (nnodes == 1 || node_rank == 0) return std::string(kRunFile);
+    if (node_rank > 0) return fmt::format("run.{}.json", node_rank);
+    std::string name = host;
+    std::replace(name.begin(), name.end(), '/', '_');
+    return fmt::format("run.{}.json", name);
+}
+
+}  // namespace ddprun

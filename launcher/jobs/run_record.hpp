@@ -1,0 +1,53 @@
+// run.json: what a launcher was started with, enough to start it again (`ddpctl rerun`). Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/job/description.hpp"
+#include "rendezvous/worker/worker_env.hpp"
+
+namespace ddprun {
+
+inline constexpr std::string_view kRunFile = "run.json";
+// Of the file: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
+inline constexpr std::size_t kMaxRunFile = 16 * 1024 * 1024;
+
+struct RunRecord {
+    // The file that was executed, by what name, and with which words, byte for byte if `is_exact`.
+    std::string program;
+    std::string called;
+    std::vector<std::string> words;
+    bool is_exact = true;  // false: a word, a value or a path is no UTF-8, which JSON cannot hold
+    std::string directory;
+    Environment environment;  // deciding_variables()
+    std::string version;
+    std::string host;
+    std::int64_t start_unix_ms = 0;
+    // What came of it.
+    std::string run_id;
+    int nnodes = 1;
+    int node_rank = 0;  // -1: numbered when the nodes have met
+    int workers = 0;    // of this node
+    std::string master_addr;
+    int master_port = 0;  // 0: a free one
+    bool operator==(const RunRecord&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(RunRecord, (),
+                      (program, called, words, is_exact, directory, environment, version, host, start_unix_ms,
+                       run_id, nnodes, node_rank, workers, master_addr, master_port))
+
+std::string to_json(const RunRecord& record);
+
+// Nothing for a text that is no such record.
+std::optional<RunRecord> parse_run_record(std::string_view text);
+
+// In a folder that several nodes share each has a file of its own: node 0's run.json, node 3's run.3.json, and by host
+// where nodes are not numbered yet.
+std::string run_file_name(int nnodes, int node_rank, const std::string& host);
+
+}  // namespace ddprun

@@ -1,0 +1,205 @@
+"""What a launch would be and was: --explain, --dry-run --json, run.json and `ddpctl rerun`."""
+
+import json
+import os
+import re
+import shlex
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from support import HANG_GUARD, EndToEndTest, free_port, main, program, worker
+
+USAGE = 2
+REFUSED = 71
+STEP = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_NODEID": "1", "SLURM_PROCID": "1",
+        "SLURM_LOCALID": "0", "SLURM_NNODES": "4"}
+# Nobody could connect to the one, or create the other.
+UNREACHABLE = ("--master-addr=192.0.2.1", "--log-dir=/proc/none", "--log-file=/proc/none", "--events=/proc/none",
+               "--result-file=/proc/none")
+
+
+class Explained(EndToEndTest):
+    def explained(self, *arguments, env=None):
+        code, out, err = self.run_job("--explain", *arguments, env=env)
+        self.assertEqual((code, err), (0, ""), out)
+        return out
+
+    def test_a_step_is_explained_and_nothing_is_started(self):
+        words = (*UNREACHABLE, "--nproc-per-node=2", *worker("say", "started"))
+        text = self.explained(*words, env=STEP | {"PET_NPROC_PER_NODE": "3", "DDPRUN_NPROC_PER_NODE": "4"})
+        for line in ("  nodes: 2 by SLURM_STEP_NUM_NODES (a process launcher); not 4 by SLURM_NNODES (an allocation)",
+                     "  --nproc-per-node 2 by the command line; not 4 by DDPRUN_NPROC_PER_NODE; not 3 by PET_NPROC_PER_NODE",
+                     "  nodes: 2 (SLURM_STEP_NUM_NODES)", "  master address: 192.0.2.1 (--master-addr)",
+                     "  master port: 29500 (default)", "  workers here: 2 (--nproc-per-node)", "  WORLD_SIZE: known when the nodes have met",
+                     "  DDPRUN_NPROC_PER_NODE is taken out", "Local rank 1", "  LOCAL_RANK=1"):
+            self.assertIn(line, text.splitlines(), text)
+        self.assertNotIn("\nstarted", text)
+        self.assertRegex(text, r"\n  on: any of CPUs? [\d,-]+, NUMA node")
+        plan = json.loads(self.explained("--json", *words, env=STEP))
+        self.assertEqual([value for value in plan["launch"] if value["name"] == "node"],
+                         [{"name": "node", "value": "1", "source": "SLURM_NODEID"}])
+        self.assertEqual([one["command"] for one in plan["workers"]], [worker("say", "started")] * 2)
+        self.assertIsNone(plan["refused"])
+
+    def test_what_workers_get_is_what_was_explained(self):
+        """Each variable that is known before the start has the value that was said, and no other one has changed."""
+        flags = ("--nproc-per-node=2", "--role=some", "--max-restarts=3", f"--master-port={free_port()}")
+        inherited = {"DDPRUN_SHUTDOWN_TIMEOUT": "7", "WORLD_SIZE": "9", "PET_MAX_RESTARTS": "1"}
+        plan = json.loads(self.explained("--json", *flags, *worker("print-env"), env=inherited))
+        code, out, err = self.run_job("--show=1", *flags, "env", env=inherited)
+        self.assertEqual((code, err), (0, ""))
+        seen = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        before = {**self.environment, **inherited}
+        changes = {one["name"]: one for one in plan["environment"] + plan["workers"][1]["environment"]}
+        for name, change in changes.items():
+            if change["value"] is not None:
+                self.assertEqual(seen.get(name), change["value"], name)
+            elif change["later"] is None:
+                self.assertNotIn(name, seen)
+        # What is not named is as it was inherited; a shell's own variables aside.
+        for name in set(seen) | set(before):
+            if name not in changes and re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and "\n" not in before.get(name, ""):
+                self.assertEqual(seen.get(name), before.get(name), name)
+        self.assertEqual(seen["RANK"], "1")
+
+    def test_a_refusal_follows_what_is_known(self):
+        less = {name: value for name, value in STEP.items() if name != "SLURM_STEP_NODELIST"}
+        for words, env, said, why in (
+                ((), less, "nodes: 2 by SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST is not set"),
+                (("--nproc-per-node=gpu",), {"CUDA_VISIBLE_DEVICES": ""}, "--nproc-per-node gpu", "this node has no GPU")):
+            for form in ((), ("--json",)):
+                code, out, err = self.run_job("--explain", *form, *words, *worker("say", "started"), env=env)
+                self.assertEqual((code, err.count("\n")), (USAGE, 0), err)
+                self.assertRegex(err, rf"^ddprun: .*{why}")
+                if form:
+                    plan = json.loads(out)
+                    self.assertEqual(f"ddprun: {plan['refused']}", err)
+                    self.assertEqual(plan["workers"], [])
+                else:
+                    self.assertIn(said, out)
+                    self.assertEqual(len(re.findall("refused: .*" + why, out)), 1, out)
+
+    def test_a_task_that_is_adapted(self):
+        tasks = STEP | {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_PROCID": "3",
+                        "SLURM_LOCALID": "1"}
+        text = self.explained("--adapt", "echo", "${local_rank}", env=tasks)
+        for line in ("Rank 3", "  runs: echo 1", "  MASTER_ADDR=n1", "  LOCAL_WORLD_SIZE=2"):
+            self.assertIn(line, text.splitlines(), text)
+
+    def test_the_map_as_json(self):
+        code, out, err = self.run_job("--dry-run", "--json", "--nproc-per-node=2", "--bind=cores", "true")
+        self.assertEqual((code, err), (0, ""))
+        workers = json.loads(out)
+        self.assertEqual([one["rank"] for one in workers], [0, 1])
+        self.assertTrue(all(one["cpus"] and one["command"] == ["true"] for one in workers), out)
+        code, _, err = self.run_job("--json", "true")
+        self.assertEqual((code, err), (0, "ddprun: --json: passed over, it is for --explain and --dry-run"))
+
+
+class Recorded(EndToEndTest):
+    """What a run was started with, and started with again."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = os.path.realpath(folder.name)
+        self.logs = os.path.join(self.folder, "logs")
+        for name in ("DDPRUN_SECRET", "PYTHON_EXEC"):
+            self.environment.pop(name, None)
+
+    def file(self, name="run.json"):
+        return os.path.join(self.logs, name)
+
+    def record(self, name="run.json"):
+        with open(self.file(name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def rerun(self, *words, env=None):
+        done = subprocess.run([program("ddpctl"), "rerun", *words], env={**self.environment, **(env or {})}, cwd="/", text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=HANG_GUARD, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_run_is_started_again(self):
+        say = 'echo "$RANK $PWD $* $PET_ROLE-$ROLE_NAME $MY_OWN"; exit 3'
+        words = ["--nproc-per-node=1", "--log-dir=logs", "sh", "-c", say, "it's", "a b"]
+        env = {"PET_ROLE": "some", "SLURM_JOB_ID": "5", "DDPRUN_SECRET": "hidden", "WANDB_API_KEY": "hidden",
+               "SLURM_SOME_TOKEN": "hidden"}
+        code, out, _ = self.run_job(*words, cwd=self.folder, env=env)
+        self.assertEqual((code, out), (3, f"0 {self.folder} a b some-some "))
+        self.assertEqual(stat.S_IMODE(os.stat(self.file()).st_mode), 0o600)
+        record = self.record()
+        with open(self.file(), encoding="utf-8") as file:
+            self.assertNotIn("hidden", file.read())
+        self.assertEqual((record["words"], record["directory"]), (words, self.folder))
+        record["environment"].pop(self.marker.split("=")[0])  # The test's own, which begins like an option's.
+        self.assertEqual(record["environment"], {"PET_ROLE": "some", "SLURM_JOB_ID": "5"})
+        self.assertEqual((record["nnodes"], record["workers"], record["is_exact"]), (1, 1, True))
+        for named in (self.logs, self.file()):
+            code, out, err = self.rerun(named, env={"MY_OWN": "mine", "PET_ROLE": "other", "DDPRUN_QUIET": "1"})
+            self.assertEqual((code, out), (3, f"0 {self.folder} a b some-some mine\n"), err)
+            self.assertIn(f"ddpctl: cd {self.folder} && env -u DDPRUN_QUIET ", err)
+        # For a shell it is one line.
+        code, line, err = self.rerun("--dry-run", self.logs)
+        self.assertEqual((code, err, line.count("\n")), (0, "", 1))
+        self.assertEqual(shlex.split(line)[-len(words):], words)
+        done = subprocess.run(["sh", "-c", line], env=self.environment, cwd="/", text=True, capture_output=True,
+                              timeout=HANG_GUARD, check=False)
+        self.assertEqual((done.returncode, done.stdout), (3, f"0 {self.folder} a b some-some \n"))
+
+    def test_nodes_that_share_a_folder_have_a_record_each(self):
+        port = free_port()
+        agents = [self.launch("--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}",
+                              "--nproc-per-node=1", "--log-dir", self.logs, *worker("exit", "0")) for rank in (0, 1)]
+        self.assertEqual([agent.wait() for agent in agents], [0, 0])
+        self.assertEqual([self.record(name)["node_rank"] for name in ("run.json", "run.1.json")], [0, 1])
+        self.assertEqual(self.record()["master_port"], port)
+
+    def test_without_a_folder_there_is_no_record_and_what_is_anothers_stays(self):
+        self.assertEqual(self.run_job("--log-dir=/dev/null", *worker("exit", "0"), cwd=self.folder)[0], 0)
+        self.assertEqual(self.run_job(*worker("exit", "0"), cwd=self.folder)[0], 0)
+        self.assertEqual(self.run_job("--dry-run", "--log-dir", self.logs, "true")[0], 0)
+        self.assertEqual(os.listdir(self.folder), [])
+        os.mkdir(self.logs)
+        for make in (lambda: os.mkdir(self.file()), lambda: os.mkfifo(self.file()), self.write_other):
+            make()
+            before = os.lstat(self.file())
+            code, out, err = self.run_job("--log-dir", self.logs, *worker("say", "x"))
+            self.assertEqual((code, out), (0, "x"))
+            self.assertRegex(err, r"^ddprun: .*/run\.json is not written, .*ddpctl rerun")
+            after = os.lstat(self.file())
+            self.assertEqual((before.st_ino, before.st_size), (after.st_ino, after.st_size))
+            os.rmdir(self.file()) if stat.S_ISDIR(after.st_mode) else os.unlink(self.file())
+
+    def write_other(self):
+        with open(self.file(), "w", encoding="utf-8") as file:
+            file.write('{"my": "own"}')
+
+    def test_what_cannot_be_run_again(self):
+        code, _, _ = self.run_job("--log-dir", self.logs, "true", os.fsdecode(b"\xff"))
+        self.assertEqual(code, 0)
+        self.assertIn("byte for byte", self.rerun(self.logs)[2])
+        self.assertEqual(self.run_job("--log-dir", self.logs, "true")[0], 0)
+        record = self.record()
+        for change, code, why in (({"directory": "/no/such/folder"}, USAGE, "/no/such/folder of the run cannot be entered"),
+                                  ({"program": "/no/such/program"}, REFUSED, "/no/such/program cannot be executed"),
+                                  ({"kind": "another's"}, USAGE, "no file that ddprun --log-dir has written")):
+            with open(self.file(), "w", encoding="utf-8") as file:
+                json.dump(record | change, file)
+            ended, out, err = self.rerun(self.logs)
+            self.assertEqual((ended, out), (code, ""))
+            self.assertRegex(err.splitlines()[-1], rf"^ddpctl: rerun.*{why}")
+        os.unlink(self.file())
+        for named in (self.logs, "/no/such/file"):
+            code, _, err = self.rerun(named)
+            self.assertEqual((code, err.count("\n")), (USAGE, 1))
+            self.assertIn("No such file", err)
+
+
+if __name__ == "__main__":
+    main()
