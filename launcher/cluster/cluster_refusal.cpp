@@ -14,13 +14,10 @@ std::string_view words_for(Fact fact) {
     return fact == Fact::node_rank ? "the number of this node" : "the place where its nodes meet";
 }
 
-const char* option_for(Fact fact) {
-    switch (fact) {
-        case Fact::node_rank: return "--nnodes and --node-rank";
-        case Fact::master_addr: return "--master-addr";
-        case Fact::master_port: return "--master-port";
-        default: return "--nnodes";
-    }
+std::string_view option_for(Fact fact) {
+    if (fact == Fact::node_rank) return "--nnodes and --node-rank";
+    if (fact == Fact::master_addr) return "--master-addr";
+    return fact == Fact::master_port ? "--master-port" : "--nnodes";
 }
 
 }  // namespace
