@@ -38,7 +38,8 @@ void add_of_nodes(const LaunchOptions& options, Environment& later) {
 }
 
 Environment known_later(const LaunchOptions& options) {
-    Environment later{{"DDPRUN_RUN_ID", kAtStart}, {kLifeVariable, kAtStart}};
+    Environment later{
+        {"DDPRUN_RUN_ID", kAtStart}, {kLifeVariable, kAtStart}, {"DDPRUN_START_TIME", "when the job starts"}};
     if (options.output.files) later["TORCHELASTIC_ERROR_FILE"] = "a file in the log folder";
     if (options.nnodes > 1) {
         add_of_nodes(options, later);
