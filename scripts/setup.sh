@@ -49,6 +49,8 @@ libgloo-dev:the same
 gnuplot-nox:the plot of both"
 ci_packages="\
 etcd-server:the election of a host
+slurm-wlm:the tests under Slurm
+munge:the same
 openssl:certificates for it
 clang:the second compiler
 clang-format:the layout of the sources

@@ -91,6 +91,7 @@ bool take_nodes(CommandLine& line, const ClusterTable& table) {
     line.nnodes = count;
     const auto rank = derived<int>(table, Fact::node_rank, number(0, kMaxNodes));
     if (rank) line.node_rank = *rank;
+    line.shares_screen = rank && chosen(table, Fact::node_rank)->belief == Belief::task_launcher;
     const auto address = derived<std::string>(table, Fact::master_addr, parse_master_addr);
     if (address) {
         line.master_addr = *address;

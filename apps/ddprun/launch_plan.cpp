@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/ddprun/option_values.hpp"
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
 #include "launcher/cluster/cluster_table.hpp"
@@ -281,7 +282,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
          {facts.hardware.devices.remark, placement.remark, facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
-    if (line.workers_by_gpus && facts.hardware.devices.count == 0)
+    if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
         options.placement_remarks.emplace_back(
             "one worker on this node, which has no GPU; --nproc-per-node says how many there are to be");
     check_ranks(options);

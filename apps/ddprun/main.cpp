@@ -125,7 +125,10 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     using namespace ddprun;
     const CommandLine& line = given.plan.line;
     LaunchOptions options = resolve_launch(line, given.facts);
-    if (given.plan.is_derived) log.info(derived_line(given.plan.table, options.master.port));
+    if (given.plan.is_derived) {
+        const std::string derived = derived_line(given.plan.table, options.master.port);
+        speaks_for_all(line) ? log.info(derived) : log.debug(derived);
+    }
     observers.launch_known(options, line.rdzv_backend);
     if (!options.host_list.complaint.empty()) log.warn(options.host_list.complaint);
     for (const std::string& remark : options.placement_remarks) log.warn(remark);

@@ -64,6 +64,12 @@ void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorker
     }
 }
 
+// By the host, which says the same on the screen that all nodes share. What is left on this node only this one knows.
+bool is_said_by_host(const JobEnding& ending, const LaunchOptions& options) {
+    const bool is_host = options.node_rank == ending.round.coordinator_rank;
+    return options.shares_screen && ending.finish && !is_host && ending.survivors.empty();
+}
+
 }  // namespace
 
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
@@ -78,7 +84,7 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
     if (ending.first_failure && !ending.refusal) {
         ReportFacts facts = report_facts(ending, verdict, options.entry_name);
         facts.finish.exit_code = shown(verdict.exit_code);
-        log.error(failure_report(facts));
+        if (!is_said_by_host(ending, options)) log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
     if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);

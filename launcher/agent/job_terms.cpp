@@ -161,6 +161,8 @@ std::string rendezvous_text(const LaunchOptions& options, bool hosts) {
                        to_string(options.master));
 }
 
+bool speaks_for_all(const LaunchOptions& options) { return !options.shares_screen || options.node_rank <= 0; }
+
 bool may_host(const LaunchOptions& options) {
     if (options.hosting == Hosting::by_number) return options.node_rank == 0;
     return options.hosting != Hosting::no;

@@ -32,6 +32,9 @@ FailureJudge::Question question_of(const LaunchOptions& options, const RoundRead
 // "node 0 of 2 serves the rendezvous at 127.0.0.1:29500"; for --verbose.
 std::string rendezvous_text(const LaunchOptions& options, bool hosts);
 
+// Whether this node is to say before the start what all nodes would say alike: on a screen that they share, node 0.
+bool speaks_for_all(const LaunchOptions& options);
+
 // Whether this agent hosts the coordinator, if it is the first to do so.
 bool may_host(const LaunchOptions& options);
 // Whether it joins whoever has the port where it would host: that is its job's coordinator, or shows itself.

@@ -1,0 +1,129 @@
+"""A Slurm cluster of several nodes on this machine, for one test: its own munge, controller and daemons, in a folder."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo")
+UP_WITHIN = 60  # seconds; a guard
+CONFIGURATION = """
+ClusterName=ddprun
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+JobRequeue=1
+KillWait=5
+ReturnToService=2
+SlurmdParameters=config_overrides
+SlurmctldPort={controller}
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+{nodes}
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing():
+    """Why there can be no cluster here; empty: there can."""
+    if os.geteuid() != 0:
+        return "only root can start Slurm's daemons"
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    return f"not installed: {', '.join(lacking)}" if lacking else ""
+
+
+def free_ports(count):
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+class SlurmCluster:
+    def __init__(self, nodes=3):
+        self.names = [f"n{number}" for number in range(1, nodes + 1)]
+        self.folder = tempfile.mkdtemp(prefix="ddprun-slurm-")
+        os.chmod(self.folder, 0o755)
+        self.daemons = []
+        self.environment = {**os.environ, "SLURM_CONF": os.path.join(self.folder, "slurm.conf")}
+        for variable in [name for name in self.environment if name.startswith("SLURM_") and name != "SLURM_CONF"]:
+            del self.environment[variable]
+        try:
+            self.begin()
+        except BaseException:
+            self.end()
+            raise
+
+    def begin(self):
+        controller, *ports = free_ports(1 + len(self.names))
+        os.mkdir(os.path.join(self.folder, "state"))
+        nodes = "\n".join(f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={name} Port={port} CPUs=8 RealMemory=500 State=UNKNOWN"
+                          for name, port in zip(self.names, ports))
+        with open(self.environment["SLURM_CONF"], "w", encoding="ascii") as file:
+            file.write(CONFIGURATION.format(host=socket.gethostname(), folder=self.folder, controller=controller, nodes=nodes))
+        key = os.path.join(self.folder, "munge.key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(os.urandom(128))
+        munge = [f"--{name}={os.path.join(self.folder, 'munge.' + name.split('-')[0])}" for name in ("socket", "pid-file", "log-file", "seed-file")]
+        self.start("munged", "--force", "--foreground", f"--key-file={key}", *munge)
+        self.await_true(lambda: os.path.exists(os.path.join(self.folder, "munge.socket")), "munge's socket")
+        self.start("slurmctld", "-D")
+        # As on machines of their own: each has its name, which all resolve.
+        hosts = os.path.join(self.folder, "hosts")
+        with open(hosts, "w", encoding="ascii") as file:
+            file.write(f"127.0.0.1 localhost {socket.gethostname()} {' '.join(self.names)}\n")
+        for name in self.names:
+            self.start("slurmd", "-D", "-N", name,
+                       inside=("unshare", "--uts", "--mount", "sh", "-c",
+                               f'hostname {name} && mount --bind {hosts} /etc/hosts && exec "$@"', "sh"))
+        self.await_true(lambda: self.states() == ["idle"] * len(self.names), "its nodes")
+
+    def start(self, *words, inside=()):
+        with open(os.path.join(self.folder, f"{words[0]}.out"), "ab") as out:
+            self.daemons.append(subprocess.Popen([*inside, *words], env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out))
+
+    def states(self):
+        told = subprocess.run(["sinfo", "-N", "-h", "-o", "%t"], env=self.environment, capture_output=True, text=True, check=False)
+        return told.stdout.split()
+
+    def await_true(self, condition, what):
+        deadline = time.monotonic() + UP_WITHIN
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the cluster has not got {what} within {UP_WITHIN} s: {self.log()}")
+            time.sleep(0.05)  # Slurm has no event for what is asked here.
+
+    def log(self):
+        text = ""
+        for name in sorted(os.listdir(self.folder)):
+            if name.endswith((".log", ".out")):
+                with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as file:
+                    text += f"\n{name}: {file.read()[-2000:]}"
+        return text
+
+    def end(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
