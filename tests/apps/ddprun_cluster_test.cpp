@@ -59,9 +59,13 @@ TEST_CASE("cluster plan: what nobody has said comes from the step") {
     CHECK(options.workers.size() == 3);
     CHECK(options.master_ports == kDerivedPorts);
     facts.hardware.devices.count = 0;
-    const LaunchOptions without = resolve_launch(plan.line, facts);
-    CHECK(without.workers.size() == 1);
-    CHECK_THAT(without.placement_remarks.at(0), Catch::Contains("--nproc-per-node"));
+    CommandLine line = plan.line;
+    CHECK(resolve_launch(line, facts).workers.size() == 1);
+    // One screen shows what all nodes say.
+    CHECK(line.shares_screen);
+    CHECK(resolve_launch(line, facts).placement_remarks.empty());
+    line.node_rank = 0;
+    CHECK_THAT(resolve_launch(line, facts).placement_remarks.at(0), Catch::Contains("--nproc-per-node"));
 }
 
 TEST_CASE("cluster plan: what is said is stronger, value by value") {

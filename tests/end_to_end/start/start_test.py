@@ -145,6 +145,8 @@ class Start(StartTest):
         self.assertEqual({text.split()[0] for text in lines}, {line})
 
     def test_a_reader_that_waits_holds_the_workers_and_costs_no_memory(self):
+        if os.environ.get("DDPRUN_SANITIZED"):
+            self.skipTest("what a sanitizer holds is no measure of ddprun's memory")
         size = 192 * 1024 * 1024
         job = subprocess.Popen(
             [program("ddprun"), "--rsh", self.rsh, *HERE, "--hosts", "a,b", "python3", "-c",
