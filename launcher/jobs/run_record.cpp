@@ -57,7 +57,8 @@ std::string to_json(const RunRecord& record) {
     RunRecord checked = record;
     const auto is_whole = [](const auto& entry) { return is_utf8(entry.first) && is_utf8(entry.second); };
     checked.is_exact = is_utf8(record.program) && is_utf8(record.called) && is_utf8(record.directory) &&
-                       std::all_of(record.words.begin(), record.words.end(), is_utf8) &&
+                       std::all_of(record.words.begin(), record.words.end(),
+                                   [](const std::string& word) { return is_utf8(word); }) &&
                        std::all_of(record.environment.begin(), record.environment.end(), is_whole);
     json::object root{{"kind", kRunKind}, {"schema", kRunSchema}};
     put_members<RunRules>(root, checked);

@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kFrameHeadBytes = 4;
 constexpr unsigned kByteBits = 8;
 
 template <class Message>
@@ -14,8 +14,8 @@ std::string framed(const Message& message) {
     const std::string body = to_bytes<PlainNumbers>(message);
     check(body.size() <= kMaxFrameDown, "a frame as long as that is not sent");
     std::string frame;
-    frame.reserve(kLengthBytes + body.size());
-    for (std::size_t i = 0; i < kLengthBytes; ++i)
+    frame.reserve(kFrameHeadBytes + body.size());
+    for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
         frame.push_back(static_cast<char>(body.size() >> (i * kByteBits) & 0xff));
     return frame += body;
 }
@@ -36,22 +36,22 @@ std::optional<UpMessage> parse_up(std::string_view body) { return parsed_frame<U
 
 std::optional<std::string_view> FrameReader::next() {
     const std::string_view rest = std::string_view(held_).substr(taken_);
-    if (broken_ || rest.size() < kLengthBytes) {
+    if (broken_ || rest.size() < kFrameHeadBytes) {
         held_.erase(0, taken_);
         taken_ = 0;
         return std::nullopt;
     }
     std::size_t length = 0;
-    for (std::size_t i = 0; i < kLengthBytes; ++i)
+    for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
         length |= std::size_t{static_cast<unsigned char>(rest[i])} << (i * kByteBits);
     broken_ = length > limit_;
-    if (broken_ || rest.size() - kLengthBytes < length) {
+    if (broken_ || rest.size() - kFrameHeadBytes < length) {
         held_.erase(0, taken_);
         taken_ = 0;
         return std::nullopt;
     }
-    taken_ += kLengthBytes + length;
-    return rest.substr(kLengthBytes, length);
+    taken_ += kFrameHeadBytes + length;
+    return rest.substr(kFrameHeadBytes, length);
 }
 
 }  // namespace ddprun

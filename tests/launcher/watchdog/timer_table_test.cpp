@@ -8,16 +8,16 @@ namespace {
 using namespace std::chrono_literals;
 using TimePoint = TimerTable::TimePoint;
 
-constexpr TimePoint kStart{1000h};
+constexpr TimePoint kSetAt{1000h};
 constexpr double kUnix = 1'732'503'600;
 
 // A timer of `seconds` from the start of the test on.
 bool set(TimerTable& table, pid_t pid, const std::string& scope, double seconds, int signal = 9) {
-    return table.set({pid, scope, kUnix + seconds, signal}, 70, kStart, kUnix);
+    return table.set({pid, scope, kUnix + seconds, signal}, 70, kSetAt, kUnix);
 }
 
 std::vector<ExpiredTimer> expired_at(TimerTable& table, std::chrono::milliseconds time) {
-    return table.take_expired(kStart + time);
+    return table.take_expired(kSetAt + time);
 }
 
 }  // namespace
@@ -27,13 +27,13 @@ TEST_CASE("timer table: a timer is over at its time, once, and not if it was tak
     CHECK_FALSE(table.next());
     set(table, 5, "a", 2);
     set(table, 6, "a", 1);
-    CHECK(table.next() == kStart + 1s);
+    CHECK(table.next() == kSetAt + 1s);
     CHECK(expired_at(table, 999ms).empty());
     CHECK(expired_at(table, 1000ms) == std::vector<ExpiredTimer>{{6, 70, "a", 9, 1000ms}});
     CHECK(expired_at(table, 1000ms).empty());
     table.release(5, "b");  // another scope
     table.release(6, "a");  // not there any more
-    CHECK(table.next() == kStart + 2s);
+    CHECK(table.next() == kSetAt + 2s);
     table.release(5, "a");
     CHECK_FALSE(table.next());
     CHECK(expired_at(table, 1h).empty());
@@ -44,10 +44,10 @@ TEST_CASE("timer table: the last one set for a scope counts, and the time that i
     set(table, 5, "a", 1);
     set(table, 5, "a", 3);
     CHECK(table.size() == 1);
-    CHECK(table.next() == kStart + 3s);
+    CHECK(table.next() == kSetAt + 3s);
     // Set a second later, the wall clock having been put an hour ahead meanwhile.
-    table.set({5, "b", kUnix + 3600 + 1, 9}, 70, kStart + 1s, kUnix + 3600);
-    CHECK(table.next() == kStart + 2s);
+    table.set({5, "b", kUnix + 3600 + 1, 9}, 70, kSetAt + 1s, kUnix + 3600);
+    CHECK(table.next() == kSetAt + 2s);
 }
 
 TEST_CASE("timer table: of one process the first that has a signal counts, and all of its timers are gone") {
@@ -72,7 +72,7 @@ TEST_CASE("timer table: times that no clock has") {
     set(table, 5, "past", -1e9);
     CHECK(expired_at(table, 0ms).size() == 1);
     set(table, 5, "far", 1e300);
-    CHECK(table.next() == kStart + kLongestTimer);
+    CHECK(table.next() == kSetAt + kLongestTimer);
 }
 
 TEST_CASE("timer table: so many timers and no more, but for those of processes that are gone") {
