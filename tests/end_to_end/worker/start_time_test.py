@@ -33,9 +33,13 @@ class StartTime(Elastic):
 
     def test_equal_on_all_ranks_and_nodes_and_kept_over_restarts(self):
         before = int(time.time())
-        fails_once = SAY + '[ "$DDPRUN_ROUND" = 1 ] || { [ "$RANK" = 3 ] && exit 1; sleep 1000; }'
+        go = os.path.join(self.folder, "go")
+        fails_once = SAY + f'[ "$DDPRUN_ROUND" = 1 ] || {{ while [ "$RANK" != 3 ] || [ ! -e {go} ]; do sleep 0.05; done; exit 1; }}'
         agents = [self.node(2, "--node-rank", number, "--max-restarts", 1, hosts=int(number == 0), nproc=2,
                             words=("sh", "-c", fails_once)) for number in (0, 1)]
+        for agent in agents:
+            agent.wait_for_line("^start ", count=2)
+        open(go, "w", encoding="ascii").close()
         self.assertEqual([agent.wait() for agent in agents], [0, 0])
         starts = [start for agent in agents for start in self.starts(agent.out())]
         self.assertEqual(len(starts), 8)
