@@ -80,7 +80,9 @@ std::vector<EnvironmentChange> changes_between(const Environment& inherited, con
 std::vector<EnvironmentChange> changes_of_worker(const LaunchOptions& options, const Environment& inherited,
                                                  int local_rank, const std::string& host) {
     const std::string address = options.nnodes == 1 ? loopback_of(options.master.host) : "";
-    const WorkerStation station{.host = host, .address = address};
+    WorkerStation station;
+    station.host = host;
+    station.address = address;
     const WorkerSpec spec = place_worker(options, first_round(options), local_rank, station, {});
     auto changes = changes_between(inherited, spec.environment);
     const Environment later = known_later(options);
