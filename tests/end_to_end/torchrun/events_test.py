@@ -333,7 +333,7 @@ class Health(Elastic):
 
     def test_it_is_alive_while_workers_take_their_grace(self):
         port = free_port()
-        agent = self.launch("--grace", 3600, *worker("ignore-term"), env={"TORCHELASTIC_HEALTH_CHECK_PORT": str(port)})
+        agent = self.launch("--grace", 3600, *worker("print-signals"), env={"TORCHELASTIC_HEALTH_CHECK_PORT": str(port)})
         agent.wait_for_line("^ready$")
         self.assertEqual(self.health(port)[1]["state"], "running")
         agent.send(signal.SIGINT)
