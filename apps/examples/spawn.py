@@ -5,6 +5,7 @@ Alone (`python3 spawn.py`) it is a job of one node; ddprun starts it on several 
 
 import argparse
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -16,7 +17,8 @@ def work(local_rank, node, workers, world_size):
     dist.init_process_group("gloo", world_size=world_size, rank=rank)
     total = torch.ones(1)
     dist.all_reduce(total)
-    print(f"worker {local_rank} on node {node}, rank {rank} of {world_size}: {int(total.item())} workers are there")
+    # In one piece with the end of its line: the workers of a node share a pipe, and print() under python -u takes two.
+    sys.stdout.write(f"worker {local_rank} on node {node}, rank {rank} of {world_size}: {int(total.item())} workers are there\n")
     dist.destroy_process_group()
 
 
