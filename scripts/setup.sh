@@ -51,6 +51,7 @@ ci_packages="\
 etcd-server:the election of a host
 slurm-wlm:the tests under Slurm
 munge:the same
+mpich:the tests under Hydra (mpiexec.hydra; mpirun stays Open MPI's)
 openssl:certificates for it
 clang:the second compiler
 clang-format:the layout of the sources
