@@ -32,6 +32,7 @@ python3-torch:PyTorch's own store client and torchrun
 python3-venv:the environment with a current PyTorch
 binutils:which of CUDA's libraries that one needs
 openmpi-bin:the tests under mpirun
+python3-yaml:the manifests for Kubernetes, in tests
 strace:which files a launcher opens, and the wake-ups of an idle one
 groff-base:the manual pages, made
 mandoc:the manual pages, checked
@@ -51,6 +52,8 @@ ci_packages="\
 etcd-server:the election of a host
 slurm-wlm:the tests under Slurm
 munge:the same
+mpich:the tests under Hydra (mpiexec.hydra; mpirun stays Open MPI's)
+shellcheck:mistakes in the batch scripts
 openssl:certificates for it
 clang:the second compiler
 clang-format:the layout of the sources

@@ -2,7 +2,7 @@
 """House rules as a test: `tidy.py` checks the tree, `tidy.py --self-test` checks every rule.
 
 A rule is a function from the tree (path -> text) to complaints (path, line, text). It has a row in RULES and, in
-tidy_self_test.py, one tree that breaks it and one that does not. Needs Python 3 and its standard library only.
+house_rules/tidy_self_test.py, one tree that breaks it and one that does not. Needs Python 3 and its standard library only.
 """
 
 import ast
@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "house_rules"))
 
 from tidy_cpp import code_only, functions, includes, namespace_variables, static_locals
 from tidy_wings import folder_size, no_circles, wing_direction
@@ -215,7 +217,7 @@ def reasoned_sleeps(tree):
     """A sleep needs a comment that says why there is no event to wait for, in its loop: on its line or shortly above."""
     reach = 12
     for path, text in tree.items():
-        if not path.endswith((*CPP, ".py", ".sh")) or path.startswith("scripts/tidy"):
+        if not path.endswith((*CPP, ".py", ".sh")) or path.startswith(("scripts/tidy", "scripts/house_rules/")):
             continue
         mark = "//" if is_cpp(path) else "#"
         lines = [line.partition(mark) for line in text.splitlines()]

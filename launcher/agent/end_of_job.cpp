@@ -79,12 +79,13 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
         log.warn(
             "processes that the workers left behind may still run: without /proc nobody can look for them");
     const Verdict verdict = verdict_of(ending);
-    if (verdict.is_said) log.error(verdict.message);
+    const bool is_told = is_said_by_host(ending, options);
+    if (verdict.is_said && !is_told) log.error(verdict.message);
     const auto shown = [&options](int code) { return options.exits_with_one && code != 0 ? 1 : code; };
     if (ending.first_failure && !ending.refusal) {
         ReportFacts facts = report_facts(ending, verdict, options.entry_name);
         facts.finish.exit_code = shown(verdict.exit_code);
-        if (!is_said_by_host(ending, options)) log.error(failure_report(facts));
+        if (!is_told) log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
     if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);

@@ -249,6 +249,7 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::contend: return contend(*node, *message);
         case CoordinatorAction::pass_on:
             requeue_ = requeue_ || std::get<NoticeSignal>(*message).requeue;
+            if (!signals_.is_news(from, std::get<NoticeSignal>(*message).signal, now)) return;
             return send_all(*message);
         case CoordinatorAction::begin_exit_wait:
             return exit_wait_.ended(std::get<RankSucceeded>(*message).rank, now);

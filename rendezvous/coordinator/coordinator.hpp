@@ -45,6 +45,7 @@
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
+#include "rendezvous/coordinator/signal_notices.hpp"
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/membership/exclusion.hpp"
 #include "rendezvous/membership/member_list.hpp"
@@ -340,6 +341,7 @@ class Coordinator {
     TimePoint round_start_;
     std::chrono::milliseconds uptime_{0};  // of the round, until its first failure
     bool progressed_ = false;
+    SignalNotices signals_;           // that the workers of this round were sent
     bool requeue_ = false;            // the workers of this round were sent a signal for that
     bool restart_cancelled_ = false;  // the user wants the job to end
     FirstFailure failures_;           // of this round, each node's

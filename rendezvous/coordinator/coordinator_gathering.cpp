@@ -219,6 +219,7 @@ void Coordinator::start_round(TimePoint now) {
     cause_.reset();
     deaths_told_ = 0;
     exit_wait_.round_begins();
+    signals_.round_begins();
     if (may_fail_over()) begin_quorum();
     wish_record(now);
     std::vector<NodeShare> shares;

@@ -43,7 +43,7 @@ endfunction()
 set(DDPRUN_LEFT_OUT "")
 if(DDPRUN_SANITIZE)
   list(APPEND DDPRUN_LEFT_OUT
-      sampler_vs_pytorch sampler_program pytorch_store examples peer_launchers_torchrun peer_launchers_mpirun  # others' programs
+      sampler_vs_pytorch sampler_program pytorch_store examples peer_launchers_torchrun peer_launchers_mpirun mpi_launchers  # others' programs
       other_processes                                                      # is traced
       gpu_check train_digits_gpu_on_standin                                # nccl_test calls the same
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one

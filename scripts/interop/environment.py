@@ -89,11 +89,7 @@ class Environment:
             return
         if sys.version_info < OLDEST_PYTHON:
             raise Unavailable(f"python3 is {sys.version.split()[0]}, a current PyTorch wants {'.'.join(map(str, OLDEST_PYTHON))}")
-        print(f"interop: making {self.folder}", flush=True)
-        done = subprocess.run([sys.executable, "-m", "venv", "--clear", self.folder], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=INSTALL_LIMIT, check=False)
-        if done.returncode != 0:
-            raise Unavailable(f"python3 -m venv failed (Debian package python3-venv): {last_line(done.stdout)}")
+        self.begin()
         self.pip("torch", dependencies=False)
         self.leave_out_what_a_gpu_needs()
         # numpy is no requirement by name, but most programs of people need it.
@@ -105,6 +101,14 @@ class Environment:
             raise Unavailable(f"no stand-ins for CUDA's libraries: {error}") from None
         print(f"interop: stand-ins for {', '.join(made) or 'nothing'}", flush=True)
         self.mark("torch")
+
+    def begin(self):
+        """An empty one; raises Unavailable."""
+        print(f"making {self.folder}", flush=True)
+        done = subprocess.run([sys.executable, "-m", "venv", "--clear", self.folder], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=INSTALL_LIMIT, check=False)
+        if done.returncode != 0:
+            raise Unavailable(f"python3 -m venv failed (Debian package python3-venv): {last_line(done.stdout)}")
 
     def add(self, framework):
         """Installs one of FRAMEWORKS on top; raises Unavailable."""

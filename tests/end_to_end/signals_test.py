@@ -174,6 +174,27 @@ class Requeue(EndToEndTest):
         self.assertEqual((codes, outcomes), ([128 + signal.SIGTERM] * 2, ["failed"] * 2))
 
 
+class ToAllAgents(EndToEndTest):
+    def test_what_a_scheduler_sends_to_every_agent_each_worker_gets_once(self):
+        trainer = os.path.join(os.path.dirname(__file__), "..", "helpers", "counting_trainer.py")
+        port = free_port()
+        with tempfile.TemporaryDirectory() as folder:
+            agents = [self.launch("--nnodes", 3, "--node-rank", rank, "--nproc-per-node", 2, "--master-addr", "127.0.0.1",
+                                  "--master-port", port, "--forward", "USR1", "python3", trainer, folder, 1000)
+                      for rank in range(3)]
+            for agent in agents:
+                agent.wait_for_line("begins at 0", count=2)
+            for agent in agents:
+                agent.send(signal.SIGUSR1)
+            for agent in agents:
+                agent.wait_for_line("gets SIGUSR1", count=2)
+            # What an agent has said of the first signal comes before what it says of this one.
+            for agent in reversed(agents):
+                agent.send(signal.SIGTERM)
+            self.assertEqual([agent.wait() for agent in agents], [PREEMPTED] * 3, agents[0].err())
+            self.assertEqual([agent.out().count("gets SIGUSR1") for agent in agents], [2] * 3)
+
+
 class Shell(Screen):
     """An interactive shell with job control in a terminal of its own."""
 

@@ -18,7 +18,7 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 MpiDefault=none
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
@@ -36,6 +36,7 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+{more}
 """
 
 
@@ -56,11 +57,15 @@ def free_ports(count):
 
 
 class SlurmCluster:
-    def __init__(self, nodes=3):
+    def __init__(self, nodes=3, proctrack="linuxproc", more=""):
+        """`more` are further lines of slurm.conf. Whom a signal of Slurm's reaches says `proctrack`: linuxproc signals all
+        processes of a step, cgroup and pgid those that Slurm has started itself."""
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.folder = tempfile.mkdtemp(prefix="ddprun-slurm-")
         os.chmod(self.folder, 0o755)
         self.daemons = []
+        self.proctrack = proctrack
+        self.more = more
         self.environment = {**os.environ, "SLURM_CONF": os.path.join(self.folder, "slurm.conf")}
         for variable in [name for name in self.environment if name.startswith("SLURM_") and name != "SLURM_CONF"]:
             del self.environment[variable]
@@ -76,7 +81,8 @@ class SlurmCluster:
         nodes = "\n".join(f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={name} Port={port} CPUs=8 RealMemory=500 State=UNKNOWN"
                           for name, port in zip(self.names, ports))
         with open(self.environment["SLURM_CONF"], "w", encoding="ascii") as file:
-            file.write(CONFIGURATION.format(host=socket.gethostname(), folder=self.folder, controller=controller, nodes=nodes))
+            file.write(CONFIGURATION.format(host=socket.gethostname(), folder=self.folder, controller=controller, nodes=nodes,
+                                            proctrack=self.proctrack, more=self.more))
         key = os.path.join(self.folder, "munge.key")
         with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             file.write(os.urandom(128))
@@ -99,7 +105,7 @@ class SlurmCluster:
             self.daemons.append(subprocess.Popen([*inside, *words], env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out))
 
     def states(self):
-        told = subprocess.run(["sinfo", "-N", "-h", "-o", "%t"], env=self.environment, capture_output=True, text=True, check=False)
+        told = subprocess.run(["sinfo", "-N", "-h", "-p", "all", "-o", "%t"], env=self.environment, capture_output=True, text=True, check=False)
         return told.stdout.split()
 
     def await_true(self, condition, what):

@@ -99,7 +99,7 @@ def wing_direction(tree):
     for wing, row in WINGS.items():
         for other in row:
             if wing in present and (wing, other) not in used:
-                yield "scripts/tidy_wings.py", 1, f"{wing} may include {other}, and does not"
+                yield "scripts/house_rules/tidy_wings.py", 1, f"{wing} may include {other}, and does not"
 
 
 def circles(graph):
