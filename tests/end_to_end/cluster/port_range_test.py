@@ -118,6 +118,13 @@ class PortRange(EndToEndTest):
         self.assertNotEqual(code, 0)
         self.assertRegex(err, r"no port of --port-range 30000-30003 \(DDPRUN_PORT_RANGE\) is free; 3000\d is held by pid ")
 
+    def test_communicators_that_are_split_off_are_in_the_range_too(self):
+        # One is the job's, one each rank's own, and the last one for whatever follows from these.
+        for last, code in (("30002", 1), ("30003", 0)):
+            ended = self.run_job(f"--port-range=30000-{last}", "--nproc-per-node=2", program("c_program"),
+                                 prefix=self.network.prefix(0))
+            self.assertEqual(ended[0], code, ended)
+
     def test_an_agent_that_finds_no_meeting_place_says_so_and_runs(self):
         self.hold(1, 30000, 30031)
         agents = [self.agent(node, "--master-addr=10.78.0.1", f"--node-rank={node}", "--max-restarts=1", env={"DDPRUN_AUTH": "off"})
