@@ -41,7 +41,9 @@ std::string meeting_place(const ClusterPlan& plan) {
 std::string meeting_port(const ClusterPlan& plan) {
     if (const Claim* port = chosen(plan.table, Fact::master_port)) return port->value;
     const Claim* id = chosen(plan.table, Fact::job_id);
-    return id != nullptr ? std::to_string(port_of_job(id->value)) : kDefaultTaskPort;
+    return id != nullptr
+               ? std::to_string(port_of_job(id->value, plan.line.port_range.value_or(kDerivedPortRange)))
+               : kDefaultTaskPort;
 }
 
 }  // namespace

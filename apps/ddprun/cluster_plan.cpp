@@ -33,7 +33,8 @@ ClusterRequest request_of(const CommandLine& line) {
                            .said = {},
                            .one_node = line.nodes_said && line.nnodes == 1,
                            .numbered = line.rdzv_backend == RdzvBackend::fixed,
-                           .adapts_tasks = line.adapt};
+                           .adapts_tasks = line.adapt,
+                           .derived_ports = line.port_range.value_or(kDerivedPortRange)};
     add_said(line, request, Fact::nnodes, "--nnodes", std::to_string(line.nnodes));
     add_said(line, request, Fact::node_rank, "--node-rank", std::to_string(line.node_rank));
     add_said(line, request, Fact::workers, "--nproc-per-node", line.nproc_per_node);

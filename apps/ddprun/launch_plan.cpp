@@ -9,7 +9,7 @@
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/allocation.hpp"
 #include "launcher/cluster/cluster_table.hpp"
-#include "launcher/plan/carrier_interface.hpp"
+#include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
 #include "rendezvous/job/number_limits.hpp"
@@ -141,24 +141,28 @@ StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts)
     return is_said || facts.stdin_is_terminal ? line.standard_input : StandardInput{.rank = 0};
 }
 
-// What --local-addr stands for.
-std::vector<std::string> own_addresses_of(const CommandLine& line, const NodeFacts& facts) {
-    if (!facts.local) return {};
-    if (const auto* why = std::get_if<std::string>(&*facts.local))
-        throw UsageError(
-            fmt::format("--local-addr {}: cannot be resolved on this machine: {}", line.local_addr, *why));
-    const auto& resolved = std::get<std::vector<std::string>>(*facts.local);
-    if (!has_own_address(resolved, facts.addresses))
-        throw UsageError(fmt::format("--local-addr {}: no address of this machine", line.local_addr));
-    return resolved;
+// Neither a node that is alone has a use for a network, nor one without workers, which may host in another one.
+OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::size_t workers) {
+    const std::string networks = workers > 0 && line.nnodes > 1 ? line.networks : "";
+    auto chosen = choose_own_address({.local_addr = line.local_addr,
+                                      .resolved = facts.local.value_or(std::vector<std::string>{}),
+                                      .networks = networks,
+                                      .own = facts.addresses});
+    if (const auto* wrong = std::get_if<std::string>(&chosen)) {
+        const auto origin = line.origins.find(line.local_addr.empty() ? "--net" : "--local-addr");
+        throw UsageError(*wrong + (origin == line.origins.end() ? "" : origin_text(origin->second)));
+    }
+    return std::get<OwnAddress>(std::move(chosen));
 }
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.
 Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.rdzv_backend != RdzvBackend::c10d || line.hosting == Hosting::yes) return line.hosting;
     if (line.rdzv_conf.is_host) return *line.rdzv_conf.is_host ? Hosting::yes : Hosting::no;
-    const auto* resolved = facts.master ? std::get_if<std::vector<std::string>>(&*facts.master) : nullptr;
-    const bool is_here = resolved != nullptr && has_own_address(*resolved, facts.addresses);
+    if (!facts.master) return Hosting::no;
+    const auto* resolved = std::get_if<std::vector<std::string>>(&*facts.master);
+    if (resolved == nullptr) return Hosting::if_here;
+    const bool is_here = has_own_address(*resolved, facts.addresses);
     return is_here ? Hosting::if_first : Hosting::no;
 }
 
@@ -168,11 +172,26 @@ HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
     return is_asked ? find_host_list(facts.environment, facts.host_name) : HostList{};
 }
 
-// Another job without an id could be taken for this one.
-int master_ports_of(const CommandLine& line) {
-    if (line.port_derived) return kDerivedPorts;
-    const bool is_asked = line.master_port.has_value() || line.rdzv_backend != RdzvBackend::c10d;
-    return is_asked || line.nnodes == 1 || line.run_id == kNoRunId ? 1 : kC10dPorts;
+// Where nobody asks for one by number: another job without an id could be taken for this one, so that has one port only.
+PortRange master_ports_in(const PortRange& range, const CommandLine& line) {
+    if (line.run_id == kNoRunId) return {range.first, range.first};
+    const std::uint16_t first = port_of_job(line.run_id, range);
+    return {first, static_cast<std::uint16_t>(first + derived_ports(range) - 1)};
+}
+
+// Where node 0 hosts, at the first that is free; 0 alone: any.
+PortRange master_ports_of(const CommandLine& line) {
+    const bool is_c10d = line.rdzv_backend == RdzvBackend::c10d;
+    if (line.master_port) {
+        const int more =
+            line.port_derived ? derived_ports(line.port_range.value_or(kDerivedPortRange)) - 1 : 0;
+        return {*line.master_port, static_cast<std::uint16_t>(*line.master_port + more)};
+    }
+    if (line.nnodes == 1 || line.etcd) return {0, 0};
+    if (line.port_range) return master_ports_in(*line.port_range, line);
+    if (!is_c10d) return {kDefaultMasterPort, kDefaultMasterPort};
+    const int more = line.run_id == kNoRunId ? 0 : kC10dPorts - 1;
+    return {kDefaultC10dPort, static_cast<std::uint16_t>(kDefaultC10dPort + more)};
 }
 
 ListenPlan listen_plan_of(const CommandLine& line, Hosting hosting, const NodeFacts& facts) {
@@ -228,8 +247,8 @@ PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts) {
 }
 
 LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
-    const std::vector<std::string> own_addresses = own_addresses_of(line, facts);
     const std::vector<Program> programs = programs_of(line, facts);
+    const OwnAddress own_address = own_address_of(line, facts, programs.size());
     const int workers = static_cast<int>(programs.size());
     const Program program = program_of(line.program, line, facts);
     const NodePlacement placement = placement_of(line, facts, program, workers);
@@ -239,14 +258,15 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.standard_input = standard_input_of(line, facts);
     trust_as_told(options, facts);
     options.master.host = line.master_addr.value_or(line.etcd ? "" : "127.0.0.1");
-    const std::uint16_t default_port =
-        line.rdzv_backend == RdzvBackend::c10d ? kDefaultC10dPort : kDefaultMasterPort;
-    options.master.port = line.master_port.value_or(line.nnodes == 1 || line.etcd ? 0 : default_port);
-    options.master_ports = master_ports_of(line);
+    const PortRange master_ports = master_ports_of(line);
+    options.master.port = master_ports.first;
+    options.master_ports = master_ports.size();
     options.host_list = host_list_of(line, facts);
     options.rank_order = facts.rank_order.text;
     options.hosting = hosting_of(line, facts);
     options.listen = listen_plan_of(line, options.hosting, facts);
+    options.own_address = own_address;
+    options.is_master_unresolved = facts.master && std::holds_alternative<std::string>(*facts.master);
     options.command = command_of(line);
     for (const RankCommand& one : line.rank_programs)
         options.programs.push_back({one, program_of(one.words, line, facts)});
@@ -262,11 +282,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     for (const auto& [name, value] : line.variables) options.environment[name] = value;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
+    if (line.port_range) options.environment[kPortRangeVariable] = to_string(*line.port_range);
     options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;
-    // Gloo and NCCL of several nodes go by an interface.
-    for (const std::string& address : own_addresses) {
-        if (line.nnodes > 1) name_carrier_interface(options.environment, address, facts.addresses);
-    }
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
     for (int local_rank = 0; local_rank < workers; ++local_rank) {

@@ -134,7 +134,8 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     for (const std::string& remark : options.placement_remarks) log.warn(remark);
     if (line.dry_run) return show_dry_run(options, line.json);
     // On loopback only this machine's processes call, and who they are the system says.
-    const bool is_open = may_host(options) && leads_out(options.listen);
+    const bool may_listen = may_host(options) || options.hosting == Hosting::if_here;
+    const bool is_open = may_listen && leads_out(options.listen);
     options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");

@@ -131,7 +131,8 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     }
     const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
     const bool asks_for_master = line.master_addr && may_host;
-    if (asks_for_master || !line.local_addr.empty()) facts.addresses = local_addresses();
+    if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())
+        facts.addresses = local_addresses();
     if (!line.local_addr.empty()) facts.local = resolve_host(line.local_addr);
     if (asks_for_master) facts.master = resolve_host(*line.master_addr);
     return facts;

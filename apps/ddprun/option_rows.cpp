@@ -6,6 +6,7 @@
 #include "apps/ddprun/program_rows.hpp"
 #include "apps/ddprun/start_rows.hpp"
 #include "rendezvous/net/network.hpp"
+#include "rendezvous/net/port_range.hpp"
 
 namespace ddprun {
 namespace {
@@ -69,7 +70,17 @@ OptionGroup node_rows(CommandLine& line) {
           "GPUs of Intel's; "
           "auto: GPUs if there are any, else CPUs.",
           into(line.nproc_per_node, parse_nproc), "PET_NPROC_PER_NODE"},
-         {"--master-addr", "HOST",
+         {"--standalone", "",
+          "One node, a free port and a job id of its own, whatever other options say of nodes and "
+          "rendezvous\nOne "
+          "node and a free port are the default.",
+          into(line.standalone), "PET_STANDALONE"}}};
+}
+
+OptionGroup address_rows(CommandLine& line) {
+    return {
+        "Addresses",
+        {{"--master-addr", "HOST",
           "Address or name of node 0, as the other nodes reach it (127.0.0.1)\nRequired for more than one "
           "node; on node 0 it must be one of that machine's own.",
           into(line.master_addr, parse_master_addr), "PET_MASTER_ADDR"},
@@ -87,17 +98,24 @@ OptionGroup node_rows(CommandLine& line) {
           into(line.listen_any, one_of<bool>({{"auto", false}, {"any", true}}))},
          {"--net", "CIDR,…",
           "Networks by which the workers of different nodes reach each other, like 10.0.0.0/8; sets "
-          "DDPRUN_NET (that of --master-addr)",
+          "DDPRUN_NET (that of --master-addr)\nThe first one in which this node has an address decides on "
+          "its interface, too; a node with none is refused.",
           [&line](const std::string& text) {
               parsed_by(parse_networks,
                         "must be networks like 10.0.0.0/8 or fd00::/8, with commas between")(text);
               line.networks = text;
           }},
-         {"--standalone", "",
-          "One node, a free port and a job id of its own, whatever other options say of nodes and "
-          "rendezvous\nOne "
-          "node and a free port are the default.",
-          into(line.standalone), "PET_STANDALONE"}}};
+         {"--port-range", "FIRST-LAST",
+          "Ports for all listeners that are given none by number, here and of the workers, like 30000-30100; "
+          "sets "
+          "DDPRUN_PORT_RANGE (free ones of the system's)\nThe same on all nodes. Without --master-port node "
+          "0 "
+          "hosts the rendezvous at one of them, too, which the nodes agree on by the job's id.",
+          [&line](const std::string& text) {
+              line.port_range = parsed_by(parse_port_range,
+                                          "must be FIRST-LAST, two ports from 1 to 65535 in order, like "
+                                          "30000-30100")(text);
+          }}}};
 }
 
 OptionGroup rendezvous_rows(CommandLine& line) {
@@ -358,10 +376,11 @@ OptionGroup debugging_rows(CommandLine& line) {
 }  // namespace
 
 std::vector<OptionGroup> option_rows(CommandLine& line) {
-    return {{"", {config_row()}},  node_rows(line),        cluster_rows(line),   start_rows(line),
-            rendezvous_rows(line), security_rows(line),    program_rows(line),   variable_rows(line),
-            device_rows(line),     supervision_rows(line), time_rows(line),      restart_rows(line),
-            file_rows(line),       console_rows(line),     debugging_rows(line), torchrun_rows(line)};
+    return {{"", {config_row()}}, node_rows(line),       address_rows(line),     cluster_rows(line),
+            start_rows(line),     rendezvous_rows(line), security_rows(line),    program_rows(line),
+            variable_rows(line),  device_rows(line),     supervision_rows(line), time_rows(line),
+            restart_rows(line),   file_rows(line),       console_rows(line),     debugging_rows(line),
+            torchrun_rows(line)};
 }
 
 }  // namespace ddprun

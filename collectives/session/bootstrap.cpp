@@ -168,7 +168,7 @@ std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpLis
 
 std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, const Place& place,
                                  const CommunicatorOptions& options, Deadline deadline) {
-    TcpListener listener(address);
+    TcpListener listener(address, place.host.ports);
     const std::string& host_id = place.host.host_id;
     auto news = place.life ? DeathNews::open(*place.life) : nullptr;
     const Member self{listener.endpoint(), host_id.empty() ? host_identity() : host_id,
@@ -184,6 +184,7 @@ std::unique_ptr<Session> join_in(MeetingRoom room, const std::string& address, c
                                 place.nccl, options, deadline, {.death_news = std::move(news)});
     if (place.local_rank >= 0) session->local_rank = place.local_rank;
     if (place.local_world_size > 0) session->local_world_size = place.local_world_size;
+    session->ports = place.host.ports;
     session->room = std::move(room);
     return session;
 }

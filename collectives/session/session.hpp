@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "collectives/call/checked_task.hpp"
 #include "collectives/nccl/nccl_settings.hpp"
 #include "collectives/options.hpp"
 #include "collectives/session/executor.hpp"
 #include "collectives/session/gathering.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace ddprun {
@@ -57,7 +59,8 @@ struct Session {
     CommunicatorOptions options;
     Transport transport = Transport::automatic;
     std::optional<NcclSettings> nccl;
-    Member self;  // where this rank listens, and on which host; unused when alone
+    Member self;                     // where this rank listens, and on which host; unused when alone
+    std::optional<PortRange> ports;  // see HostSettings
     std::uint32_t round = 0;
     Nonce nonce{};
     std::optional<SecretKey> mesh_key;  // see Membership

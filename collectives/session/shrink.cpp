@@ -56,7 +56,7 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
     try {
         MeetingRoom room = old.room.later();
         room.store = room.reopen(std::min(old.options.join_timeout, kReopenTimeout));
-        TcpListener listener(old.self.endpoint.host);
+        TcpListener listener(old.self.endpoint.host, old.ports);
         Member self = old.self;
         self.endpoint = listener.endpoint();
         auto news = DeathNews::of_successor(old.lifeline->death_news());
@@ -71,6 +71,7 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
         auto session = open_session(std::move(membership), std::move(listener), old.transport, old.nccl,
                                     old.options, deadline, {.death_news = std::move(news)});
         room.departure = std::make_unique<Departure>(gathering.departure());
+        session->ports = old.ports;
         session->room = std::move(room);
         return session;
     } catch (const boost::system::system_error& error) {

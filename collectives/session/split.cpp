@@ -37,7 +37,7 @@ SplitEntry make_entry(const Session& old, int color, int key, std::optional<TcpL
     if (color < 0 || old.world_size == 1) return entry;
     try {
         entry.nonce = random_nonce();
-        listener.emplace(old.self.endpoint.host);
+        listener.emplace(old.self.endpoint.host, old.ports);
         entry.member = {listener->endpoint(), old.self.host, old.self.sockets, old.self.life};
     } catch (const boost::system::system_error& error) {
         // The others are told why, instead of waiting for this rank.
@@ -144,6 +144,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     try {
         auto made = open_session(std::move(membership), std::move(*listener), old.transport, old.nccl,
                                  old.options, Deadline::clock::now() + old.options.join_timeout, origin);
+        made->ports = old.ports;
         made->room = old.room.later();
         return made;
     } catch (const CollectiveError& error) {

@@ -123,6 +123,11 @@ HostSettings read_host_settings(const Environment& environment) {
         settings.networks = std::move(*networks);
         settings.networks_text = value;
     });
+    read(kPortRangeVariable, [&](const std::string& value) {
+        settings.ports = parse_port_range(value);
+        if (!settings.ports)
+            refuse_setting(setting(kPortRangeVariable, value) + " is not FIRST-LAST, like 30000-30100");
+    });
     read(kSockets, [&](const std::string& value) { settings.sockets_per_peer = read_sockets(value); });
     return settings;
 }

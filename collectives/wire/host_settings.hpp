@@ -6,6 +6,7 @@
 //   DDPRUN_SOCKET_IFNAME     interfaces to use, as NCCL_SOCKET_IFNAME: `eth,ib` those whose names begin so,
 //                            `=eth0` exactly that one, `^docker` and `^=docker0` all but those
 //   DDPRUN_NET               networks to use, `10.0.0.0/8,fd00::/8`; what ddprun's --net sets
+//   DDPRUN_PORT_RANGE        ports where ranks listen for each other, `30000-30100`; what ddprun's --port-range sets
 //   DDPRUN_SOCKETS_PER_PEER  connections for each direction and neighbour, 1 to 4, for large messages; the
 //                            ranks take the smallest of their wishes. More than one help where a network
 //                            limits each flow; within a machine they do not
@@ -20,6 +21,7 @@
 
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/network.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
@@ -42,6 +44,7 @@ struct HostSettings {
     std::string interfaces_text;  // as in the environment
     std::vector<Network> networks;
     std::string networks_text;
+    std::optional<PortRange> ports;  // nothing: those of the kernel's choice
     int sockets_per_peer = kDefaultSocketsPerPeer;
 
     bool chooses_address() const noexcept { return interfaces.has_value() || !networks.empty(); }

@@ -95,18 +95,25 @@ std::size_t TcpLink::write_some(std::span<iovec> parts) {
     throw LinkLost{peer_, errno};
 }
 
-TcpListener::TcpListener(const std::string& address) {
-    const SocketAddress wanted = numeric_address(address, 0);
+TcpListener::TcpListener(const std::string& address, const std::optional<PortRange>& ports) {
+    if (ports) {
+        take_port(*ports, {}, address, [&](std::uint16_t port) { return listen_at(address, port); });
+    } else if (const int error = listen_at(address, 0); error != 0) {
+        fail_errno(error, fmt::format("cannot listen on {} for other ranks", address));
+    }
+    endpoint_ = {address, local_address(fd_.get()).port()};
+}
+
+int TcpListener::listen_at(const std::string& address, std::uint16_t port) {
+    const SocketAddress wanted = numeric_address(address, port);
     fd_ = open_stream(wanted);
     // Else each port of which a connection has ended is taken for a minute: programs that split again and
     // again would run out of ports.
     const int on = 1;
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(fd_.get(), wanted.data(), static_cast<socklen_t>(wanted.size())) != 0 ||
-        ::listen(fd_.get(), SOMAXCONN) != 0) {
-        fail_errno(errno, fmt::format("cannot listen on {} for other ranks", address));
-    }
-    endpoint_ = {address, local_address(fd_.get()).port()};
+    const bool listens = ::bind(fd_.get(), wanted.data(), static_cast<socklen_t>(wanted.size())) == 0 &&
+                         ::listen(fd_.get(), SOMAXCONN) == 0;
+    return listens ? 0 : errno;
 }
 
 ProcessDescriptor TcpListener::accept() {

@@ -10,11 +10,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
 
 namespace ddprun {
@@ -52,11 +54,11 @@ class TcpLink {
     ProcessDescriptor fd_;
 };
 
-// A listening socket on one numeric address, with a port of the kernel's choice.
+// A listening socket on one numeric address, with a port of the range, or of the kernel's choice.
 class TcpListener {
   public:
-    // Throws system_error when the address is not this machine's, or sockets have run out.
-    explicit TcpListener(const std::string& address);
+    // Throws system_error when the address is not this machine's, sockets have run out, or ports of the range have.
+    explicit TcpListener(const std::string& address, const std::optional<PortRange>& ports = {});
 
     const Endpoint& endpoint() const noexcept { return endpoint_; }
     int descriptor() const noexcept { return fd_.get(); }
@@ -64,6 +66,9 @@ class TcpListener {
     ProcessDescriptor accept();
 
   private:
+    // 0, or the errno.
+    int listen_at(const std::string& address, std::uint16_t port);
+
     ProcessDescriptor fd_;
     Endpoint endpoint_;
 };

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
@@ -24,6 +23,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/job_summary.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
+#include "rendezvous/net/late_name.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -36,8 +36,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kFinishTimeout{30};
 // The agent kills its workers itself, and the guardian only if it has not; by kKillTime the others go on.
 constexpr std::chrono::milliseconds kGuardianDelay = std::chrono::milliseconds(Coordinator::kKillTime) / 2;
-// How long the host waits for the other agents' goodbyes once the job is over.
-constexpr std::chrono::seconds kGoodbyeTimeout{5};
+constexpr std::chrono::seconds kGoodbyeTimeout{5};  // of the host, for the other agents' once the job is over
 
 class Agent {
   public:
@@ -54,17 +53,15 @@ class Agent {
 
     int run() {
         make_link();
-        host_if_due();
         node_.emplace(context_.get_executor(), *runner_, options_, log_, watchers_);
         network_.emplace(context_.get_executor(), options_, log_);
         signals_.watch();
-        watch_limit();
-        log_.debug(rendezvous_text(options_, link_->hosts()));
         watchers_.began(context_.get_executor(),
                         {.status = [this] { return job_.status(machine_.state(), node_->status()); },
                          .signal = [this](int signal) { signals_.take(signal); }});
         watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
         link_->join();
+        await_name();
         await_reminder();
         context_.run();
         return exit_code_;
@@ -75,18 +72,21 @@ class Agent {
         Hello hello = hello_of(options_, watchers_.want_all_ranks() || !options_.result_file.empty());
         if (options_.nnodes > 1) hello.traits = node_traits(options_);
         link_.emplace(context_.get_executor(), link_options_of(options_, std::move(hello)), link_events());
+        host_if_due(options_, *link_, join_news_, log_);
+        watch_limit();
+        log_.debug(rendezvous_text(options_, link_->hosts()));
     }
 
-    void host_if_due() {
-        if (!may_host(options_)) return;
-        try {
-            link_->host();
-            options_.master = link_->place();
-        } catch (const boost::system::system_error& error) {
-            if (!joins_holder_of_port(options_) || error.code() != Errc::address_in_use) throw;
-            join_news_.port_taken(options_.master.port);
-            log_.debug(error.what());
-        }
+    // The name where the nodes meet is not known here yet, and may be this machine's.
+    void await_name() {
+        if (options_.hosting != Hosting::if_here) return;
+        late_name_.emplace(context_.get_executor(), options_.master.host, [this](bool is_here) {
+            if (!is_here || machine_.state() != AgentState::joining) return;
+            options_.hosting = Hosting::if_first;
+            make_link();
+            watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});
+            link_->join();
+        });
     }
 
     RendezvousLinkEvents link_events() {
@@ -343,6 +343,7 @@ class Agent {
     }
 
     void leave() {
+        late_name_.reset();
         link_->close({});
         inquiry_.stop();
         runner_->hang_up();
@@ -380,6 +381,7 @@ class Agent {
     std::optional<NodeWorkers> node_;
     std::optional<WorkerNetwork> network_;
     std::optional<RendezvousLink> link_;
+    std::optional<LateName> late_name_;
     std::optional<Clock::time_point> lease_end_;  // as far as the link says
     int exit_code_ = kExitInternal;
 };

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -92,10 +93,19 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .rank_order = options.rank_order};
 }
 
+FreePorts free_ports_of(const LaunchOptions& options) {
+    FreePorts ports{.range = options.port_range, .spared = {}};
+    const int last = options.master.port + options.master_ports - 1;
+    if (options.nnodes > 1 && options.master.port != 0)
+        ports.spared = {options.master.port, static_cast<std::uint16_t>(std::min(last, 65535))};
+    return ports;
+}
+
 RendezvousServerOptions server_options_of(const LaunchOptions& options) {
     RendezvousServerOptions server;
     server.listen = options.listen;
     server.port = options.master.port;
+    server.free_ports = free_ports_of(options);
     server.spared_descriptors = launcher_descriptors(options.workers.size());
     server.key = options.key;
     server.coordinator = {
@@ -125,13 +135,15 @@ RendezvousLinkOptions link_options_of(LaunchOptions& options, Hello hello) {
     const auto join_deadline = std::chrono::steady_clock::now() + options.join_timeout;
     std::optional<PortSearchOptions> search;
     if (options.master_ports > 1)
-        search = {options.master, options.master_ports, options.hosting != Hosting::if_first, hello,
-                  join_deadline};
+        search = {
+            options.master, options.master_ports, options.port_range, options.hosting != Hosting::if_first,
+            hello,          join_deadline};
     return {.place = options.master,
             .search = std::move(search),
             .hello = std::move(hello),
             .join_deadline = join_deadline,
             .failover = may_fail_over(options),
+            .free_ports = free_ports_of(options),
             .key = options.key,
             .election = options.etcd ? std::optional(election_options_of(options)) : std::nullopt,
             .server_options = [&options](const Endpoint& here) {
@@ -165,11 +177,20 @@ bool speaks_for_all(const LaunchOptions& options) { return !options.shares_scree
 
 bool may_host(const LaunchOptions& options) {
     if (options.hosting == Hosting::by_number) return options.node_rank == 0;
-    return options.hosting != Hosting::no;
+    return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
 }
 
-bool joins_holder_of_port(const LaunchOptions& options) {
-    return options.hosting == Hosting::if_first && options.master_ports == 1;
+void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log) {
+    if (!may_host(options)) return;
+    try {
+        link.host();
+        options.master = link.place();
+    } catch (const boost::system::system_error& error) {
+        const bool joins_holder_of_port = options.hosting == Hosting::if_first && options.master_ports == 1;
+        if (!joins_holder_of_port || error.code() != Errc::address_in_use) throw;
+        news.port_taken(options.master.port);
+        log.debug(error.what());
+    }
 }
 
 }  // namespace ddprun

@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "launcher/agent/join_news.hpp"
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/judge/failure_judge.hpp"
+#include "launcher/output/launcher_log.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -17,6 +19,9 @@ std::string host_name();
 
 // `wants_rank_ends`: see Hello.
 Hello hello_of(const LaunchOptions& options, bool wants_rank_ends);
+
+// Which ports listeners of this agent may take that have none of their own.
+FreePorts free_ports_of(const LaunchOptions& options);
 
 // Of node 0; makes the job's id, which is different for every launch, also for two with the same --rdzv-id at the
 // same time.
@@ -37,7 +42,8 @@ bool speaks_for_all(const LaunchOptions& options);
 
 // Whether this agent hosts the coordinator, if it is the first to do so.
 bool may_host(const LaunchOptions& options);
-// Whether it joins whoever has the port where it would host: that is its job's coordinator, or shows itself.
-bool joins_holder_of_port(const LaunchOptions& options);
+// Has it do so, and takes over where. Who has the port where it would host as the first may be its job's coordinator, or
+// shows itself: it joins that. Else throws as RendezvousLink::host() does.
+void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log);
 
 }  // namespace ddprun

@@ -13,6 +13,7 @@
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/cpu_list.hpp"
+#include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
@@ -24,6 +25,7 @@
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/secure/secret_key.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
@@ -53,6 +55,7 @@ enum class Hosting {
     by_number,  // that of node 0
     yes,        // this one
     if_first,   // this one, unless another one on this machine has the port already
+    if_here,    // this one, if the name where they meet turns out to be this machine's; then as if_first
     no,         // another one
 };
 
@@ -82,9 +85,13 @@ struct LaunchOptions {
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
+    bool is_master_unresolved = false;  // on this node, when its launcher began
+    OwnAddress own_address;             // towards other nodes
     // From master.port on, of which the coordinator has the first that is free where it is hosted.
     int master_ports = 1;
-    ListenPlan listen;                                  // of node 0: where it hosts the rendezvous
+    std::optional<PortRange>
+        port_range;     // for listeners without a port of their own; nothing: the kernel chooses
+    ListenPlan listen;  // of node 0: where it hosts the rendezvous
     StoreAccess store_access = StoreAccess::automatic;  // likewise
     std::vector<std::string> command;                   // the program and its arguments as the user gave them
     bool allow_different = false;                       // other nodes may run something else

@@ -1,8 +1,11 @@
 #include "launcher/agent/worker_network.hpp"
 
-#include <boost/asio/post.hpp>
+#include <fmt/core.h>
 
-#include "launcher/plan/carrier_interface.hpp"
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
@@ -17,24 +20,56 @@ WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const
     };
     door_.emplace(StoreDoorOptions{.key = *options.key,
                                    .spared_descriptors = launcher_descriptors(options.workers.size()),
+                                   .free_ports = free_ports_of(options),
                                    .on_remark = remark});
 }
 
 WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,
                                          const RendezvousLink& link) {
-    const std::string& address = link.hosts() ? round.reached_at : link.local_address();
-    if (options.nnodes > 1)
-        log_.debug(name_carrier_interface(options.environment, address, local_addresses()));
-    return {.store = store_of(round, link),
-            .address = round.group_world_size > 1 ? address : loopback_of(options.master.host)};
+    if (options.nnodes == 1)
+        return {.store = store_of(options, round, link, ""), .address = loopback_of(options.master.host)};
+    const CallerAddress& caller = link.caller_address();
+    const Carrier carrier = find_carrier({.said = options.own_address,
+                                          .host = link.hosts() ? "" : link.place().host,
+                                          .local = caller.local,
+                                          .seen = caller.seen,
+                                          .reached_at = round.reached_at,
+                                          .own = local_addresses()});
+    use(carrier, options);
+    const bool is_alone = round.group_world_size == 1;
+    return {.store = store_of(options, round, link, carrier.address),
+            .address = is_alone ? loopback_of(options.master.host) : carrier.address};
 }
 
-Endpoint WorkerNetwork::store_of(const RoundReady& round, const RendezvousLink& link) {
+void WorkerNetwork::use(const Carrier& carrier, LaunchOptions& options) {
+    for (const std::string& name : named_) options.environment.erase(name);
+    named_ = name_interface(options.environment, carrier.interface);
+    const std::string text = interface_text(named_, carrier);
+    if (std::exchange(said_, text) != text) speaks_for_all(options) ? log_.info(text) : log_.debug(text);
+    // That of one node is nobody else's.
+    if (std::exchange(remarked_, carrier.remark) != carrier.remark)
+        options.own_address.address.empty() ? log_.info(carrier.remark) : log_.debug(carrier.remark);
+}
+
+Endpoint WorkerNetwork::store_of(const LaunchOptions& options, const RoundReady& round,
+                                 const RendezvousLink& link, const std::string& own_address) {
     // A host without a key cannot ask for doors, whatever it says.
-    if (!round.through_doors || !door_) return link.place();
-    if (link.hosts()) return link.own_endpoint();
-    door_->begin_round(link.place());
-    return door_->endpoint();
+    if (round.through_doors && door_) {
+        if (link.hosts()) return link.own_endpoint();
+        door_->begin_round(link.place());
+        return door_->endpoint();
+    }
+    const Endpoint place = link.place();
+    if (!link.hosts() || !options.is_master_unresolved) return place;
+    // It listens on all addresses then, and others know the name.
+    const auto resolved = resolve_host(place.host);
+    const auto* why = std::get_if<std::string>(&resolved);
+    if (why == nullptr) return place;
+    const bool is_own = has_own_address({own_address}, local_addresses());
+    const Endpoint here = is_own ? Endpoint{own_address, place.port} : link.own_endpoint();
+    log_.info(fmt::format("{} cannot be resolved on this node: {}; MASTER_ADDR of its workers is {}",
+                          place.host, *why, here.host));
+    return here;
 }
 
 }  // namespace ddprun

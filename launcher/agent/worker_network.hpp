@@ -1,15 +1,18 @@
 // WorkerNetwork: where this node's workers find the store in each round, and where those of other nodes find them: the store
-// at its own place or, as the job's host has chosen, at this agent's door to it.
+// at its own place or, as the job's host has chosen, at this agent's door to it; and by which interface they go there.
 //
 // Owned by the agent, on its thread.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/output/launcher_log.hpp"
+#include "launcher/plan/carrier_interface.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/link/store_door.hpp"
@@ -23,14 +26,20 @@ class WorkerNetwork {
     WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                   LauncherLog& log);
 
-    // Before the round's workers start. The interface that carries the rendezvous becomes part of their environment.
+    // Before the round's workers start. The interface becomes part of their environment, in place of the one of the round
+    // before; which it is and why is said once.
     WorkerStation begin_round(LaunchOptions& options, const RoundReady& round, const RendezvousLink& link);
 
   private:
-    Endpoint store_of(const RoundReady& round, const RendezvousLink& link);
+    void use(const Carrier& carrier, LaunchOptions& options);
+    Endpoint store_of(const LaunchOptions& options, const RoundReady& round, const RendezvousLink& link,
+                      const std::string& own_address);
 
     LauncherLog& log_;
     std::optional<StoreDoor> door_;
+    std::vector<std::string> named_;  // variables that are not the user's
+    std::string said_;
+    std::string remarked_;
 };
 
 }  // namespace ddprun

@@ -198,7 +198,8 @@ class Derivation {
         const Claim* place = chosen(table_, Fact::master_addr);
         const bool is_derived = place != nullptr && !is_said(Fact::master_addr);
         if (id == nullptr || !is_derived || chosen(table_, Fact::master_port) != nullptr) return;
-        add(Fact::master_port, {std::to_string(port_of_job(id->value)), "the job's id", Belief::assumed},
+        add(Fact::master_port,
+            {std::to_string(port_of_job(id->value, request_.derived_ports)), "the job's id", Belief::assumed},
             true);
     }
 
@@ -224,11 +225,11 @@ class Derivation {
 
 }  // namespace
 
-std::uint16_t port_of_job(const std::string& job_id) {
-    constexpr int kPorts = kLastDerivedPort - kFirstDerivedPort + 1 - (kDerivedPorts - 1);
+std::uint16_t port_of_job(const std::string& job_id, const PortRange& range) {
+    const auto beginnings = static_cast<std::uint64_t>(range.size() - derived_ports(range) + 1);
     Digest digest;
     digest.add(job_id);
-    return static_cast<std::uint16_t>(kFirstDerivedPort + digest.value() % kPorts);
+    return static_cast<std::uint16_t>(range.first + digest.value() % beginnings);
 }
 
 ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request) {

@@ -13,6 +13,7 @@
 // and only where its list agrees with that count and that number. What is not known and not of one node is refused.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "launcher/cluster/family.hpp"
+#include "rendezvous/net/port_range.hpp"
 
 namespace ddprun {
 
@@ -35,6 +37,14 @@ struct SaidFact {
     Claim claim;
 };
 
+// Where ports derived from a job's identity are unless the user says: below those that the kernel gives to clients
+// (ip_local_port_range).
+inline constexpr PortRange kDerivedPortRange{20'000, 28'999};
+// Of these one job may have as many, from its own one on, where that is taken; fewer in a small range, which other
+// listeners need, too.
+inline constexpr int kDerivedPorts = 8;
+constexpr int derived_ports(const PortRange& range) { return std::clamp(range.size() / 4, 1, kDerivedPorts); }
+
 struct ClusterRequest {
     std::string scheduler = "auto";  // none, auto, or a Family's name
     std::vector<SaidFact> said;
@@ -42,6 +52,7 @@ struct ClusterRequest {
     bool numbered =
         true;  // nodes are numbered, and meet at node 0; else the user says how they find each other
     bool adapts_tasks = false;  // several processes on a node are what the user expects
+    PortRange derived_ports = kDerivedPortRange;
 };
 
 struct DerivedFact {
@@ -60,14 +71,8 @@ struct ClusterTable {
     std::string refusal;          // one line: why no job can be made of it, and the way out; empty: one can
 };
 
-// Where ports derived from a job's identity are: below those that the kernel gives to clients (ip_local_port_range).
-inline constexpr std::uint16_t kFirstDerivedPort = 20'000;
-inline constexpr std::uint16_t kLastDerivedPort = 28'999;
-// Of these one job may have as many, from its own one on, where that is taken.
-inline constexpr int kDerivedPorts = 8;
-
-// So that all of them are within the bounds.
-std::uint16_t port_of_job(const std::string& job_id);
+// So that all of them are within the range.
+std::uint16_t port_of_job(const std::string& job_id, const PortRange& range = kDerivedPortRange);
 
 ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request);
 

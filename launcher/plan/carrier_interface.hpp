@@ -1,5 +1,5 @@
-// By which interface the workers of this node should reach those of other nodes: the one that carries the
-// rendezvous. Pure.
+// By which address and interface the workers of this node should reach those of other nodes: what the user says, else
+// those that carry the rendezvous. Pure.
 //
 // Gloo, NCCL and TensorPipe otherwise take what the machine's own name stands for (127.0.1.1 on a stock
 // Debian) or the first interface they like (docker0).
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/own_address.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
@@ -19,15 +20,33 @@ namespace ddprun {
 inline constexpr std::array<const char*, 3> kInterfaceVariables = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
                                                                    "TP_SOCKET_IFNAME"};
 
-// The interface that has this address; nothing for loopback (all nodes are on this machine, or nobody knows)
-// and for an address that is not ours.
+// What a round's node knows of its way to the others.
+struct CarrierFacts {
+    OwnAddress said;         // what the user has chosen
+    std::string host;        // of the coordinator, as this node calls it; empty: it is here
+    std::string local;       // this end of the connection there …
+    std::string seen;        // … and as the coordinator sees it; empty: it has not said
+    std::string reached_at;  // where it is here: this node as another one has reached it; empty: none has
+    std::vector<LocalAddress> own;
+};
+
+struct Carrier {
+    std::string address;    // of this node, as others reach it; empty: not known
+    std::string interface;  // empty: none is to be named (all nodes are on this machine, or nobody knows)
+    std::string why;        // "carries the way to 10.0.0.1"
+    std::string remark;     // one line where others see another address than this node has; else empty
+};
+Carrier find_carrier(const CarrierFacts& facts);
+
+// The interface that has this address; nothing for loopback and for an address that is not ours.
 std::optional<std::string> carrier_interface(const std::string& address,
                                              const std::vector<LocalAddress>& own);
 
-// Names it to Gloo, NCCL and TensorPipe, unless the user has chosen. Returns what was done, in words; empty
-// if nothing was.
-std::string name_carrier_interface(Environment& environment, const std::string& address,
-                                   const std::vector<LocalAddress>& own);
+// Names it to Gloo, NCCL and TensorPipe, unless the user has chosen. Returns the variables that were set.
+std::vector<std::string> name_interface(Environment& environment, const std::string& interface);
+
+// What was done and why, in one line; empty if nothing was.
+std::string interface_text(const std::vector<std::string>& names, const Carrier& carrier);
 
 // The address by which the workers of a node without others reach each other.
 std::string loopback_of(const std::string& master_addr);

@@ -58,7 +58,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (session_) session_->send(message, false);
     }
 
-    const std::string& local_address() const { return local_address_; }
+    const CallerAddress& caller_address() const { return caller_address_; }
 
     void suspend(std::function<void()> done) {
         if (!session_) return done();
@@ -177,6 +177,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (const auto* welcome = std::get_if<Welcome>(&message)) {
             lease_.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)}, hello_time_);
             session_->limit_silence(lease_->terms().connection_silence());
+            caller_address_.seen = welcome->seen_at;
             return await_lease_end();
         }
         if (const auto* question = std::get_if<Heartbeat>(&message)) {
@@ -321,10 +322,10 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     void note_addresses(const tcp::socket& socket) {
         boost::system::error_code error;  // A connection that is broken already has no addresses.
         const auto local = socket.local_endpoint(error);
-        if (!error) local_address_ = local.address().to_string();
+        if (!error) caller_address_ = {local.address().to_string(), ""};
         const auto remote = socket.remote_endpoint(error);
         if (!error) options_.hello.reached_at = remote.address().to_string();
-        if (options_.on_connected) options_.on_connected(options_.hello, local_address_);
+        if (options_.on_connected) options_.on_connected(options_.hello, caller_address_.local);
     }
 
     asio::awaitable<void> write_magic(tcp::socket& socket) {
@@ -339,7 +340,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
 
     asio::any_io_executor executor_;
     CoordinatorClientOptions options_;
-    std::string local_address_;
+    CallerAddress caller_address_;
     CoordinatorClientEvents events_;
     CoordinatorClaims claims_;
     asio::steady_timer pause_;
@@ -370,7 +371,7 @@ CoordinatorClient::~CoordinatorClient() { impl_->abandon(); }
 
 void CoordinatorClient::join() { impl_->join(); }
 
-const std::string& CoordinatorClient::local_address() const { return impl_->local_address(); }
+const CallerAddress& CoordinatorClient::caller_address() const { return impl_->caller_address(); }
 
 void CoordinatorClient::send(const ControlMessage& message) { impl_->send(message); }
 

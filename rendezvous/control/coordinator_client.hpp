@@ -48,6 +48,12 @@ struct CoordinatorClientOptions {
     std::function<void(Hello& hello, const std::string& local_address)> on_connected = {};
 };
 
+// Where a connection comes from.
+struct CallerAddress {
+    std::string local;  // the address of this machine
+    std::string seen;   // that which the coordinator sees; empty until it has let this agent in
+};
+
 class CoordinatorClient {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -67,8 +73,8 @@ class CoordinatorClient {
 
     void join();
 
-    // The address of this machine that the last connection was made from; empty before the first, and where none is needed.
-    const std::string& local_address() const;
+    // Of the last connection; empty before the first, and where none is needed.
+    const CallerAddress& caller_address() const;
 
     // The coordinator has counted this node as lost by now, though on_lost has not been called yet: this process stood
     // still.

@@ -26,8 +26,10 @@ inline constexpr std::size_t kMaxDifferenceText = 400;
 // The agent takes part.
 struct Welcome {
     std::int64_t heartbeat_ms = 0;  // the limit of silence
+    std::string seen_at = {};       // the address that its connection comes from, as this side sees it
 };
-BOOST_DESCRIBE_STRUCT(Welcome, (), (heartbeat_ms))
+BOOST_DESCRIBE_STRUCT(Welcome, (), (heartbeat_ms, seen_at))
+constexpr std::size_t limit_of(Of<&Welcome::seen_at>) { return kMaxHostText; }
 constexpr NumberRange range_of(Of<&Welcome::heartbeat_ms>) { return {1, kMillisecondRange.most}; }
 
 // The agent does not take part any more: it was silent for too long.

@@ -102,7 +102,7 @@ JobNode* Coordinator::host() {
 // Node 0's own agent is a thread of the process that asks.
 void Coordinator::watch(ConnectionId from, const Hello& hello, TimePoint now) {
     if (options_.heartbeat.count() == 0 || is_own(hello)) return;
-    send(from, Welcome{options_.heartbeat.count()});
+    send(from, Welcome{.heartbeat_ms = options_.heartbeat.count()});  // the rest the service knows
     heartbeats_.add(from, now);
 }
 

@@ -4,29 +4,33 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/system/system_error.hpp>
+#include <utility>
 
 #include "rendezvous/net/socket.hpp"
 
 namespace ddprun {
 
-void MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address) {
-    if (address == address_ && !acceptors_.empty()) return;
+std::string MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address,
+                               const FreePorts& free_ports) {
+    if (address == address_ && !acceptors_.empty()) return {};
     acceptors_.clear();
     address_ = address;
     ListenPlan plan;
     boost::system::error_code no_address;
     const auto parsed = boost::asio::ip::make_address(address, no_address);
-    if (no_address) return;
+    if (no_address) return {};
     if (!parsed.is_loopback() || parsed.is_v6()) plan.addresses.push_back(address);
     try {
-        acceptors_ = listen_tcp(executor, plan, 0);
-    } catch (const boost::system::system_error&) {
-        // Then this agent does not host, as its port says.
+        acceptors_ = listen_tcp(executor, plan, 0, free_ports);
+    } catch (const boost::system::system_error& error) {
+        if (std::exchange(trouble_, error.what()) != error.what()) return trouble_;
     }
+    return {};
 }
 
-std::uint16_t MeetingPlace::port() const {
-    return acceptors_.empty() ? std::uint16_t{0} : acceptors_.front().local_endpoint().port();
+void MeetingPlace::tell_in(Hello& hello) const {
+    hello.meeting_address = address_;
+    hello.meeting_port = acceptors_.empty() ? 0 : acceptors_.front().local_endpoint().port();
 }
 
 std::vector<OwnedDescriptor> MeetingPlace::sockets() {

@@ -5,10 +5,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "rendezvous/control/agent_message.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -16,17 +17,20 @@ namespace ddprun {
 class MeetingPlace {
   public:
     // Listens on loopback and at this address of this machine, at a free port: the job's own may be wanted there by
-    // another job. Anew if it was another address before. Where the system refuses nobody can meet there: port() is 0.
-    void open(const boost::asio::any_io_executor& executor, const std::string& address);
+    // another job. Anew if it was another address before. Where the system refuses nobody can meet there, and what is
+    // wrong is returned, once; else nothing.
+    std::string open(const boost::asio::any_io_executor& executor, const std::string& address,
+                     const FreePorts& free_ports);
 
-    const std::string& address() const { return address_; }
-    std::uint16_t port() const;
+    // Where the others are to call, as this agent's first word tells them; port 0: nowhere.
+    void tell_in(Hello& hello) const;
 
     // The listening sockets once more, for who hosts there.
     std::vector<OwnedDescriptor> sockets();
 
   private:
     std::string address_;
+    std::string trouble_;
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
 };
 

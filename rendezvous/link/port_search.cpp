@@ -1,5 +1,7 @@
 #include "rendezvous/link/port_search.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
@@ -31,10 +33,20 @@ void PortSearch::host(const std::function<void(const Endpoint&)>& host,
         try {
             return host(here);
         } catch (const boost::system::system_error& error) {
-            if (error.code() != Errc::address_in_use || here == places().back()) throw;
+            if (error.code() != Errc::address_in_use) throw;
+            if (here == places().back()) fail_all_taken(error.what());
             on_step(error.what());
         }
     }
+}
+
+void PortSearch::fail_all_taken(const std::string& last) const {
+    const auto ports = walk_.ports();
+    const std::string source =
+        options_.range ? fmt::format(", those of --port-range {} for this job", to_string(*options_.range))
+                       : "";
+    fail(Errc::address_in_use,
+         fmt::format("none of the ports {} to {} is free{}: {}", ports.front(), ports.back(), source, last));
 }
 
 // By way of the timer in any case: not from inside the callback of the client that is about to be replaced.

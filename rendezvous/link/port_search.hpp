@@ -7,18 +7,21 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/link/host_claim.hpp"
 #include "rendezvous/link/port_walk.hpp"
+#include "rendezvous/net/port_range.hpp"
 
 namespace ddprun {
 
 struct PortSearchOptions {
     Endpoint first;  // and the next ports
     int ports = 1;
+    std::optional<PortRange> range;  // of which they are, as the user gave it
     // Without asking whether another agent of this job hosts on this machine.
     bool has_claim_to_host = false;
     Hello hello;
@@ -66,6 +69,7 @@ class PortSearch {
   private:
     Endpoint at(std::uint16_t port) const { return {options_.first.host, port}; }
     void pass();
+    [[noreturn]] void fail_all_taken(const std::string& last) const;
 
     boost::asio::steady_timer pause_;
     PortSearchOptions options_;

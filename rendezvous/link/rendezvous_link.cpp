@@ -156,9 +156,9 @@ class RendezvousLink::Impl {
         // The meeting place is told to the coordinator, and may be wanted at once when that is lost.
         options.on_connected = [this](Hello& hello, const std::string& local_address) {
             if (!options_.failover || hosts()) return;
-            meeting_place_.open(executor_, local_address);
-            hello.meeting_address = meeting_place_.address();
-            hello.meeting_port = meeting_place_.port();
+            const auto trouble = meeting_place_.open(executor_, local_address, options_.free_ports);
+            if (!trouble.empty()) events_.on_news("this node cannot lead the job after its host: " + trouble);
+            meeting_place_.tell_in(hello);
         };
         client_ = std::make_unique<CoordinatorClient>(
             executor_, std::move(options),
@@ -370,9 +370,9 @@ void RendezvousLink::join() { impl_->join(); }
 bool RendezvousLink::seek(const CoordinatorLoss& loss) { return impl_->seek(loss); }
 void RendezvousLink::send(const ControlMessage& message) { impl_->send(message); }
 
-const std::string& RendezvousLink::local_address() const {
-    static const std::string kNone;
-    return impl_->client() != nullptr ? impl_->client()->local_address() : kNone;
+const CallerAddress& RendezvousLink::caller_address() const {
+    static const CallerAddress kNone;
+    return impl_->client() != nullptr ? impl_->client()->caller_address() : kNone;
 }
 
 std::optional<CoordinatorLoss> RendezvousLink::overdue_loss() const {

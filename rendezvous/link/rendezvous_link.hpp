@@ -24,6 +24,7 @@ struct RendezvousLinkOptions {
     Hello hello;
     std::chrono::steady_clock::time_point join_deadline;
     bool failover = false;
+    FreePorts free_ports;                     // of one that this agent would host after another one
     std::optional<SecretKey> key;             // of the job; nothing: connections are plain
     std::optional<ElectionOptions> election;  // then `place` is not known before
     // Of a coordinator that this agent hosts there; asked whenever it does.
@@ -81,7 +82,7 @@ class RendezvousLink {
     bool may_roam() const;
 
     // As those of CoordinatorClient.
-    const std::string& local_address() const;
+    const CallerAddress& caller_address() const;
     std::optional<CoordinatorLoss> overdue_loss() const;
     void send(const ControlMessage& message);
     void suspend(std::function<void()> done);

@@ -15,7 +15,7 @@ using asio::ip::tcp;
 
 class StoreDoor::Impl {
   public:
-    explicit Impl(StoreDoorOptions options) : service_(listeners(), std::move(options)) {}
+    explicit Impl(StoreDoorOptions options) : service_(listeners(options.free_ports), std::move(options)) {}
 
     ~Impl() {
         context_.stop();
@@ -33,8 +33,8 @@ class StoreDoor::Impl {
 
   private:
     // A number of its own, not that of the job's port: another agent on this machine may be about to listen there.
-    std::vector<tcp::acceptor> listeners() {
-        auto acceptors = listen_tcp(context_.get_executor(), ListenPlan{}, 0);
+    std::vector<tcp::acceptor> listeners(const FreePorts& free_ports) {
+        auto acceptors = listen_tcp(context_.get_executor(), ListenPlan{}, 0, free_ports);
         const tcp::endpoint bound = acceptors.front().local_endpoint();
         endpoint_ = {bound.address().to_string(), bound.port()};
         return acceptors;

@@ -7,8 +7,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxAddressesNamed = 8;
-
 bool is_own(const std::string& address, const std::vector<LocalAddress>& own) {
     // Every one of 127.0.0.0/8 leads here, though only 127.0.0.1 is listed.
     if (address.find(':') == std::string::npos && is_loopback_address(address)) return true;
@@ -18,17 +16,6 @@ bool is_own(const std::string& address, const std::vector<LocalAddress>& own) {
                        [&](const LocalAddress& local) { return local.address == address; });
 }
 
-std::string own_addresses_text(const std::vector<LocalAddress>& own) {
-    std::string text;
-    std::size_t named = 0;
-    for (const LocalAddress& local : own) {
-        if (local.is_loopback) continue;
-        if (++named > kMaxAddressesNamed) return text + ", …";
-        text += fmt::format("{}{} ({})", named == 1 ? "" : ", ", local.address, local.interface);
-    }
-    return text.empty() ? "loopback addresses only" : text;
-}
-
 std::string refusal(const ListenRequest& request, const std::vector<std::string>& resolved) {
     const bool is_shown = resolved.front() == request.master_addr;
     return fmt::format(
@@ -36,7 +23,7 @@ std::string refusal(const ListenRequest& request, const std::vector<std::string>
         "address "
         "of its own, or --listen any if that one leads here all the same",
         request.master_addr, is_shown ? "" : fmt::format(" ({})", resolved.front()),
-        own_addresses_text(request.own),
+        addresses_text(request.own),
         request.nnodes > 1 ? "on another node give its --node-rank, on node 0" : "give");
 }
 

@@ -1,5 +1,6 @@
 #include "rendezvous/net/local_addresses.hpp"
 
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -43,6 +44,17 @@ std::vector<LocalAddress> local_addresses() {
         addresses.push_back({entry->ifa_name, numeric_host(address), (entry->ifa_flags & IFF_LOOPBACK) != 0});
     }
     return addresses;
+}
+
+std::string addresses_text(const std::vector<LocalAddress>& addresses) {
+    std::string text;
+    std::size_t named = 0;
+    for (const LocalAddress& local : addresses) {
+        if (local.is_loopback) continue;
+        if (++named > kMaxAddressesNamed) return text + ", …";
+        text += fmt::format("{}{} ({})", named == 1 ? "" : ", ", local.address, local.interface);
+    }
+    return text.empty() ? "loopback addresses only" : text;
 }
 
 bool is_loopback_address(const std::string& address) {

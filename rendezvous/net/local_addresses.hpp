@@ -1,6 +1,7 @@
 // The addresses of this machine, and those behind a name as this machine sees it. Blocking; any thread.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +18,10 @@ struct LocalAddress {
 // Those of the interfaces that are up, but for IPv6 ones that hold on one link only; in the system's order.
 // Throws system_error.
 std::vector<LocalAddress> local_addresses();
+
+// Those that are not loopback's, the first kMaxAddressesNamed: `10.0.0.1 (eth0), fd00::1 (eth0)`.
+inline constexpr std::size_t kMaxAddressesNamed = 8;
+std::string addresses_text(const std::vector<LocalAddress>& addresses);
 
 // Of 127.0.0.0/8, or ::1; false for what is no numeric address.
 bool is_loopback_address(const std::string& address);

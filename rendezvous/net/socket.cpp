@@ -76,6 +76,57 @@ int open_listener(const tcp::endpoint& where) {
     return fd.release();
 }
 
+// Listening on all of several addresses at one port, or where and why that failed (an errno).
+struct Listeners {
+    std::vector<tcp::acceptor> acceptors;
+    int error_number = 0;
+    std::string address;
+    std::uint16_t port = 0;
+};
+
+// The first address is loopback's. Port 0: one that is free on that.
+Listeners listen_at(const asio::any_io_executor& executor, const std::vector<std::string>& addresses,
+                    std::uint16_t port) {
+    Listeners listeners;
+    for (const std::string& text : addresses) {
+        const tcp::endpoint where(asio::ip::make_address(text), port);
+        const int fd = open_listener(where);
+        // A machine whose loopback interface is down has none of it.
+        if (fd == -EADDRNOTAVAIL && addresses.size() > 1 && &text == &addresses.front()) continue;
+        if (fd < 0) return {{}, -fd, text, port};
+        listeners.acceptors.emplace_back(executor, where.protocol(), fd);
+        port = listeners.acceptors.back().local_endpoint().port();
+    }
+    return listeners;
+}
+
+// On all addresses, or those of IPv4 where IPv6 is off here; the descriptor, or -errno.
+struct ListenerAnywhere {
+    tcp protocol;
+    int fd = -1;
+};
+ListenerAnywhere open_anywhere(std::uint16_t port) {
+    const int fd = open_listener({tcp::v6(), port});
+    if (fd >= 0 || fd == -EADDRINUSE || fd == -EACCES) return {tcp::v6(), fd};
+    return {tcp::v4(), open_listener({asio::ip::address_v4::any(), port})};
+}
+
+std::vector<tcp::acceptor> listen_anywhere(const asio::any_io_executor& executor, std::uint16_t port,
+                                           const FreePorts& free_ports) {
+    std::vector<tcp::acceptor> acceptors;
+    if (port != 0 || !free_ports.range) {
+        acceptors.push_back(listen_tcp(executor, ListenScope::any, port));
+        return acceptors;
+    }
+    take_port(*free_ports.range, free_ports.spared, "::", [&](std::uint16_t candidate) {
+        const ListenerAnywhere opened = open_anywhere(candidate);
+        if (opened.fd < 0) return -opened.fd;
+        acceptors.emplace_back(executor, opened.protocol, opened.fd);
+        return 0;
+    });
+    return acceptors;
+}
+
 bool has_address(const std::string& address) {
     const tcp::endpoint where(asio::ip::make_address(address), 0);
     const OwnedDescriptor fd(
@@ -151,49 +202,39 @@ asio::awaitable<Attempt> connect_to_any(const Endpoint& endpoint) {
 
 tcp::acceptor listen_tcp(const asio::any_io_executor& executor, ListenScope scope, std::uint16_t port) {
     if (scope == ListenScope::any) {
-        const int fd = open_listener({tcp::v6(), port});
-        if (fd >= 0) return tcp::acceptor(executor, tcp::v6(), fd);
-        if (fd == -EADDRINUSE || fd == -EACCES) fail_listen(-fd, "::", port);
-        // Any other error means that IPv6 is off here.
+        const ListenerAnywhere opened = open_anywhere(port);
+        if (opened.fd < 0) fail_listen(-opened.fd, opened.protocol == tcp::v6() ? "::" : "0.0.0.0", port);
+        return {executor, opened.protocol, opened.fd};
     }
-    const auto address =
-        scope == ListenScope::loopback ? asio::ip::address_v4::loopback() : asio::ip::address_v4::any();
+    const auto address = asio::ip::address_v4::loopback();
     const int fd = open_listener({address, port});
     if (fd < 0) fail_listen(-fd, address.to_string(), port);
-    return tcp::acceptor(executor, tcp::v4(), fd);
+    return {executor, tcp::v4(), fd};
 }
 
 std::vector<tcp::acceptor> listen_tcp(const asio::any_io_executor& executor, const ListenPlan& plan,
-                                      std::uint16_t port) {
-    std::vector<tcp::acceptor> acceptors;
+                                      std::uint16_t port, const FreePorts& free_ports) {
     // A machine that only knows IPv6; and one without any network, on all addresses of which nobody calls.
     const std::string loopback = has_address("127.0.0.1") ? "127.0.0.1" : "::1";
-    if (plan.any || (plan.addresses.empty() && !has_address(loopback))) {
-        acceptors.push_back(listen_tcp(executor, ListenScope::any, port));
-        return acceptors;
-    }
+    if (plan.any || (plan.addresses.empty() && !has_address(loopback)))
+        return listen_anywhere(executor, port, free_ports);
     std::vector<std::string> addresses{loopback};
     std::copy_if(plan.addresses.begin(), plan.addresses.end(), std::back_inserter(addresses),
                  [&](const std::string& address) { return address != loopback; });
+    Listeners listeners;
+    if (port == 0 && free_ports.range) {
+        take_port(*free_ports.range, free_ports.spared, addresses.back(), [&](std::uint16_t candidate) {
+            listeners = listen_at(executor, addresses, candidate);
+            return listeners.error_number;
+        });
+        return std::move(listeners.acceptors);
+    }
     for (int attempt = 1;; ++attempt) {
-        std::uint16_t chosen = port;
-        int error_number = 0;
-        for (const std::string& text : addresses) {
-            const tcp::endpoint where(asio::ip::make_address(text), chosen);
-            const int fd = open_listener(where);
-            // A machine whose loopback interface is down has none of it.
-            if (fd == -EADDRNOTAVAIL && addresses.size() > 1 && &text == &addresses.front()) continue;
-            const bool other_port = fd == -EADDRINUSE && port == 0 && attempt < kFreePortAttempts;
-            if (fd < 0 && !other_port) fail_listen(-fd, text, chosen);
-            if (fd < 0) {
-                error_number = -fd;
-                break;
-            }
-            acceptors.emplace_back(executor, where.protocol(), fd);
-            chosen = acceptors.back().local_endpoint().port();
-        }
-        if (error_number == 0) return acceptors;
-        acceptors.clear();
+        listeners = listen_at(executor, addresses, port);
+        if (listeners.error_number == 0) return std::move(listeners.acceptors);
+        const bool other_port =
+            listeners.error_number == EADDRINUSE && port == 0 && attempt < kFreePortAttempts;
+        if (!other_port) fail_listen(listeners.error_number, listeners.address, listeners.port);
     }
 }
 

@@ -14,6 +14,7 @@
 
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun {
@@ -27,9 +28,10 @@ boost::asio::ip::tcp::acceptor listen_tcp(const boost::asio::any_io_executor& ex
                                           std::uint16_t port);
 
 // The same for what the plan says: one socket for each address, all with the same port, the one on loopback
-// (if there is one) first.
+// (if there is one) first. Port 0 takes one of `free_ports`; throws as take_port does where these have a range.
 std::vector<boost::asio::ip::tcp::acceptor> listen_tcp(const boost::asio::any_io_executor& executor,
-                                                       const ListenPlan& plan, std::uint16_t port);
+                                                       const ListenPlan& plan, std::uint16_t port,
+                                                       const FreePorts& free_ports = {});
 
 // Sockets that listen already; close-on-exec and non-blocking.
 std::vector<boost::asio::ip::tcp::acceptor> adopt_listeners(const boost::asio::any_io_executor& executor,

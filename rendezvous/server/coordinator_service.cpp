@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rendezvous/control/control_session.hpp"
+#include "rendezvous/server/caller_gate.hpp"
 
 namespace ddprun {
 
@@ -146,11 +147,19 @@ void CoordinatorService::send_all(const Coordinator::Outbox& outbox) {
         const auto& channel = conversation->second.channel;
         if (conversation->second.is_own)
             own.emplace_back([say, channel, outgoing, frames] { say(*channel, outgoing, frames); });
+        else if (const auto* welcome = std::get_if<Welcome>(&outgoing.message))
+            say(*channel, {outgoing.to, seen_welcome(*welcome, conversation->second), outgoing.close_after},
+                {});
         else
             say(*channel, outgoing, frames);
     }
     // The own agent hears it when it has gone out to the others: it may stop this process then.
     for (auto& word : own) asio::post(context_, std::move(word));
+}
+
+Welcome CoordinatorService::seen_welcome(Welcome welcome, const Conversation& conversation) {
+    welcome.seen_at = comparable(conversation.machines.front()).to_string();
+    return welcome;
 }
 
 void CoordinatorService::arm_deadline() {

@@ -79,6 +79,7 @@ class CoordinatorService {
     void deliver(const Coordinator::Outbox& outbox);
     void announce_round(const Coordinator::Outbox& outbox);
     void send_all(const Coordinator::Outbox& outbox);
+    static Welcome seen_welcome(Welcome welcome, const Conversation& conversation);
     void arm_deadline();
 
     boost::asio::io_context& context_;

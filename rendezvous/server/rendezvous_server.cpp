@@ -57,8 +57,9 @@ class RendezvousServer::Impl {
   private:
     std::vector<tcp::acceptor> listeners(RendezvousServerOptions& options) {
         const auto executor = port_context_.get_executor();
-        auto acceptors = options.sockets.empty() ? listen_tcp(executor, options.listen, options.port)
-                                                 : adopt_listeners(executor, std::move(options.sockets));
+        auto acceptors = options.sockets.empty()
+                             ? listen_tcp(executor, options.listen, options.port, options.free_ports)
+                             : adopt_listeners(executor, std::move(options.sockets));
         const tcp::endpoint bound = acceptors.front().local_endpoint();
         const bool any = bound.address().is_unspecified();
         own_endpoint_ = {any ? "127.0.0.1" : bound.address().to_string(), bound.port()};

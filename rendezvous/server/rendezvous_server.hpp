@@ -19,6 +19,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/port_range.hpp"
 #include "rendezvous/secure/secret_key.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
@@ -26,8 +27,9 @@ namespace ddprun {
 
 struct RendezvousServerOptions {
     ListenPlan listen;       // the default: loopback only
-    std::uint16_t port = 0;  // 0 takes a free one
-    // Listening already, then the two above do not count.
+    std::uint16_t port = 0;  // 0 takes one of `free_ports`
+    FreePorts free_ports = {};
+    // Listening already, then the three above do not count.
     std::vector<OwnedDescriptor> sockets;
     CoordinatorOptions coordinator;
     // Descriptors of this process that connections leave to others.

@@ -265,10 +265,10 @@ TEST_CASE("--local-addr is one of this machine; alone it is MASTER_ADDR, else it
     CHECK(started({"--local-addr=10.0.0.7", "p"}, facts).master.host == "10.0.0.7");
     CHECK(said({"--local-addr=10.0.0.7", "--master-addr=127.0.0.1", "p"}).master_addr == "127.0.0.1");
     const Words several = {"--nnodes=2", "--master-addr=10.0.0.7", "--local-addr=10.0.0.7", "p"};
-    CHECK(started(several, facts).environment.at("GLOO_SOCKET_IFNAME") == "eth7");
+    CHECK(started(several, facts).own_address == OwnAddress{"10.0.0.7", "eth7", "--local-addr 10.0.0.7"});
     facts.local = std::vector<std::string>{"10.0.0.8"};
     CHECK(launch_refusal({"--local-addr=10.0.0.8", "p"}, facts) ==
-          "--local-addr 10.0.0.8: no address of this machine");
+          "--local-addr 10.0.0.8: no address of this machine, which has 10.0.0.7 (eth7)");
     facts.local = "unknown host";
     CHECK(launch_refusal({"--local-addr=x", "p"}, facts) ==
           "--local-addr x: cannot be resolved on this machine: unknown host");

@@ -133,6 +133,7 @@ TEST_CASE("command line: an empty value is as good as none, and takes nothing fr
                              "--master-addr",
                              "--master-port",
                              "--net",
+                             "--port-range",
                              "--rdzv-backend",
                              "--rdzv-endpoint",
                              "--rdzv-id",

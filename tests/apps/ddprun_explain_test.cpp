@@ -25,6 +25,7 @@ NodeFacts explained_facts(const Environment& environment) {
     facts.environment = environment;
     facts.hardware.devices.source = "/dev/nvidia*";
     facts.hardware.usable_cpus = 4;
+    facts.addresses = {{"lo", "127.0.0.1", true}, {"eth7", "10.0.0.2", false}};
     return facts;
 }
 
@@ -80,6 +81,17 @@ TEST_CASE("explain: each value of the launch with its source") {
         {{}, {}, "listens on", "loopback by default"},
         {{}, {}, "GPUs", "0 by /dev/nvidia*"},
         {{}, {}, "CPUs", "4 by affinity and quota of this process"},
+        {{"--port-range=40-49"}, {}, "master port", "a free one of 40-49 by --port-range"},
+        {{"--port-range=40-49", "--master-port=7"}, {}, "master port", "7 by --master-port"},
+        {{}, {}, "ports of other listeners", "free ones of the system's by default"},
+        {{},
+         {{"DDPRUN_PORT_RANGE", "40-49"}},
+         "ports of other listeners",
+         "40-49 by DDPRUN_PORT_RANGE (--port-range)"},
+        {{"--port-range=40-40"}, kStep, "master port", "40 by the job's id"},
+        {{}, kStep, "own address", "the one that reaches node 0 by default"},
+        {{"--net=10.0.0.0/8"}, kStep, "own address", "10.0.0.2 (eth7) by --net"},
+        {{}, {}, "own address", "missing"},
         {{"--nproc-per-node=3"}, {}, "workers here", "3 by --nproc-per-node"},
         {{}, {{"PET_NPROC_PER_NODE", "3"}}, "workers here", "3 by PET_NPROC_PER_NODE (--nproc-per-node)"},
         {{"--nproc-per-node=cpu"}, {}, "workers here", "4 by --nproc-per-node"},
@@ -147,6 +159,12 @@ TEST_CASE("explain: what workers have over the inherited environment") {
     CHECK(change_named(step.changes, "RANK") == "RANK: known when the nodes have met");
     CHECK(change_named(step.changes, "MASTER_ADDR") == "MASTER_ADDR=n1");
     CHECK_THAT(change_named(step.changes, "NCCL_SOCKET_IFNAME"), Catch::Contains("the interface"));
+    const Explanation by_net = explained({"--net=10.0.0.0/8", "p"}, kStep);
+    CHECK(change_named(by_net.changes, "NCCL_SOCKET_IFNAME") == "NCCL_SOCKET_IFNAME==eth7");
+    CHECK(change_named(by_net.changes, "GLOO_SOCKET_IFNAME") == "GLOO_SOCKET_IFNAME=eth7");
+    CHECK(change_named(by_net.changes, "DDPRUN_NODE_ADDR") == "DDPRUN_NODE_ADDR=10.0.0.2");
+    CHECK(change_named(explained({"--port-range=40-49", "p"}).changes, "MASTER_PORT") ==
+          "MASTER_PORT: a free port of 40-49");
     Environment chosen = kStep;
     chosen["NCCL_SOCKET_IFNAME"] = "eth7";
     CHECK(change_named(explained({"p"}, chosen).changes, "NCCL_SOCKET_IFNAME") == "unchanged");

@@ -19,6 +19,7 @@ using Words = std::vector<std::string>;
 
 std::string text(const std::string& value) { return value; }
 std::string text(std::uint64_t value) { return std::to_string(value); }
+std::string text(const PortRange& range) { return to_string(range); }
 std::string text(bool value) { return value ? "yes" : "no"; }
 std::string text(int value) { return std::to_string(value); }
 std::string text(std::chrono::milliseconds value) { return std::to_string(value.count()); }
@@ -122,6 +123,7 @@ const std::vector<Row> kRows = {
     {"local-addr", "[::1]", at(&CommandLine::local_addr), "::1"},
     {"listen", "any", at(&CommandLine::listen_any), "yes"},
     {"net", "10.0.0.0/8", at(&CommandLine::networks), "10.0.0.0/8"},
+    {"port-range", "30000-30100", at(&LaunchOptions::port_range), "30000-30100"},
     {"standalone", "", at(&CommandLine::standalone), "yes"},
     {"scheduler", "slurm", at(&CommandLine::scheduler), "slurm"},
     {"adapt", "", at(&CommandLine::adapt), "yes"},

@@ -7,6 +7,7 @@ node0 (10.78.0.1), node1 (10.78.0.2), … by a bridge. All of it is gone when th
     dead_end=True   each has a second interface, up and with an address (10.79.0.1, …), behind which nobody is; names
                     stand for both addresses, this one first
     named=False     nobody knows the nodes' names, and the name server does not answer
+    hosts=LINES     /etc/hosts has these lines in place of the nodes' names, and those of learn(), and the name server refuses
 """
 
 import contextlib
@@ -56,11 +57,12 @@ def _do(words):
 class NodeNetwork:
     """Node i is 10.78.0.(i+1), named node<i>; each is held by a process that waits for the end of its input."""
 
-    def __init__(self, nodes, ipv6=False, dead_end=False, named=True):
+    def __init__(self, nodes, ipv6=False, dead_end=False, named=True, hosts=None):
         self.nodes = nodes
         self.ipv6 = ipv6
         self.dead_end = dead_end
         self.named = named
+        self.hosts = hosts
         self.holders = []
         self.at_exit = contextlib.ExitStack()
 
@@ -87,10 +89,12 @@ class NodeNetwork:
 
     def _name_nodes(self, undo):
         hosts = ["127.0.0.1 localhost"]
-        for node in range(self.nodes if self.named else 0):
+        for node in range(self.nodes if self.named and self.hosts is None else 0):
             addresses = [self.dead_address(node)] if self.dead_end else []
             hosts += [f"{address} node{node}" for address in (*addresses, self.address(node))]
-        self._replace("/etc/hosts", hosts, undo)
+        self.hosts_file = self._replace("/etc/hosts", [*hosts, *(self.hosts or ())], undo)
+        if self.hosts is not None:
+            self._replace("/etc/resolv.conf", ["nameserver 127.0.0.1"], undo)
         if not self.named:
             self._replace("/etc/resolv.conf", [f"nameserver {self.dead_address(0)}"], undo)
 
@@ -102,6 +106,17 @@ class NodeNetwork:
         os.chmod(file.name, 0o644)
         _do(f"mount --bind {file.name} {path}")
         undo.callback(_do, f"umount {path}")
+        return file.name
+
+    def learn(self, line):
+        """From now on all know that name."""
+        with open(self.hosts_file, "a", encoding="ascii") as file:
+            file.write(line + "\n")
+
+    def forget(self):
+        """All that was learnt."""
+        with open(self.hosts_file, "w", encoding="ascii") as file:
+            file.write("127.0.0.1 localhost\n")
 
     def _join(self, node, undo):
         holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", f"hostname node{node} && echo ready && exec cat"],

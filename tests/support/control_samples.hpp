@@ -97,7 +97,7 @@ inline std::vector<ControlMessage> sample_messages() {
             Goodbye{},
             Follow{3},
             JobMoved{"0.1.0", "none", 4, 2, 77, "10.0.0.2", 29500},
-            Welcome{5000},
+            Welcome{5000, "10.0.0.2"},
             Lead{3},
             Abdicated{"no majority", 1, 2, {0, 2}},
             MemberGone{1, 2, 1},

@@ -23,11 +23,12 @@ std::string port_text(const LaunchOptions& options) {
 
 // What only several nodes together know.
 void add_of_nodes(const LaunchOptions& options, Environment& later) {
-    for (const char* name : {"RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
-                             "ROLE_WORLD_SIZE", "DDPRUN_NODE_ADDR"})
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"})
         later[name] = kWhenMet;
+    if (options.own_address.address.empty()) later["DDPRUN_NODE_ADDR"] = kWhenMet;
     for (const char* name : kInterfaceVariables) {
-        if (!options.environment.contains(name))
+        if (options.own_address.address.empty() && !options.environment.contains(name))
             later[name] = "the interface that reaches node 0, unless that is loopback";
     }
     later[kMeshKeyVariable] = "a key of the round, where the job has a secret";
@@ -46,7 +47,9 @@ Environment known_later(const LaunchOptions& options) {
         return later;
     }
     later[kMeshKeyVariable] = "a key of the round";
-    if (options.master.port == 0) later["MASTER_PORT"] = "a free port";
+    if (options.master.port == 0)
+        later["MASTER_PORT"] =
+            options.port_range ? "a free port of " + to_string(*options.port_range) : "a free port";
     return later;
 }
 
@@ -77,9 +80,11 @@ std::vector<EnvironmentChange> changes_between(const Environment& inherited, con
     return changes;
 }
 
-std::vector<EnvironmentChange> changes_of_worker(const LaunchOptions& options, const Environment& inherited,
+std::vector<EnvironmentChange> changes_of_worker(LaunchOptions options, const Environment& inherited,
                                                  int local_rank, const std::string& host) {
-    const std::string address = options.nnodes == 1 ? loopback_of(options.master.host) : "";
+    const bool is_alone = options.nnodes == 1;
+    const std::string address = is_alone ? loopback_of(options.master.host) : options.own_address.address;
+    if (!is_alone) name_interface(options.environment, options.own_address.interface);
     WorkerStation station;
     station.host = host;
     station.address = address;

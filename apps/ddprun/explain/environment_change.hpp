@@ -18,7 +18,7 @@ struct EnvironmentChange {
 };
 
 // Sorted by name. `inherited` is the launcher's own environment.
-std::vector<EnvironmentChange> changes_of_worker(const LaunchOptions& options, const Environment& inherited,
+std::vector<EnvironmentChange> changes_of_worker(LaunchOptions options, const Environment& inherited,
                                                  int local_rank, const std::string& host);
 
 // Those that all the lists have, which are taken out of them.

@@ -69,13 +69,15 @@ std::string host_text(const LaunchOptions& options) {
         case Hosting::by_number: return options.node_rank == 0 ? "this node" : "node 0";
         case Hosting::yes: return "this node";
         case Hosting::if_first: return "this agent, if it is the first of this machine";
+        case Hosting::if_here: return "this agent, if that name turns out to be this machine's";
         case Hosting::no: break;
     }
     return "the machine of that address";
 }
 
 std::string port_value(const LaunchOptions& options) {
-    if (options.master.port == 0) return "a free one";
+    const std::string range = options.port_range ? " of " + to_string(*options.port_range) : "";
+    if (options.master.port == 0) return "a free one" + range;
     if (options.master_ports == 1) return std::to_string(options.master.port);
     return fmt::format("{} to {}, the first that is free", options.master.port,
                        options.master.port + options.master_ports - 1);
@@ -107,7 +109,7 @@ void add_rendezvous(ValueList& list, const LaunchOptions& options, RdzvBackend b
             list.by_fact(Fact::master_addr, address, {"--master-addr", "--rdzv-endpoint", "--local-addr"}));
         list.add("master port", port_value(options),
                  list.by_fact(Fact::master_port, std::to_string(options.master.port),
-                              {"--master-port", "--rdzv-endpoint"}));
+                              {"--master-port", "--rdzv-endpoint", "--port-range"}));
     }
     const char* name = backend == RdzvBackend::fixed  ? "static"
                        : backend == RdzvBackend::c10d ? "c10d"
@@ -119,6 +121,18 @@ void add_rendezvous(ValueList& list, const LaunchOptions& options, RdzvBackend b
     if (may_listen || options.etcd)
         list.add("listens on", listen_text(options.listen), list.by_flags({"--listen"}));
     if (options.nnodes > 1) list.add("store", store_text(options.store_access), list.by_flags({"--store"}));
+}
+
+// What listeners and workers use that the user may have a say in.
+void add_network(ValueList& list, const LaunchOptions& options) {
+    list.add("ports of other listeners",
+             options.port_range ? to_string(*options.port_range) : "free ones of the system's",
+             list.by_flags({"--port-range"}));
+    if (options.nnodes == 1) return;
+    const OwnAddress& own = options.own_address;
+    const std::string interface = own.interface.empty() ? "" : fmt::format(" ({})", own.interface);
+    list.add("own address", own.address.empty() ? "the one that reaches node 0" : own.address + interface,
+             list.by_flags({"--local-addr", "--net"}));
 }
 
 void add_machine(ValueList& list, const ClusterPlan& plan, const NodeFacts& facts,
@@ -148,6 +162,7 @@ std::vector<LaunchValue> launch_values(const ClusterPlan& plan, const NodeFacts&
              list.by_fact(Fact::node_rank, number, {"--node-rank", kBackendFlag}));
     list.add("job id", options.run_id, id_source(plan, list));
     add_rendezvous(list, options, plan.line.rdzv_backend);
+    add_network(list, options);
     add_machine(list, plan, facts, options);
     list.add("restarts", std::to_string(options.restarts.max_restarts), list.by_flags({"--max-restarts"}));
     list.add("join timeout", seconds_text(options.join_timeout),

@@ -91,6 +91,9 @@ TEST_CASE("bad settings are refused by name and value", "[host_settings]") {
         {"DDPRUN_NET", ""},
         {"DDPRUN_NET", "eth0"},
         {"DDPRUN_NET", "10.0.0.0/40"},
+        {"DDPRUN_PORT_RANGE", ""},
+        {"DDPRUN_PORT_RANGE", "9-1"},
+        {"DDPRUN_PORT_RANGE", "0-10"},
         {"DDPRUN_SOCKET_IFNAME", ""},
         {"DDPRUN_SOCKET_IFNAME", "^"},
         {"DDPRUN_SOCKET_IFNAME", "eth0,"},
@@ -108,6 +111,8 @@ TEST_CASE("bad settings are refused by name and value", "[host_settings]") {
     const HostSettings settings = read_host_settings(
         {{"DDPRUN_HOSTID", std::string(kMaxHostId, 'x')}, {"DDPRUN_SOCKETS_PER_PEER", "4"}});
     REQUIRE(settings.host_id.size() == kMaxHostId);
+    REQUIRE_FALSE(settings.ports);
+    REQUIRE(read_host_settings({{"DDPRUN_PORT_RANGE", "40-49"}}).ports == PortRange{40, 49});
     REQUIRE(settings.sockets_per_peer == 4);
 }
 

@@ -88,12 +88,20 @@ TEST_CASE("cluster: a job's ports are within their bounds, and the same wherever
     std::set<std::uint16_t> ports;
     for (int job = 0; job < 20'000; ++job) {
         const std::uint16_t port = port_of_job("slurm-" + std::to_string(job) + ".0");
-        REQUIRE(port >= kFirstDerivedPort);
-        REQUIRE(port + kDerivedPorts - 1 <= kLastDerivedPort);
+        REQUIRE(kDerivedPortRange.contains(port));
+        REQUIRE(port + derived_ports(kDerivedPortRange) - 1 <= kDerivedPortRange.last);
         ports.insert(port);
     }
     CHECK(ports.size() > 7'500);
     CHECK(port_of_job("slurm-4711.0") == port_of_job("slurm-4711.0"));
+    CHECK(derived_ports(kDerivedPortRange) == kDerivedPorts);
+    for (const PortRange range : {PortRange{7, 7}, PortRange{30'000, 30'002}, PortRange{65'500, 65'535}}) {
+        for (int job = 0; job < 100; ++job) {
+            const std::uint16_t port = port_of_job(std::to_string(job), range);
+            REQUIRE(range.contains(port));
+            REQUIRE(port + derived_ports(range) - 1 <= range.last);
+        }
+    }
 }
 
 TEST_CASE("cluster: the line about what was derived") {

@@ -121,7 +121,10 @@ TEST_CASE(
         CoordinatorClientEvents events;
         const std::size_t index = clients.size();
         events.on_message = [&, index](const ControlMessage& message) {
-            if (std::holds_alternative<RoundReady>(message)) clients[index]->send(WorkersSucceeded{0});
+            if (std::holds_alternative<RoundReady>(message)) {
+                CHECK(clients[index]->caller_address().local == "127.0.0.1");
+                clients[index]->send(WorkersSucceeded{0});
+            }
             if (std::holds_alternative<Finish>(message)) {
                 ++finished;
                 clients[index]->close([&] { ++closed; });
@@ -147,6 +150,7 @@ TEST_CASE("an agent that is connected but does not answer is given up, with the 
     const auto welcome = agent.hear();
     REQUIRE(welcome.has_value());
     CHECK(std::get<Welcome>(*welcome).heartbeat_ms == 300);
+    CHECK(std::get<Welcome>(*welcome).seen_at == "127.0.0.1");
     std::uint64_t questions = 0;
     auto message = agent.hear();
     for (; message && std::holds_alternative<Heartbeat>(*message); message = agent.hear())

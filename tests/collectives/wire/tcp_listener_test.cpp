@@ -1,0 +1,32 @@
+#include <unistd.h>
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "collectives/wire/tcp_link.hpp"
+#include "rendezvous/system/error.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/error_of.hpp"
+
+using namespace ddprun;
+
+TEST_CASE("ranks listen in the range of ports, until that is exhausted", "[tcp_listener]") {
+    const PortRange range{19'440, 19'442};
+    std::vector<TcpListener> listeners;
+    std::set<std::uint16_t> ports;
+    for (int i = 0; i < range.size(); ++i) {
+        listeners.emplace_back("127.0.0.1", range);
+        ports.insert(listeners.back().endpoint().port);
+    }
+    REQUIRE(ports == std::set<std::uint16_t>{19'440, 19'441, 19'442});
+    const auto error = error_of([&] { TcpListener("127.0.0.1", range); });
+    REQUIRE(error.code == Errc::address_in_use);
+    REQUIRE(error.mentions("no port of --port-range 19440-19442 (DDPRUN_PORT_RANGE) is free"));
+    REQUIRE(error.mentions("held by pid " + std::to_string(::getpid())));
+    listeners.erase(listeners.begin());
+    REQUIRE_NOTHROW(TcpListener("127.0.0.1", range));
+    REQUIRE_FALSE(range.contains(TcpListener("127.0.0.1").endpoint().port));
+    REQUIRE(
+        error_of([&] { TcpListener("203.0.113.9", range); }).mentions("cannot listen on 203.0.113.9:1944"));
+}
