@@ -224,13 +224,23 @@ class Doctor(EndToEndTest):
             self.skipTest(why)
         python = self.write("python3", "#!/bin/sh\nsleep 1000\n", 0o755)
         with silent_folder() as folder:
-            findings = self.examine("--log-dir", os.path.join(folder, "logs"), env={"TMPDIR": folder, "PYTHON_EXEC": python})
-            self.assert_found(findings["folder", folder], "problem", "hangs", "TMPDIR")
-            self.assert_found(findings["folder", os.path.join(folder, "logs")], "problem", "hangs", "--log-dir")
+            logs = os.path.join(folder, "logs")
+            findings = self.examine("--log-dir", logs, env={"PYTHON_EXEC": python})
+            self.assert_found(findings["folder", logs], "problem", "hangs", "--log-dir")
             self.assert_found(findings["python", ""], "problem", "hangs")
             self.assertNotEqual(findings["folder", "/tmp"]["state"], "problem")
             findings = self.examine(env={"PATH": f"{folder}:{os.environ['PATH']}"})
             self.assert_found(findings["python", ""], "problem", "python3 is looked for, which hangs")
+            self.assert_check_refuses(f"folder {folder}: logs: hangs", job=("--log-dir", os.path.join(folder, "%j")))
+
+    def test_a_folder_of_temporary_files_that_hangs(self):
+        if why := why_no_silent_folder():
+            self.skipTest(why)
+        if os.environ.get("DDPRUN_SANITIZED") == "thread":
+            self.skipTest("the thread sanitizer opens a file in TMPDIR before ddprun begins, which hangs")
+        with silent_folder() as folder:
+            finding = self.examine(env={"TMPDIR": folder})["folder", folder]
+            self.assert_found(finding, "problem", "temporary files: hangs", "TMPDIR")
             self.assert_check_refuses(f"folder {folder}: temporary files: hangs", env={"TMPDIR": folder})
 
     def test_a_job_that_passes_its_check(self):
