@@ -16,6 +16,7 @@
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/doctor/doctor_node.hpp"
 #include "apps/ddprun/explain/explain.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/job_start.hpp"
@@ -125,6 +126,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     using namespace ddprun;
     const CommandLine& line = given.plan.line;
     LaunchOptions options = resolve_launch(line, given.facts);
+    if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
     if (given.plan.is_derived) {
         const std::string derived = derived_line(given.plan.table, options.master.port);
         speaks_for_all(line) ? log.info(derived) : log.debug(derived);
@@ -171,9 +173,10 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
 }
 
 // With --hosts.
-int start_job(const ddprun::CommandLine& line) {
+int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor) {
     using namespace ddprun;
-    const StarterOptions options = resolve_start(line, find_starter_facts(line));
+    StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (doctor) become_doctors_job(*doctor, options);
     if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
     return run_starter(options);
 }
@@ -192,17 +195,27 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     try {
         std::string secret = take_variable(kSecretVariable);
         const std::string name = std::filesystem::path(called).filename().string();
-        if (is_doctor_command(words, name)) return run_doctor(words, current_environment());
+        std::optional<DoctorCall> doctor;
+        if (is_doctor_command(words, name)) {
+            if (is_doctor_node(words)) return run_doctor_node(words, current_environment());
+            doctor = parse_doctor_call(words, current_environment());
+            if (doctor->show) return std::fputs(doctor->show->c_str(), stdout) < 0 ? kExitSystem : 0;
+            forget_job_variables();
+        }
         std::optional<OwnedDescriptor> relay_line;
         if (!take_variable(kStartedVariable).empty()) relay_line = take_relay_line();
-        CommandLine said = parse_command_line(words, current_environment(), name);
+        CommandLine said =
+            parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
+        if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
         if (relay_line) become_started(said);
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
-        if (said.start.is_asked()) return start_job(said);
-        const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
+        if (said.start.is_asked()) return start_job(said, doctor);
+        ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
+        if (doctor && plan.line.nnodes == 1) return run_doctor(*doctor, current_environment());
+        if (doctor) become_doctors_job(*doctor, plan.line);
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
         const CommandLine& line = plan.line;
         log.set_verbosity(line.verbosity);

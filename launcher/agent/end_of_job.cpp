@@ -70,6 +70,11 @@ bool is_said_by_host(const JobEnding& ending, const LaunchOptions& options) {
     return options.shares_screen && ending.finish && !is_host && ending.survivors.empty();
 }
 
+bool has_told_why(const Failure& cause, const LaunchOptions& options) {
+    return options.told_exit_code && cause.kind == Failure::Kind::worker_failed &&
+           exit_code_of(cause) == *options.told_exit_code;
+}
+
 }  // namespace
 
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
@@ -84,7 +89,8 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
     if (ending.first_failure && !ending.refusal) {
         ReportFacts facts = report_facts(ending, verdict, options.entry_name);
         facts.finish.exit_code = shown(verdict.exit_code);
-        if (!is_said_by_host(ending, options)) log.error(failure_report(facts));
+        if (!is_said_by_host(ending, options) && !has_told_why(*ending.first_failure, options))
+            log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
     if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);
