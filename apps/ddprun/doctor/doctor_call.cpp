@@ -28,8 +28,10 @@ constexpr std::string_view kDoctorWord = "doctor";
 
 // Whoever has waited that long for the others goes without them.
 constexpr const char* kJoinTimeout = "--join-timeout=120";
-constexpr std::array<const char*, 6> kJobOptions{"--gpu-bind=none",  "--allow-different", "--no-python",
-                                                 "--max-restarts=0", "--failover=off",    "--resize=never"};
+constexpr std::array<const char*, 7> kJobOptions{"--gpu-bind=none", "--allow-different", "--no-python",
+                                                 "--max-restarts=0", "--failover=off", "--resize=never",
+                                                 // Of one that hangs nobody expects that it ends by itself.
+                                                 "--grace=2"};
 
 bool is_about_nodes(const OptionRow& row) {
     const std::string name = long_name(row);

@@ -9,6 +9,7 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "launcher/doctor/diagnosis.hpp"
+#include "launcher/doctor/meeting_address.hpp"
 #include "launcher/doctor/node_exchange.hpp"
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/number_limits.hpp"
@@ -19,14 +20,6 @@ namespace {
 
 // The job's store is there before its workers.
 constexpr std::chrono::seconds kStoreTimeout{30};
-
-// How the others of this job reach this node.
-std::string address_of(const WorkerPlace& place, const Surroundings& seen) {
-    if (!place.node_addr.empty()) return place.node_addr;
-    const auto outward = std::find_if(seen.addresses.begin(), seen.addresses.end(),
-                                      [](const LocalAddress& one) { return !one.is_loopback; });
-    return outward != seen.addresses.end() ? outward->address : "127.0.0.1";
-}
 
 Finding absent_finding(int expected, int there) {
     if (there == expected) return ok_finding("nodes", fmt::format("{} of {} are there", there, expected));
@@ -67,7 +60,8 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
                   [&place](const PortAsked& asked) { return asked.port == place.master_port; });
     const Surroundings seen = look_around(request);
     Meetings meetings;
-    const NodeWord own{diagnose(seen), node_facts(seen), address_of(place, seen), meetings.port()};
+    const NodeWord own{diagnose(seen), node_facts(seen),
+                       meeting_address(environment, place.node_addr, seen.addresses), meetings.port()};
     TcpStore store({place.master_addr, place.master_port}, kStoreTimeout);
     auto report = exchange(store, {place.rank, place.world_size}, own, meetings);
     if (!report) return 0;
