@@ -97,9 +97,8 @@ void check_files(const ddprun::LaunchOptions& options, const ddprun::PathFacts& 
     }
 }
 
-// For --check. False where the node is not fit for a job; that has been said then.
-bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& observers,
-                  ddprun::LauncherLog& log) {
+// For --check. The first problem, if there are any; all have been said then.
+std::string problem_by_check(const ddprun::LaunchOptions& options, ddprun::LauncherLog& log) {
     using namespace ddprun;
     std::string first;
     for (const Finding& finding : check_node(options).findings) {
@@ -108,9 +107,14 @@ bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& obser
         log.error("--check: " + line_of(finding));
         if (first.empty()) first = line_of(finding);
     }
-    if (!first.empty()) observers.fails(options.exits_with_one ? 1 : kExitSystem, first);
-    return first.empty();
+    return first;
 }
+
+// The others of the job are told where it has a coordinator by now: etcd elects one among those that take part.
+bool may_tell_others(const ddprun::LaunchOptions& options) { return options.nnodes > 1 && !options.etcd; }
+
+// A node that takes no part does not wait for the others as one does that works.
+constexpr std::chrono::seconds kUnfitJoinTime{30};
 
 struct Launch {
     const std::string& called;
@@ -121,6 +125,19 @@ struct Launch {
     std::string& secret;
     std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started
 };
+
+int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& observers,
+             ddprun::LauncherLog& log) {
+    using namespace ddprun;
+    std::vector<AgentWatcher*> watchers = observers.all();
+    std::optional<StartedAgent> started;
+    if (given.relay_line) {
+        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
+                        options.elasticity.is_elastic());
+        watchers.push_back(&*started);
+    }
+    return run_agent(std::move(options), log, watchers);
+}
 
 int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
@@ -140,8 +157,18 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
-    if (line.check && !passes_check(options, observers, log)) return kExitSystem;
+    if (line.check) options.unfit = problem_by_check(options, log);
+    const bool is_unfit = !options.unfit.empty();
+    if (is_unfit && !may_tell_others(options)) {
+        observers.fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
+        return kExitSystem;
+    }
     options.open_files = raise_open_files();
+    if (is_unfit) {
+        options.join_timeout = std::min<std::chrono::milliseconds>(options.join_timeout, kUnfitJoinTime);
+        run_with(std::move(options), given, observers, log);
+        return kExitSystem;
+    }
     check_files(options, given.known);
     write_run_file(options, given.called, given.words, given.known, log);
     if (!sees_own_processes())
@@ -151,14 +178,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
     if (line.detach) return run_detached(options, given.words, observers, log);
-    std::vector<AgentWatcher*> watchers = observers.all();
-    std::optional<StartedAgent> started;
-    if (given.relay_line) {
-        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
-                        options.elasticity.is_elastic());
-        watchers.push_back(&*started);
-    }
-    return run_agent(options, log, watchers);
+    return run_with(std::move(options), given, observers, log);
 }
 
 // In place of this process, without an agent; `called` as in node_facts.hpp.

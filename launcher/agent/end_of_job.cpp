@@ -84,7 +84,8 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
         log.warn(
             "processes that the workers left behind may still run: without /proc nobody can look for them");
     const Verdict verdict = verdict_of(ending);
-    if (verdict.is_said) log.error(verdict.message);
+    // What makes this node unfit was said when it was found.
+    if (verdict.is_said && options.unfit.empty()) log.error(verdict.message);
     const auto shown = [&options](int code) { return options.exits_with_one && code != 0 ? 1 : code; };
     if (ending.first_failure && !ending.refusal) {
         ReportFacts facts = report_facts(ending, verdict, options.entry_name);

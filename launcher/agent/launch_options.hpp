@@ -118,6 +118,7 @@ struct LaunchOptions {
     StandardInput standard_input;     // where there is no tty_rank
     bool virtual_local_rank = false;  // LOCAL_RANK is 0 for all
     bool exits_with_one = false;      // whatever the failure; a wrong command line excepted
+    std::string unfit;                // what --check has found: the agent only says so to the others
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report does
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
 from node_network import NodeNetwork, isolate
-from support import EndToEndTest, program
+from support import EndToEndTest, program, worker
 
 PROBLEM = 1
 USAGE = 2
+SYSTEM = 71
 # For 64 nodes this is promised; what starts them, and what hangs, comes on top.
 TOURNAMENT = 10
 
@@ -97,6 +99,50 @@ class Namespaces(DoctorTest):
             self.assert_found(report, "reach", "node2", "problem", "node1 cannot reach it at 10.78.0.3:", "firewall")
             self.assert_found(report, "reach", "node1", "problem", "node2 cannot reach it at 10.78.0.2:", "firewall")
 
+    def test_a_way_that_only_one_of_two_lacks(self):
+        with NodeNetwork(2, dead_end=True) as network:
+            # Node 1 is to be called where nothing arrives.
+            agents = [self.launch("doctor", "--json", "--nnodes=2", f"--node-rank={node}", "--master-addr", network.address(0),
+                                  *(("--local-addr", network.dead_address(1)) if node == 1 else ()), prefix=network.prefix(node))
+                      for node in range(2)]
+            code = agents[0].wait()
+            report = self.report_of(code, agents[0].out(), agents[0].err())
+            agents[1].wait()
+            self.assertEqual({(pair["from"], pair["to"]): pair["reach"] for pair in report["pairs"]},
+                             {(0, 1): "silent", (1, 0): "reached"})
+            self.assertEqual(len(self.found(report, "reach")), 1)
+            self.assert_found(report, "reach", "node1", "problem", "node0 cannot reach it at 10.79.0.2:", "firewall")
+
+    def test_a_network_that_leads_nowhere(self):
+        with NodeNetwork(3, dead_end=True) as network:
+            report = self.examine(network, "--net=10.79.0.0/24")
+            self.assertEqual({pair["reach"] for pair in report["pairs"]}, {"silent"})
+            for node in range(3):
+                self.assert_found(report, "reach", f"node{node}", "problem", f"none of the others can reach it at 10.79.0.{node + 1}:")
+
+    def test_a_node_that_falls_silent(self):
+        with NodeNetwork(3) as network:
+            agents = [self.launch("doctor", "--json", "--nnodes=3", f"--node-rank={node}", "--master-addr", network.address(0),
+                                  prefix=network.prefix(node)) for node in range(3)]
+            os.kill(self.doctor_with_rank(1), signal.SIGSTOP)
+            code = agents[0].wait()
+            report = self.report_of(code, agents[0].out(), agents[0].err())
+            self.assertEqual(code, PROBLEM)
+            self.assert_found(report, "node", "with rank 1", "problem", "ps")
+            for agent in agents[1:]:
+                agent.wait()
+
+    def doctor_with_rank(self, rank):
+        """The pid of that worker of the doctor's job, as soon as there is one."""
+        deadline = time.monotonic() + support.HANG_GUARD
+        while time.monotonic() < deadline:
+            for pid in support.processes_of_job(self.marker):
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as line, open(f"/proc/{pid}/environ", "rb") as variables:
+                    if b"--as-node" in line.read() and f"RANK={rank}".encode() in variables.read().split(b"\0"):
+                        return pid
+            time.sleep(0.01)  # The start of what is not our child is no event for us.
+        raise AssertionError(f"no doctor with rank {rank}")
+
     def test_nodes_that_do_not_come(self):
         with NodeNetwork(3) as network:
             report = self.examine(network, "--last-call=1", nodes=2, of=3)
@@ -136,6 +182,67 @@ class Namespaces(DoctorTest):
                 self.assert_found(report, "clock", "node1", state, f"{ahead}.0 s ahead of that of node0", "chrony")
 
 
+class Check(DoctorTest):
+    """--check, where one node has a folder for temporary files in which no file can be made."""
+
+    BAD = {"TMPDIR": "/proc"}
+    FINDING = "folder /proc: temporary files: no file can be made: "
+
+    def setUp(self):
+        super().setUp()
+        self.environment["DDPRUN_AUTH"] = "off"
+
+    def run_three(self, *words, bad, of=3):
+        """The agents, which have ended. Nothing they wait for would end by itself."""
+        with NodeNetwork(3) as network:
+            agents = [self.launch(f"--nnodes={of}", f"--node-rank={node}", "--master-addr", network.address(0), "--check",
+                                  "--last-call=3600", "--join-timeout=3600", *words, *worker("print-place"),
+                                  prefix=network.prefix(node), env=self.BAD if node == bad else {}) for node in range(3)]
+            for agent in agents:
+                agent.code = agent.wait()
+        return agents
+
+    def assert_says_what_is_wrong(self, agent):
+        self.assertEqual((agent.code, agent.out()), (SYSTEM, ""), agent.err())
+        self.assertRegex(agent.err(), rf"\Addprun: --check: {self.FINDING}[^\n]*\Z")
+
+    def assert_left_out(self, agents, bad):
+        said = re.findall(r"^ddprun: refused an agent on node(\d) \(pid \d+\): it is not fit for the job \(--check\): (.*)$",
+                          agents[0].err(), re.MULTILINE)
+        self.assertEqual([int(node) for node, _ in said], [bad], agents[0].err())
+        self.assertTrue(said[0][1].startswith(self.FINDING), said)
+
+    def test_the_job_begins_without_a_node_that_is_not_fit(self):
+        agents = self.run_three(bad=1, of="2:3")
+        self.assert_says_what_is_wrong(agents[1])
+        self.assert_left_out(agents, 1)
+        for node in (0, 2):
+            self.assertEqual(agents[node].code, 0, agents[node].err())
+            self.assertRegex(agents[node].out(), r"^place \d of 2 nodes, rank \d of 2$")
+
+    def test_a_spare_takes_its_place(self):
+        agents = self.run_three("--spares=1", bad=1, of="2:3")
+        self.assert_says_what_is_wrong(agents[1])
+        self.assert_left_out(agents, 1)
+        self.assertEqual((agents[0].code, agents[2].code), (0, 0), agents[0].err())
+
+    def test_a_job_of_all_nodes_ends_on_all_of_them(self):
+        agents = self.run_three(bad=1)
+        self.assert_says_what_is_wrong(agents[1])
+        self.assert_left_out(agents, 1)
+        for node in (0, 2):
+            self.assertEqual((agents[node].code, agents[node].out()), (SYSTEM, ""))
+            self.assertIn(f"ddprun: there is no job, since node 1 (node1) is not fit for it (--check): {self.FINDING}", agents[node].err())
+
+    def test_the_host_tells_the_others_before_it_goes(self):
+        agents = self.run_three(bad=0, of="2:3")
+        self.assert_says_what_is_wrong(agents[0])
+        for node in (1, 2):
+            self.assertEqual((agents[node].code, agents[node].out()), (SYSTEM, ""))
+            self.assertIn(f"there is no job, since node 0 (node0) is not fit for it (--check): {self.FINDING}", agents[node].err())
+            self.assertIn("it hosts the job", agents[node].err())
+
+
 class Hosts(DoctorTest):
     def setUp(self):
         super().setUp()
@@ -149,6 +256,7 @@ class Hosts(DoctorTest):
             file.write(f"""#!/bin/sh
 [ "$1" = gone ] && {{ echo "no route to $1" >&2; exit 255; }}
 export {mark}={value!r}
+[ "$1" = bad ] && export TMPDIR=/proc
 exec unshare --uts sh -c 'hostname "$1"; exec /bin/sh -c "$2"' sh "$1" "$2"
 """)
         os.chmod(self.rsh, 0o700)
@@ -198,6 +306,23 @@ exec unshare --uts sh -c 'hostname "$1"; exec /bin/sh -c "$2"' sh "$1" "$2"
         report = self.report_of(*self.run_job("doctor", "--json", "--rsh", self.rsh,
                                               env={"DDPRUN_HOSTS": "gpu[1-2]", "DDPRUN_MASTER_ADDR": "127.0.0.1"}))
         self.assert_all_meet(report, 2)
+
+    def check(self, *words):
+        return self.run_job("--check", "--rsh", self.rsh, "--master-addr", "127.0.0.1", "--hosts", "gpu1,bad,gpu3",
+                            "--join-timeout=3600", "--last-call=3600", *words, *worker("print-place"))
+
+    def test_check_leaves_a_host_out(self):
+        code, out, err = self.check("--nnodes=2:3")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(re.findall(r"^place \d of 2 nodes, rank \d of 2$", out, re.MULTILINE)), 2, out)
+        self.assertEqual(len(re.findall(r"^.*refused an agent on bad .*: it is not fit for the job \(--check\): folder /proc: .*$", err,
+                                        re.MULTILINE)), 1, err)
+        self.assertEqual(len(re.findall("--check: folder /proc", err)), 1, err)
+
+    def test_check_ends_a_job_of_all_hosts(self):
+        code, out, err = self.check()
+        self.assertEqual((code, out), (SYSTEM, ""), err)
+        self.assertIn("--check: folder /proc: temporary files: no file can be made: ", err)
 
     def test_words(self):
         self.assertIn("--hosts", self.run_job("doctor", "--help")[1])
