@@ -269,7 +269,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
         "that of torchrun where one is named, or in the file of --config (node-rank = 1). The command line\n"
         "is the strongest, then DDPRUN_<NAME>, torchrun's variable, the file. Workers do not inherit\n"
         "DDPRUN_<NAME>.\n"
-        "ddprun doctor looks at this node in place of starting a job: see ddprun doctor --help.");
+        "ddprun doctor looks at this node, or at several, in place of starting a job: see ddprun doctor "
+        "--help.");
     CommandLine line;
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");

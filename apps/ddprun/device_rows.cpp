@@ -45,11 +45,12 @@ OptionGroup device_rows(CommandLine& line) {
           "is connected to and nothing started.",
           into(line.dry_run)},
          {"--check", "",
-          "Look at this node before anything starts, as ddprun doctor does, and refuse a job where there is "
-          "a "
-          "problem\nOne line for each problem, and exit code 71. Only what takes a second at most: neither "
-          "names nor "
-          "Python. Not with --dry-run or --adapt.",
+          "Look at this node before anything starts, as ddprun doctor does, and take no part in a job where "
+          "there is a problem\nOne line for each problem, and exit code 71. Of several nodes the others "
+          "begin "
+          "without this one where MIN of --nnodes allows that, else the job ends. Only what takes a second "
+          "at "
+          "most: neither names nor Python. Not with --dry-run or --adapt.",
           into(line.check)},
          {"--explain", "",
           "Print the whole plan with the source of each value, and exit\nWhat the cluster tells and who says "

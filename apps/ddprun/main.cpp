@@ -16,6 +16,7 @@
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
+#include "apps/ddprun/doctor/doctor_node.hpp"
 #include "apps/ddprun/explain/explain.hpp"
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/job_start.hpp"
@@ -96,9 +97,8 @@ void check_files(const ddprun::LaunchOptions& options, const ddprun::PathFacts& 
     }
 }
 
-// For --check. False where the node is not fit for a job; that has been said then.
-bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& observers,
-                  ddprun::LauncherLog& log) {
+// For --check. The first problem, if there are any; all have been said then.
+std::string problem_by_check(const ddprun::LaunchOptions& options, ddprun::LauncherLog& log) {
     using namespace ddprun;
     std::string first;
     for (const Finding& finding : check_node(options).findings) {
@@ -107,9 +107,14 @@ bool passes_check(const ddprun::LaunchOptions& options, ddprun::Observers& obser
         log.error("--check: " + line_of(finding));
         if (first.empty()) first = line_of(finding);
     }
-    if (!first.empty()) observers.fails(options.exits_with_one ? 1 : kExitSystem, first);
-    return first.empty();
+    return first;
 }
+
+// The others of the job are told where it has a coordinator by now: etcd elects one among those that take part.
+bool may_tell_others(const ddprun::LaunchOptions& options) { return options.nnodes > 1 && !options.etcd; }
+
+// A node that takes no part does not wait for the others as one does that works.
+constexpr std::chrono::seconds kUnfitJoinTime{30};
 
 struct Launch {
     const std::string& called;
@@ -121,10 +126,24 @@ struct Launch {
     std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started
 };
 
+int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& observers,
+             ddprun::LauncherLog& log) {
+    using namespace ddprun;
+    std::vector<AgentWatcher*> watchers = observers.all();
+    std::optional<StartedAgent> started;
+    if (given.relay_line) {
+        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
+                        options.elasticity.is_elastic());
+        watchers.push_back(&*started);
+    }
+    return run_agent(std::move(options), log, watchers);
+}
+
 int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log) {
     using namespace ddprun;
     const CommandLine& line = given.plan.line;
     LaunchOptions options = resolve_launch(line, given.facts);
+    if (is_doctors_job(line.program)) options.entry_name = "ddprun doctor";
     if (given.plan.is_derived) {
         const std::string derived = derived_line(given.plan.table, options.master.port);
         speaks_for_all(line) ? log.info(derived) : log.debug(derived);
@@ -139,8 +158,18 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
-    if (line.check && !passes_check(options, observers, log)) return kExitSystem;
+    if (line.check) options.unfit = problem_by_check(options, log);
+    const bool is_unfit = !options.unfit.empty();
+    if (is_unfit && !may_tell_others(options)) {
+        observers.fails(options.exits_with_one ? 1 : kExitSystem, options.unfit);
+        return kExitSystem;
+    }
     options.open_files = raise_open_files();
+    if (is_unfit) {
+        options.join_timeout = std::min<std::chrono::milliseconds>(options.join_timeout, kUnfitJoinTime);
+        run_with(std::move(options), given, observers, log);
+        return kExitSystem;
+    }
     check_files(options, given.known);
     write_run_file(options, given.called, given.words, given.known, log);
     if (!sees_own_processes())
@@ -150,14 +179,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     if (const auto odd = local_rank_beyond_node(options)) log.info(*odd + "; passed over on this node");
     if (!options.interpreter.empty()) log.debug("the interpreter is " + options.interpreter);
     if (line.detach) return run_detached(options, given.words, observers, log);
-    std::vector<AgentWatcher*> watchers = observers.all();
-    std::optional<StartedAgent> started;
-    if (given.relay_line) {
-        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
-                        options.elasticity.is_elastic());
-        watchers.push_back(&*started);
-    }
-    return run_agent(options, log, watchers);
+    return run_with(std::move(options), given, observers, log);
 }
 
 // In place of this process, without an agent; `called` as in node_facts.hpp.
@@ -172,9 +194,10 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
 }
 
 // With --hosts.
-int start_job(const ddprun::CommandLine& line) {
+int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor) {
     using namespace ddprun;
-    const StarterOptions options = resolve_start(line, find_starter_facts(line));
+    StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (doctor) become_doctors_job(*doctor, options);
     if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
     return run_starter(options);
 }
@@ -193,17 +216,27 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     try {
         std::string secret = take_variable(kSecretVariable);
         const std::string name = std::filesystem::path(called).filename().string();
-        if (is_doctor_command(words, name)) return run_doctor(words, current_environment());
+        std::optional<DoctorCall> doctor;
+        if (is_doctor_command(words, name)) {
+            if (is_doctor_node(words)) return run_doctor_node(words, current_environment());
+            doctor = parse_doctor_call(words, current_environment());
+            if (doctor->show) return std::fputs(doctor->show->c_str(), stdout) < 0 ? kExitSystem : 0;
+            forget_job_variables();
+        }
         std::optional<OwnedDescriptor> relay_line;
         if (!take_variable(kStartedVariable).empty()) relay_line = take_relay_line();
-        CommandLine said = parse_command_line(words, current_environment(), name);
+        CommandLine said =
+            parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
+        if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
         if (relay_line) become_started(said);
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
-        if (said.start.is_asked()) return start_job(said);
-        const ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
+        if (said.start.is_asked()) return start_job(said, doctor);
+        ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
+        if (doctor && plan.line.nnodes == 1) return run_doctor(*doctor, current_environment());
+        if (doctor) become_doctors_job(*doctor, plan.line);
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
         const CommandLine& line = plan.line;
         log.set_verbosity(line.verbosity);

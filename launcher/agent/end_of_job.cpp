@@ -70,6 +70,11 @@ bool is_said_by_host(const JobEnding& ending, const LaunchOptions& options) {
     return options.shares_screen && ending.finish && !is_host && ending.survivors.empty();
 }
 
+bool has_told_why(const Failure& cause, const LaunchOptions& options) {
+    return options.told_exit_code && cause.kind == Failure::Kind::worker_failed &&
+           exit_code_of(cause) == *options.told_exit_code;
+}
+
 }  // namespace
 
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
@@ -80,12 +85,13 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
             "processes that the workers left behind may still run: without /proc nobody can look for them");
     const Verdict verdict = verdict_of(ending);
     const bool is_told = is_said_by_host(ending, options);
-    if (verdict.is_said && !is_told) log.error(verdict.message);
+    // What makes this node unfit was said when it was found.
+    if (verdict.is_said && !is_told && options.unfit.empty()) log.error(verdict.message);
     const auto shown = [&options](int code) { return options.exits_with_one && code != 0 ? 1 : code; };
     if (ending.first_failure && !ending.refusal) {
         ReportFacts facts = report_facts(ending, verdict, options.entry_name);
         facts.finish.exit_code = shown(verdict.exit_code);
-        if (!is_told) log.error(failure_report(facts));
+        if (!is_told && !has_told_why(*ending.first_failure, options)) log.error(failure_report(facts));
         say(log, write_own_error_file(*ending.first_failure, options, workers));
     }
     if (watchers.empty() && options.result_file.empty()) return shown(verdict.exit_code);

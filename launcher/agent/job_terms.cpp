@@ -12,6 +12,7 @@
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 
@@ -90,7 +91,8 @@ Hello hello_of(const LaunchOptions& options, bool wants_rank_ends) {
             .list_position = options.host_list.position.value_or(kUnlisted),
             .list_size = static_cast<int>(options.host_list.hosts.size()),
             .addresses = own_addresses(options),
-            .rank_order = options.rank_order};
+            .rank_order = options.rank_order,
+            .unfit = cut_text(options.unfit, kMaxUnfitText)};
 }
 
 FreePorts free_ports_of(const LaunchOptions& options) {

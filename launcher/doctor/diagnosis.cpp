@@ -1,11 +1,14 @@
 #include "launcher/doctor/diagnosis.hpp"
 
+#include <fmt/core.h>
+
 namespace ddprun {
 
 NodeReport diagnose(const Surroundings& seen) {
     NodeReport report{seen.version, seen.host, {}};
     const auto add = [&report](Finding finding) { report.findings.push_back(std::move(finding)); };
-    add(ok_finding("version", "ddprun " + seen.version + ", " + seen.build));
+    add(ok_finding("version", fmt::format("ddprun {}, compiler {}, glibc {}, Linux {}, {}", seen.version,
+                                          seen.compiler, seen.glibc, seen.kernel, seen.machine)));
     add(clock_finding(seen.clock));
     if (seen.name) add(name_finding(seen.host, *seen.name, seen.addresses));
     add(addresses_finding(seen.addresses, seen.idle_interfaces));

@@ -36,11 +36,14 @@ constexpr std::array<const char*, 10> kProxyVariables = {
 
 constexpr std::size_t kMaxVersionFile = 64 * 1024;
 
-std::string build_text() {
+void look_at_system(Surroundings& seen) {
     utsname system{};
     ::uname(&system);
-    return fmt::format("compiler {}, glibc {}, Linux {}, {}", __VERSION__, ::gnu_get_libc_version(),
-                       system.release, system.machine);
+    seen.version = DDPRUN_VERSION;
+    seen.compiler = __VERSION__;
+    seen.glibc = ::gnu_get_libc_version();
+    seen.kernel = system.release;
+    seen.machine = system.machine;
 }
 
 ClockFacts look_at_clock() {
@@ -152,8 +155,7 @@ Surroundings look_around(const LookRequest& request) {
         python.emplace(ask_python(exec_candidates(*request.python, path_of(request.environment))));
     const Deadline deadline = std::chrono::steady_clock::now() + request.limit;
 
-    seen.version = DDPRUN_VERSION;
-    seen.build = build_text();
+    look_at_system(seen);
     seen.host = request.host;
     seen.clock = look_at_clock();
     seen.addresses = local_addresses();

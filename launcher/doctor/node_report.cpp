@@ -4,23 +4,11 @@
 
 #include <algorithm>
 
-#include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
-
 namespace ddprun {
 namespace {
 
 // Raised when a member changes its meaning or goes; new members do not count.
 constexpr int kReportSchema = 1;
-constexpr std::size_t kMaxReportDepth = 8;
-
-struct ReportRules : JsonRules {
-    static constexpr std::size_t kMaxText = kMaxFindingText;
-
-    static std::string text(const std::string& text, std::size_t limit) {
-        return cut_text(valid_utf8(text), limit);
-    }
-};
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/doctor/report_rules.hpp"
 #include "rendezvous/job/description.hpp"
 
 namespace ddprun {
@@ -35,7 +36,6 @@ Finding problem_finding(std::string topic, std::string text, std::string remedy,
 
 // Of what another node says, so much is read.
 inline constexpr std::size_t kMaxFindings = 256;
-inline constexpr std::size_t kMaxFindingText = 2048;
 inline constexpr std::size_t kMaxReportText = 1024 * 1024;
 
 struct NodeReport {

@@ -26,6 +26,10 @@ FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Ans
 std::function<void()> ask_name(const std::string& host);
 NameFacts name_facts(const BoundedChild::Answer& answer);
 
+// Likewise, of several hosts; one after the other. A name that the child has not got to within its time hangs.
+std::function<void()> ask_names(const std::vector<std::string>& hosts);
+std::vector<NameFacts> names_facts(std::size_t hosts, const BoundedChild::Answer& answer);
+
 // Runs Python, as the first of `candidates` (exec_search.hpp) that can be run, and has it say its version and, out of the
 // metadata of what is installed, that of PyTorch; which it does not import. `wanted` as PythonFacts has it.
 std::function<void()> ask_python(const std::vector<std::string>& candidates);

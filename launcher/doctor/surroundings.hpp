@@ -97,7 +97,10 @@ struct PythonFacts {
 
 struct Surroundings {
     std::string version;  // of ddprun
-    std::string build;
+    std::string compiler;
+    std::string glibc;
+    std::string kernel;
+    std::string machine;  // its processors
     std::string host;
     ClockFacts clock;
     std::optional<NameFacts> name;  // nothing: not asked

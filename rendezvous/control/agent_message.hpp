@@ -28,6 +28,8 @@ inline constexpr int kUnlisted = -1;
 inline constexpr std::size_t kMaxAddresses = 64;
 // The place of a node among switches, or in a list.
 inline constexpr std::size_t kMaxRankOrderText = 512;
+// Why a node is not fit for the job.
+inline constexpr std::size_t kMaxUnfitText = 1024;
 
 // The first message of an agent: who it is and what it believes the job to be.
 struct Hello {
@@ -56,15 +58,18 @@ struct Hello {
     std::vector<std::string> addresses;  // of its machine, by which its workers may use the store
     // Its ranks are before those of nodes whose text comes later, as comes_before has it; empty: behind all that have one.
     std::string rank_order;
+    // What it has found wrong with its own node: it takes no part, and says so for the others. Empty: nothing.
+    std::string unfit;
 };
 BOOST_DESCRIBE_STRUCT(Hello, (),
                       (version, run_id, node_rank, nnodes, min_nodes, local_world_size, role, host, pid,
                        wants_rank_ends, command, allow_different, reached_at, traits, grace_ms,
                        meeting_address, meeting_port, following, seeks_port, list_position, list_size,
-                       addresses, rank_order))
+                       addresses, rank_order, unfit))
 constexpr std::size_t limit_of(Of<&Hello::host>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::reached_at>) { return kMaxHostText; }
 constexpr std::size_t limit_of(Of<&Hello::meeting_address>) { return kMaxHostText; }
+constexpr std::size_t limit_of(Of<&Hello::unfit>) { return kMaxUnfitText; }
 constexpr std::size_t limit_of(Of<&Hello::rank_order>) { return kMaxRankOrderText; }
 constexpr std::size_t limit_of(Of<&Hello::addresses>) { return kMaxAddresses; }
 constexpr std::size_t limit_of(Of<&Hello::traits>) { return kMaxNodeTraits; }

@@ -232,7 +232,8 @@ void Coordinator::carry_out(CoordinatorAction action, const Occasion& occasion) 
         case CoordinatorAction::admit: return admit(from, std::get<Hello>(*message), now);
         case CoordinatorAction::refuse: {
             const auto& hello = std::get<Hello>(*message);
-            return refuse(from, hello, reason_against(hello).value_or(came_too_late()));
+            const Refused late = has_run_ ? came_too_late() : unfit_fault().value_or(came_too_late());
+            return refuse(from, hello, reason_against(hello).value_or(late));
         }
         case CoordinatorAction::enqueue: return enqueue(from, std::get<Hello>(*message), now);
         case CoordinatorAction::note_leaving: return note_leaving(*node, *message, now);

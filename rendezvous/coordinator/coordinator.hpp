@@ -46,6 +46,7 @@
 #include "rendezvous/coordinator/node_differences.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/coordinator/signal_notices.hpp"
+#include "rendezvous/coordinator/unfit_nodes.hpp"
 #include "rendezvous/membership/elasticity.hpp"
 #include "rendezvous/membership/exclusion.hpp"
 #include "rendezvous/membership/member_list.hpp"
@@ -126,6 +127,8 @@ class Coordinator {
     static constexpr std::chrono::seconds kElectionTime{5};
     // Different refusals that node 0's agent hears of.
     static constexpr std::size_t kMaxRefusalsTold = 32;
+    // Once it is known that there can be no job, so long the nodes that have yet to come are awaited, to be told why.
+    static constexpr std::chrono::seconds kUnfitTime{10};
 
     Coordinator(CoordinatorOptions options, TimePoint now);
 
@@ -183,6 +186,12 @@ class Coordinator {
     static Newcomer newcomer_of(const Hello& hello) { return {hello.host, hello.pid, hello.node_rank}; }
     void make_room(const Hello& hello, TimePoint now);
     std::size_t seats_left() const;
+    std::size_t awaited_nodes() const;
+    bool leave_out_unfit(ConnectionId from, const Hello& hello);
+    void look_whether_complete(TimePoint now);
+    std::optional<Refused> unfit_fault() const {
+        return unfit_.fault(options_.nnodes, options_.elasticity.least(options_.nnodes));
+    }
     void begin_first_round(TimePoint now);
     void seat_first_round();
     const JobNode* holder_of(int number) const;
@@ -315,6 +324,7 @@ class Coordinator {
     TimePoint join_deadline_;
     TimePoint last_call_;
     std::optional<TimePoint> last_call_end_;
+    UnfitNodes unfit_;
     std::optional<TimePoint> status_deadline_;
     std::optional<TimePoint> last_status_;
     TimePoint judgement_deadline_;

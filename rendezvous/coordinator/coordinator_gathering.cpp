@@ -13,6 +13,7 @@ namespace ddprun {
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused);
+    if (leave_out_unfit(from, hello)) return look_whether_complete(now);
     if (has_workers_left(from, hello)) return;
     make_room(hello, now);
     if (!is_host(hello) && seats_left() == 0) return enqueue(from, hello, now);
@@ -23,17 +24,41 @@ void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     newcomers_[newcomer_of(hello)] = place;
     if (node.hosts) host_ = place;
     watch(from, hello, now);
-    const auto seats = static_cast<std::size_t>(options_.elasticity.seats(options_.nnodes));
-    if (nodes_.size() == seats) return begin_first_round(now);
-    const auto least = static_cast<std::size_t>(options_.elasticity.least(options_.nnodes));
-    const bool host_is_there = !options_.own_agent || host_;
-    if (nodes_.size() >= least && host_is_there && !last_call_end_)
-        last_call_end_ = now + options_.elasticity.last_call;
+    if (is_host(hello)) {
+        for (PeerRefused& told : refusals_untold_) send(from, std::move(told));
+        refusals_untold_.clear();
+    }
+    look_whether_complete(now);
+    if (state_ != CoordinatorState::gathering) return;
     // The newcomer hears of the others after a while; those who wait already hear of the newcomer.
     status_deadline_ = std::min(status_deadline_.value_or(TimePoint::max()), next_status(now));
-    if (!is_host(hello)) return;
-    for (PeerRefused& told : refusals_untold_) send(from, std::move(told));
-    refusals_untold_.clear();
+}
+
+// False for one that may take part; also for the host, which has to tell the others.
+bool Coordinator::leave_out_unfit(ConnectionId from, const Hello& hello) {
+    unfit_.learn(hello, is_host(hello));
+    if (hello.unfit.empty() || is_host(hello)) return false;
+    refuse(from, hello, UnfitNodes::refusal(hello));
+    return true;
+}
+
+// Begins if all are there who can come, or sees to it that some are waited for only so long.
+void Coordinator::look_whether_complete(TimePoint now) {
+    const bool host_is_there = !options_.own_agent || host_;
+    if (nodes_.size() >= awaited_nodes() && host_is_there) return begin_first_round(now);
+    if (unfit_fault()) {
+        last_call_end_ = std::min(last_call_end_.value_or(TimePoint::max()), now + kUnfitTime);
+        return;
+    }
+    const auto least = static_cast<std::size_t>(options_.elasticity.least(options_.nnodes));
+    if (nodes_.size() >= least && host_is_there && !last_call_end_)
+        last_call_end_ = now + options_.elasticity.last_call;
+}
+
+// At least one, which hosts: where all others are unfit, it is to hear of that.
+std::size_t Coordinator::awaited_nodes() const {
+    const int able = std::max(1, options_.nnodes - unfit_.left_out());
+    return static_cast<std::size_t>(std::min(options_.elasticity.seats(options_.nnodes), able));
 }
 
 // An agent that comes again has given its other connection up.
@@ -62,6 +87,7 @@ void Coordinator::begin_first_round(TimePoint now) {
 }
 
 std::optional<Refused> Coordinator::fault_of_nodes() const {
+    if (auto unfit = unfit_fault()) return unfit;
     if (options_.strict_env && !differences_.empty()) return refused_for(differences_);
     const bool idle = std::all_of(nodes_.begin(), nodes_.end(),
                                   [](const auto& entry) { return entry.second.hello.local_world_size == 0; });
@@ -132,7 +158,8 @@ void Coordinator::refuse(ConnectionId from, const Hello& hello, const Refused& r
 void Coordinator::forget(const JobNode& node, TimePoint now) {
     if (node.hosts) host_.reset();
     nodes_.erase(newcomers_.extract(newcomer_of(node.hello)).mapped());
-    if (nodes_.size() < static_cast<std::size_t>(options_.elasticity.least(options_.nnodes)))
+    if (nodes_.size() < static_cast<std::size_t>(options_.elasticity.least(options_.nnodes)) &&
+        !unfit_fault())
         last_call_end_.reset();
     status_deadline_ = next_status(now);
     if (queue_.empty()) return;

@@ -45,6 +45,7 @@ void Coordinator::enqueue(ConnectionId from, const Hello& hello, TimePoint now) 
     const auto refused = reason_to_refuse(
         hello, terms(), company_of(hello, options_.own_agent, is_heir ? nullptr : holder, nodes_));
     if (refused) return refuse(from, hello, *refused);
+    if (!hello.unfit.empty()) return refuse(from, hello, UnfitNodes::refusal(hello));
     if (!places_change) return refuse(from, hello, came_too_late());
     if (has_workers_left(from, hello)) return;
     if (const auto unwanted = why_unwanted(hello)) return refuse(from, hello, *unwanted);

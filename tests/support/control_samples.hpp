@@ -59,6 +59,7 @@ inline std::vector<ControlMessage> sample_messages() {
     hello.list_position = 7;
     hello.list_size = 9;
     hello.rank_order = "s0.s4.gpu07";
+    hello.unfit = "folder /tmp: is full; make room";
     hello.addresses = {"10.0.0.2", "fd00::2"};
     hello.pid = 4711;
     hello.following = Following{

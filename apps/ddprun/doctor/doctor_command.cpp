@@ -4,11 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "apps/cli/option_row.hpp"
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/doctor/look_around.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
@@ -49,31 +47,7 @@ bool is_doctor_command(const std::vector<std::string>& words, const std::string&
            called != kLegacyLaunchName;
 }
 
-int run_doctor(const std::vector<std::string>& words, const Environment& environment) {
-    bool json = false;
-    std::string log_dir;
-    CLI::App app(
-        "Looks at this node and says what a job would miss here: a line for each finding, behind ok, warning "
-        "or\n"
-        "problem.",
-        "ddprun doctor");
-    const std::vector<OptionGroup> groups = {
-        {"",
-         {{"--json", "", "As one JSON object", into(json)},
-          {"--log-dir", "DIR",
-           "The folder for logs that is to be looked at (that of the variables of --log-dir)", into(log_dir),
-           "PET_LOG_DIR"}}}};
-    app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
-    add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
-    add_rows(app, groups);
-    if (const auto show = parse_words(app, groups, {words.begin() + 1, words.end()}))
-        return std::fputs(show->c_str(), stdout) < 0 ? kExitSystem : 0;
-    Environment of_logs;
-    for (const char* name : {"DDPRUN_LOG_DIR", "PET_LOG_DIR"}) {
-        if (const std::string* value = find_variable(environment, name)) of_logs[name] = *value;
-    }
-    take_values(app, groups, of_logs, {});
-
+LookRequest doctor_request(const Environment& environment, const std::string& log_dir) {
     LookRequest request;
     request.environment = environment;
     request.host = host_name();
@@ -84,8 +58,12 @@ int run_doctor(const std::vector<std::string>& words, const Environment& environ
     const std::string* python = find_variable(environment, "PYTHON_EXEC");
     request.python = python_name(python != nullptr ? std::optional(*python) : std::nullopt);
     request.limit = kDoctorLimit;
-    const NodeReport report = diagnose(look_around(request));
-    const std::string text = json ? to_json(report) : to_text(report);
+    return request;
+}
+
+int run_doctor(const DoctorCall& call, const Environment& environment) {
+    const NodeReport report = diagnose(look_around(doctor_request(environment, call.log_dir)));
+    const std::string text = call.json ? to_json(report) : to_text(report);
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kExitSystem;
     return state_of(report) == FindingState::problem ? kExitProblem : 0;
 }

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/ddprun/doctor/doctor_call.hpp"
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/doctor/look_around.hpp"
 #include "launcher/doctor/node_report.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
@@ -17,9 +19,11 @@ inline constexpr int kExitProblem = 1;
 // stands in torchrun's place a program may be called so, as one may by ./doctor or by -- doctor. Pure.
 bool is_doctor_command(const std::vector<std::string>& words, const std::string& called);
 
-// `words` begins with the command's name. Looks at this node and prints what it has found. Returns the exit code;
-// throws UsageError.
-int run_doctor(const std::vector<std::string>& words, const Environment& environment);
+// What is looked at of this node.
+LookRequest doctor_request(const Environment& environment, const std::string& log_dir);
+
+// Looks at this node alone and prints what it has found. Returns the exit code.
+int run_doctor(const DoctorCall& call, const Environment& environment);
 
 // What is quick to see of this node, where this launch is about to start: neither names nor Python are asked for. The
 // limit of open files is still that which the launcher was given.

@@ -1,5 +1,6 @@
 """ddprun under a real Slurm: one job of a step's nodes, one report on srun's screen, nothing left behind."""
 
+import json
 import os
 import re
 import subprocess
@@ -43,6 +44,17 @@ class Slurm(unittest.TestCase):
         said = re.findall(r"^ddprun: 3 nodes by SLURM_STEP_NUM_NODES, this is node 0 by SLURM_NODEID, they meet at n1:", err, re.MULTILINE)
         self.assertEqual(len(said), 1, err)
         self.assertEqual(err.count(" nodes by SLURM_STEP_NUM_NODES"), 1, err)
+
+    def test_doctor_looks_at_the_nodes_of_a_step(self):
+        code, out, err = self.run_it("srun", "-N3", program("ddprun"), "doctor", "--json")
+        report = json.loads(out)
+        self.assertEqual(code, 1 if report["state"] == "problem" else 0, err)
+        self.assertEqual([node["host"] for node in report["nodes"]], ["n1", "n2", "n3"])
+        ways = sorted((pair["from"], pair["to"], pair["reach"]) for pair in report["pairs"])
+        self.assertEqual(ways, [(a, b, "reached") for a in range(3) for b in range(3) if a != b])
+        # On one node nothing has to be said about the others.
+        code, out, err = self.run_it("srun", "-N1", program("ddprun"), "doctor", "--json")
+        self.assertEqual(json.loads(out)["host"], "n1")
 
     def test_a_step_of_a_part_of_its_job(self):
         script = f"""#!/bin/sh

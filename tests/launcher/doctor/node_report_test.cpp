@@ -22,7 +22,7 @@ TEST_CASE("a node's report is as bad as its worst finding") {
     CHECK(state_of(report) == FindingState::warning);
     report.findings.pop_back();
     CHECK(state_of(report) == FindingState::ok);
-    CHECK(state_of({}) == FindingState::ok);
+    CHECK(state_of(NodeReport{}) == FindingState::ok);
 }
 
 TEST_CASE("a node's report has a line for each finding") {
