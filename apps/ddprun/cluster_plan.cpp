@@ -111,10 +111,29 @@ bool take_nodes(CommandLine& line, const ClusterTable& table) {
     return true;
 }
 
-// Where a scheduler says which GPUs the job has here, each gets a worker. torchrun's way is one.
+// torchrun's way is one worker.
+bool are_workers_said(const CommandLine& line) {
+    return line.origins.contains("--nproc-per-node") || !line.further_programs.empty() ||
+           line.like_torchrun || !line.legacy_launch.empty();
+}
+
+// Its agents find out themselves what they have not been told.
+void take_start(CommandLine& line, const ClusterTable& table) {
+    StartRequest::Allocation allocation{
+        .hosts = table.hosts,
+        .source = table.hosts_source,
+        .own_place = derived<int>(table, Fact::node_rank, number(0, kMaxNodes)),
+        .reached_by = table.started_by,
+        .run_id = {},
+        .by_gpus = !are_workers_said(line)};
+    if (const auto id = derived<std::string>(table, Fact::job_id, any_text))
+        allocation.run_id = run_id_of(*id);
+    line.start.allocation = std::move(allocation);
+}
+
+// Where a scheduler says which GPUs the job has here, each gets a worker.
 void take_workers(CommandLine& line, const ClusterTable& table) {
-    const bool is_said = line.origins.contains("--nproc-per-node") || !line.further_programs.empty();
-    if (is_said || table.family.empty() || line.like_torchrun || !line.legacy_launch.empty()) return;
+    if (are_workers_said(line) || table.family.empty()) return;
     const Claim* told = chosen(table, Fact::workers);
     if (told != nullptr && told->belief == Belief::bare)
         line.nproc_per_node = *derived<std::string>(table, Fact::workers, parse_nproc);
@@ -135,6 +154,10 @@ ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {
     }
     ClusterPlan plan{.line = std::move(line), .table = std::move(table), .is_derived = false};
     if (plan.line.adapt) return plan;
+    if (!plan.table.started_by.empty()) {
+        take_start(plan.line, plan.table);
+        return plan;
+    }
     plan.is_derived = take_nodes(plan.line, plan.table);
     take_workers(plan.line, plan.table);
     return plan;

@@ -37,8 +37,8 @@ struct CommandLine : LaunchOptions {
     std::string scheduler = "auto";
     bool adapt = false;
     bool port_derived = false;  // master_port is of the job's id, and may be the next one where that is taken
-    bool workers_by_gpus =
-        false;               // in place of nproc_per_node: a worker for each GPU, and one where there is none
+    bool workers_by_gpus = false;  // in place of nproc_per_node: a worker for each GPU, or else …
+    int workers_without_gpus = 1;
     std::string local_addr;  // empty: not said
     std::string nproc_per_node =
         "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later

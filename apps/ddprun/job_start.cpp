@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 
 #include "apps/ddprun/node_facts.hpp"
 #include "launcher/agent/job_terms.hpp"
@@ -15,8 +16,9 @@
 #include "launcher/start/host_file.hpp"
 #include "launcher/start/host_selection.hpp"
 #include "launcher/start/host_slots.hpp"
-#include "launcher/start/rsh_failure.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/small_file.hpp"
 
@@ -40,7 +42,10 @@ constexpr std::array<Contradiction, 8> kContradictions{{
     {"--stdin", "no host has this standard input"},
 }};
 
+// What names the hosts, for errors.
 std::string hosts_flag(const CommandLine& line) {
+    if (line.start.allocation)
+        return fmt::format("the start on all hosts of {}", line.start.allocation->source);
     return line.start.hosts.empty() ? "--hostfile" : "--hosts";
 }
 
@@ -75,7 +80,9 @@ Value value_of_flag(const std::string& flag, const std::string& text,
 std::vector<HostSlots> hosts_of(const CommandLine& line, const StarterFacts& facts) {
     const StartRequest& start = line.start;
     std::vector<HostSlots> hosts;
-    if (start.host_file.empty()) {
+    if (start.allocation) {
+        for (const ListedHost& host : start.allocation->hosts) hosts.push_back({.target = host.name});
+    } else if (start.host_file.empty()) {
         hosts = value_of_flag("--hosts", start.hosts, parse_hosts(start.hosts));
     } else {
         hosts = value_or_throw<UsageError>(parse_host_file(facts.host_file_text, start.host_file));
@@ -104,18 +111,36 @@ int workers_of(const CommandLine& line, const HostSlots& host) {
     return kUnsaidSlots;
 }
 
-bool is_this_machine(const std::string& target, const StarterFacts& facts) {
+// A scheduler may call it otherwise than it calls itself.
+bool is_this_machine(const CommandLine& line, const std::string& target, const StarterFacts& facts) {
+    if (const auto& allocation = line.start.allocation) {
+        const auto place = allocation->own_place;
+        return place && allocation->hosts[static_cast<std::size_t>(*place)].name == target;
+    }
     return target == kLocalName || facts.addresses.contains(target) || position_of(facts.host_name, {target});
+}
+
+// What the scheduler says of each, where that counts; at least one.
+std::map<std::string, int> slots_of(const CommandLine& line) {
+    std::map<std::string, int> slots;
+    if (!line.start.allocation || !line.start.allocation->by_gpus) return slots;
+    for (const ListedHost& host : line.start.allocation->hosts)
+        slots[host.name] = std::clamp(host.slots, 1, kMaxWorkersPerNode);
+    return slots;
 }
 
 std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& facts) {
     std::vector<StartNode> nodes;
-    for (const HostSlots& host : hosts_of(line, facts))
+    const auto slots = slots_of(line);
+    for (const HostSlots& host : hosts_of(line, facts)) {
+        const auto told = slots.find(host.target);
         nodes.push_back({.rank = static_cast<int>(nodes.size()),
                          .target = host.target,
                          .workers = workers_of(line, host),
                          .devices = host.devices,
-                         .is_here = line.start.rsh.empty() && is_this_machine(host.target, facts)});
+                         .is_here = line.start.rsh.empty() && is_this_machine(line, host.target, facts),
+                         .slots = told == slots.end() ? 0 : told->second});
+    }
     return nodes;
 }
 
@@ -150,7 +175,15 @@ std::vector<std::string> option_words_of(const CommandLine& line) {
     if (line.like_torchrun) words.emplace_back("--like-torchrun");
     if (!line.legacy_launch.empty() && !line.origins.contains("--legacy-launch"))
         words.emplace_back("--legacy-launch");
+    if (line.start.allocation && !line.start.allocation->run_id.empty())
+        words.push_back("--rdzv-id=" + line.start.allocation->run_id);
     return words;
+}
+
+// By the user's command, or as the hosts' list says.
+std::vector<std::string> remote_shell_of(const StartRequest& start) {
+    if (start.rsh.empty() && start.allocation) return remote_shell({start.allocation->reached_by});
+    return remote_shell(start.rsh);
 }
 
 }  // namespace
@@ -189,7 +222,8 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.master_addr = master_of(line, plan.nodes);
     plan.master_port = line.master_port.value_or(0);
     if (nodes > 1 && line.auth != Auth::off) plan.secret = hex_of(SecretKey::fresh());
-    plan.rsh = remote_shell(line.start.rsh);
+    plan.rsh = remote_shell_of(line.start);
+    plan.own_gpus = is_schedulers(plan.rsh);
     plan.ships = !line.start.no_ship;
     options.terms = {
         .nodes = nodes,
@@ -201,6 +235,15 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     for (const auto& [received, sent] : line.forwarded_signals) options.forwarded_signals.push_back(received);
     options.grace_period = line.grace_period;
     return options;
+}
+
+std::string start_line(const CommandLine& line, const StarterOptions& options) {
+    if (!line.start.allocation) return "";
+    const std::size_t all = line.start.allocation->hosts.size();
+    const std::size_t nodes = options.plan.nodes.size();
+    return fmt::format("{}{} nodes by {}, agents started by {}", nodes,
+                       nodes == all ? "" : fmt::format(" of {}", all), line.start.allocation->source,
+                       shell_name(options.plan.rsh));
 }
 
 std::string start_text(const StarterOptions& options) {
@@ -216,9 +259,13 @@ std::string start_text(const StarterOptions& options) {
     return text;
 }
 
-void become_started(CommandLine& line) {
+void become_started(CommandLine& line, int slots) {
     // Its plan says it all; what its host has around it is nobody's word about this job.
     line.scheduler = "none";
+    if (slots > 0) {
+        line.workers_by_gpus = true;
+        line.workers_without_gpus = slots;
+    }
     line.start.hosts.clear();
     line.start.host_file.clear();
     if (line.node_rank == 0) {

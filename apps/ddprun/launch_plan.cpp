@@ -33,7 +33,8 @@ std::string interpreter_text(const NodeFacts& facts) {
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
-    if (line.workers_by_gpus) return std::max(facts.hardware.devices.count, 1);
+    if (line.workers_by_gpus)
+        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : line.workers_without_gpus;
     const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
     if (asks_for_gpus && facts.hardware.devices.count == 0)
         throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
@@ -283,8 +284,11 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
-        options.placement_remarks.emplace_back(
-            "one worker on this node, which has no GPU; --nproc-per-node says how many there are to be");
+        options.placement_remarks.push_back(fmt::format(
+            "{} on this node, which has no GPU; --nproc-per-node says how many there are to be",
+            line.workers_without_gpus == 1
+                ? "one worker"
+                : fmt::format("{} workers, as the allocation has slots,", line.workers_without_gpus)));
     check_ranks(options);
     return options;
 }

@@ -54,6 +54,8 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     if (auto identity = slurm_identity(view, false)) facts.claims.emplace(Fact::job_id, *std::move(identity));
     claim_slurm_limits(view, facts);
     facts.start_others = "srun --ntasks-per-node=1 ddprun …";
+    facts.reached_by = "srun";
+    facts.reached_from_outside = true;
     facts.must_be_listed = true;
     return facts;
 }

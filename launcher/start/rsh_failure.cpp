@@ -12,7 +12,6 @@ namespace {
 
 // ssh's, for all that goes wrong before there is a shell.
 constexpr int kSshFailed = 255;
-constexpr const char* kSsh = "ssh";
 
 struct KnownCause {
     std::string_view words;
@@ -41,17 +40,6 @@ std::string end_text(const ExitStatus& status) {
 }
 
 }  // namespace
-
-std::vector<std::string> remote_shell(std::vector<std::string> command) {
-    if (command.empty()) command = {kSsh};
-    const std::string& name = command.front();
-    if (name.substr(name.rfind('/') + 1) != kSsh) return command;
-    // What the user has said before counts for ssh.
-    command.insert(command.end(),
-                   {"-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",
-                    "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", "-T", "-x"});
-    return command;
-}
 
 std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end) {
     std::string text =

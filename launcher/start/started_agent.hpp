@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// Set for an agent that a relay starts, besides the line.
+// Set for an agent that a relay starts, besides the line: StartNode's slots.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 
 // Takes the line from the standard input, which is /dev/null then. The first thing that such an agent does.

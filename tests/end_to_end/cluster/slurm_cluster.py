@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scancel", "sinfo")
 UP_WITHIN = 60  # seconds; a guard
 CONFIGURATION = """
 ClusterName=ddprun
