@@ -246,19 +246,6 @@ std::string start_line(const CommandLine& line, const StarterOptions& options) {
                        shell_name(options.plan.rsh));
 }
 
-std::string start_text(const StarterOptions& options) {
-    std::string text;
-    for (const StartNode& node : options.plan.nodes) {
-        std::string command;
-        for (const std::string& word :
-             agent_words(plan_of_branch(options.plan, {node}), options.plan.master_port))
-            command += " " + word;
-        text += fmt::format("node {} on {}{}: ddprun{}\n", node.rank, node.target,
-                            node.is_here ? " (here)" : "", harmless_line(command, kMaxHostListText));
-    }
-    return text;
-}
-
 void become_started(CommandLine& line, int slots) {
     // Its plan says it all; what its host has around it is nobody's word about this job.
     line.scheduler = "none";

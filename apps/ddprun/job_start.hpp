@@ -29,9 +29,6 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
 // What was decided without being asked for, for people; empty with --hosts.
 std::string start_line(const CommandLine& line, const StarterOptions& options);
 
-// --dry-run: a line for each host.
-std::string start_text(const StarterOptions& options);
-
 // A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what
 // went wrong. `slots` are StartNode's.
 void become_started(CommandLine& line, int slots);

@@ -177,7 +177,7 @@ int start_job(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
     const StarterOptions options = resolve_start(line, find_starter_facts(line));
     log.set_verbosity(line.verbosity);
     if (const std::string decided = start_line(line, options); !decided.empty()) log.info(decided);
-    if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
+    if (line.dry_run) return show_start(line, options);
     return run_starter(options);
 }
 

@@ -198,6 +198,22 @@ class Allocation(SlurmTest):
     def test_scancel_leaves_nothing(self):
         self.scancel_leaves_nothing(program("ddprun"), "--nproc-per-node", "1")
 
+    def test_scancel_leaves_time_to_save(self):
+        """As long as Slurm does (KillWait); then the report comes, too."""
+        save = 'trap "echo saved; exit 0" TERM; echo up; while :; do sleep 0.01; done'
+        with tempfile.TemporaryDirectory() as folder:
+            script, output = os.path.join(folder, "job.sh"), os.path.join(folder, "output")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\nexec {program('ddprun')} --nproc-per-node 1 sh -c '{save}'\n")
+            job = re.search(r"\d+", self.run_it("sbatch", "-N3", "-o", output, script)[1])[0]
+            self.cluster.await_true(lambda: self.lines_of(output, "up") == 3, "the job's workers")
+            self.assertEqual(self.run_it("scancel", job)[0], 0)
+            self.cluster.await_true(lambda: self.lines_of(output, "ddprun:   survivors: 0") == 1, "the job's report")
+            self.assertEqual(self.lines_of(output, "saved"), 3)
+            with open(output, encoding="utf-8") as file:
+                self.assertNotIn("not shown any more", file.read())
+            self.cluster.await_true(lambda: self.cluster.states() == ["idle"] * 3, "its nodes back")
+
     def test_a_signal_to_the_starter_leaves_nothing(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, 137)):
             mark = f"SLURM_TEST_MARK={os.getpid()}.{int(number)}"

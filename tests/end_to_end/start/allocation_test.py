@@ -1,5 +1,6 @@
 """ddprun in an allocation of several hosts: one of it starts the agents of all, by programs that stand for a scheduler's own."""
 
+import json
 import os
 import signal
 import socket
@@ -25,7 +26,9 @@ class AllocationTest(StartTest):
         self.script(f"{name}.on", 'exec /bin/sh -c "$2"')
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(f"""#!/bin/sh
-{{ for word in "$@"; do case $word in exec*) word=LINE;; esac; printf '%s ' "$word"; done; echo; }} >>{self.path(name + ".calls")}
+call=
+for word in "$@"; do case $word in exec*) word=LINE;; esac; call="$call $word"; done
+echo "$call" >>{self.path(name + ".calls")}
 {more}
 exec {self.path(name + ".on")} "${{{first}}}" "${{{first + 1}}}"
 """)
@@ -107,6 +110,56 @@ class Allocation(AllocationTest):
         code, out, err = self.run_job(*HERE, "--nproc-per-node", "1", *worker("say", "never"), env=self.lsf())
         self.assertEqual((code, out), (71, ""), err)
         self.assertIn("ddprun: h3: blaunch exit 3: h3: LSF is down", err.splitlines())
+
+
+class AllocationShown(AllocationTest):
+    """--explain and --dry-run connect to nothing: not even blaunch is called."""
+
+    WORDS = ("train", "x y")
+
+    def setUp(self):
+        super().setUp()
+        self.starter("blaunch", 1, "exit 9")
+
+    def tearDown(self):
+        self.assertEqual(self.calls("blaunch"), [])
+
+    def test_the_lines(self):
+        env = self.lsf(f"{OWN} 4 h2 2")
+        code, out, err = self.run_job("--dry-run", *self.WORDS, env=env)
+        agents = [f"node 0 on {OWN} (here), a worker for each GPU, or 4 without: ddprun --dry-run --rdzv-id=lsf-9 --nnodes=2 "
+                  f"--node-rank=0 --master-addr={OWN} -- train x y",
+                  "node 1 on h2, a worker for each GPU, or 2 without: ddprun --dry-run --rdzv-id=lsf-9 --nnodes=2 --node-rank=1 "
+                  f"--master-addr={OWN} -- train x y"]
+        self.assertEqual((code, out.splitlines(), err), (0, agents, "ddprun: 2 nodes by LSB_MCPU_HOSTS, agents started by blaunch"))
+        code, out, err = self.run_job("--explain", *self.WORDS, env=env)
+        self.assertEqual((code, err), (0, ""))
+        for line in ("  agents: started from here, by blaunch", "The start", "  2 nodes by LSB_MCPU_HOSTS, agents started by blaunch",
+                     "  other hosts: blaunch HOST LINE", *("  " + line.replace("--dry-run", "--explain") for line in agents)):
+            self.assertIn(line, out.splitlines())
+
+    def test_the_json(self):
+        env = self.lsf(f"{OWN} 4 h2 2")
+        code, out, err = self.run_job("--explain", "--json", "--nproc-per-node=3", *self.WORDS, env=env)
+        self.assertEqual((code, err), (0, ""))
+        plan = json.loads(out)
+        start = plan["start"]
+        self.assertEqual((start["decided"], start["shell"], plan["workers"], plan["refused"]),
+                         ("2 nodes by LSB_MCPU_HOSTS, agents started by blaunch", ["blaunch", "HOST", "LINE"], [], None))
+        self.assertEqual([(one["node"], one["host"], one["here"], one["workers"], one["slots"]) for one in start["agents"]],
+                         [(0, OWN, True, None, None), (1, "h2", False, None, None)])
+        self.assertEqual(start["agents"][1]["command"][-3:], ["--", *self.WORDS])
+        code, out, _ = self.run_job("--dry-run", "--json", *self.WORDS, env=env)
+        self.assertEqual((code, [one["slots"] for one in json.loads(out)]), (0, [4, 2]))
+
+    def test_hosts_that_are_named(self):
+        # What is around does not count then.
+        code, out, err = self.run_job("--explain", "--json", "--hosts", "a:2,b", *self.WORDS, env=self.pbs("h1", "h2"))
+        self.assertEqual((code, err), (0, ""))
+        plan = json.loads(out)
+        self.assertEqual((plan["cluster"]["family"], plan["start"]["decided"], [one["workers"] for one in plan["start"]["agents"]]),
+                         (None, None, [2, None]))
+        self.assertEqual(plan["start"]["shell"][0], "ssh")
 
 
 class AllocationRefused(AllocationTest):
