@@ -21,6 +21,7 @@
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun {
 namespace {
@@ -120,26 +121,29 @@ bool is_this_machine(const CommandLine& line, const std::string& target, const S
     return target == kLocalName || facts.addresses.contains(target) || position_of(facts.host_name, {target});
 }
 
-// What the scheduler says of each, where that counts; at least one.
-std::map<std::string, int> slots_of(const CommandLine& line) {
-    std::map<std::string, int> slots;
-    if (!line.start.allocation || !line.start.allocation->by_gpus) return slots;
-    for (const ListedHost& host : line.start.allocation->hosts)
-        slots[host.name] = std::clamp(host.slots, 1, kMaxWorkersPerNode);
-    return slots;
+// What the scheduler says of each.
+std::map<std::string, ListedHost> listed_hosts(const CommandLine& line) {
+    std::map<std::string, ListedHost> hosts;
+    if (!line.start.allocation) return hosts;
+    for (const ListedHost& host : line.start.allocation->hosts) hosts.emplace(host.name, host);
+    return hosts;
 }
 
 std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& facts) {
     std::vector<StartNode> nodes;
-    const auto slots = slots_of(line);
+    const auto listed = listed_hosts(line);
     for (const HostSlots& host : hosts_of(line, facts)) {
-        const auto told = slots.find(host.target);
-        nodes.push_back({.rank = static_cast<int>(nodes.size()),
-                         .target = host.target,
-                         .workers = workers_of(line, host),
-                         .devices = host.devices,
-                         .is_here = line.start.rsh.empty() && is_this_machine(line, host.target, facts),
-                         .slots = told == slots.end() ? 0 : told->second});
+        StartNode node{.rank = static_cast<int>(nodes.size()),
+                       .target = host.target,
+                       .workers = workers_of(line, host),
+                       .devices = host.devices,
+                       .is_here = line.start.rsh.empty() && is_this_machine(line, host.target, facts)};
+        if (const auto told = listed.find(host.target); told != listed.end()) {
+            if (line.start.allocation->by_gpus)
+                node.slots = std::clamp(told->second.slots, 1, kMaxWorkersPerNode);
+            node.gpus = told->second.gpus;
+        }
+        nodes.push_back(std::move(node));
     }
     return nodes;
 }
@@ -219,6 +223,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.options = option_words_of(line);
     plan.program = line.start.program_words;
     plan.nnodes = nnodes_of(line, nodes);
+    for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));
     plan.master_addr = master_of(line, plan.nodes);
     plan.master_port = line.master_port.value_or(0);
     if (nodes > 1 && line.auth != Auth::off) plan.secret = hex_of(SecretKey::fresh());
@@ -246,9 +251,14 @@ std::string start_line(const CommandLine& line, const StarterOptions& options) {
                        shell_name(options.plan.rsh));
 }
 
-void become_started(CommandLine& line, int slots) {
+void become_started(CommandLine& line, int slots, const std::string& hosts) {
     // Its plan says it all; what its host has around it is nobody's word about this job.
     line.scheduler = "none";
+    const auto names = split_at(hosts, ',');
+    if (names.size() == static_cast<std::size_t>(line.nnodes))
+        line.host_list.hosts = {names.begin(), names.end()};
+    // A step's own, which is not carried.
+    line.gpus_told_by = "SLURM_GPUS_ON_NODE";
     if (slots > 0) {
         line.workers_by_gpus = true;
         line.workers_without_gpus = slots;

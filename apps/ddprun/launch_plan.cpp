@@ -7,12 +7,13 @@
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
-#include "launcher/cluster/allocation.hpp"
 #include "launcher/cluster/cluster_table.hpp"
+#include "launcher/cluster/slurm.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
 #include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -135,6 +136,15 @@ Environment additions_of(const CommandLine& line, const NodeFacts& facts, const 
     return additions;
 }
 
+// A driver that is not there, a mask of the user's, a step that has got fewer.
+std::string gpu_difference(const CommandLine& line, const NodeFacts& facts) {
+    const auto told = whole_number<int>(facts.variable(line.gpus_told_by).value_or(""), 0);
+    const NodeDevices& devices = facts.hardware.devices;
+    if (!told || *told == devices.count) return "";
+    return fmt::format("{}={}, but {} has {} GPU{} for this job ({})", line.gpus_told_by, *told,
+                       facts.host_name, devices.count, devices.count == 1 ? "" : "s", devices.source);
+}
+
 // A terminal is the launcher's; who reads it has to be said.
 StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.tty_rank || line.detach) return {};
@@ -163,10 +173,12 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     return is_here ? Hosting::if_first : Hosting::no;
 }
 
-// Where nodes are numbered by whoever hosts, and the user has not numbered this one.
+// Where nodes are numbered by whoever hosts, and the user has not numbered this one; else that of the nodes' numbers.
 HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
     const bool is_asked = line.nnodes > 1 && line.node_rank == kUnnumbered;
-    return is_asked ? find_host_list(facts.environment, facts.host_name) : HostList{};
+    if (!is_asked) return line.host_list;
+    return slurm_host_list(
+        {.environment = facts.environment, .host_name = facts.host_name, .addresses = {}, .files = {}});
 }
 
 // Another job without an id could be taken for this one.
@@ -279,8 +291,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
                                    .memory_node = place.placement.memory_node,
                                    .place = place.text});
     }
-    for (const std::string& remark :
-         {facts.hardware.devices.remark, placement.remark, facts.rank_order.complaint}) {
+    for (const std::string& remark : {facts.hardware.devices.remark, gpu_difference(line, facts),
+                                      placement.remark, facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))

@@ -200,7 +200,9 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         const std::string started = take_variable(kStartedVariable);
         if (!started.empty()) relay_line = take_relay_line();
         CommandLine said = parse_command_line(words, current_environment(), name);
-        if (relay_line) become_started(said, whole_number<int>(started).value_or(0));
+        if (relay_line)
+            become_started(said, whole_number<int>(started).value_or(0),
+                           take_variable(kStartedHostsVariable));
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();

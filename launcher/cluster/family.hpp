@@ -40,6 +40,7 @@ struct Claim {
 struct ListedHost {
     std::string name;
     int slots = 0;  // 0: not told
+    int gpus = 0;   // that a step there has to ask for to get all of the job's; 0: it gets them
 
     bool operator==(const ListedHost&) const = default;
 };

@@ -36,8 +36,10 @@ WorkerSpec HostStart::spec_of_shell() {
         return spec;
     }
     spec.environment = shell_environment(plan_.rsh, tools_.environment);
-    spec.argv = shell_words(plan_.rsh, node().target,
-                            bootstrap_line({tools_.file, tools_.identity, own_program_size(), plan_.ships}));
+    spec.argv = shell_words(
+        plan_.rsh, {.target = node().target,
+                    .line = bootstrap_line({tools_.file, tools_.identity, own_program_size(), plan_.ships}),
+                    .gpus = node().gpus});
     return spec;
 }
 

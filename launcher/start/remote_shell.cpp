@@ -25,17 +25,18 @@ bool is_kept_for_srun(std::string_view name) {
     });
 }
 
-struct Place {
+struct ShellPlace {
     std::string_view sign;
-    const std::string& text;
+    std::string text;
     bool is_filled = false;
 };
+using ShellPlaces = std::array<ShellPlace, 3>;
 
-std::string filled_word(std::string_view word, std::array<Place, 2>& places) {
+std::string filled_word(std::string_view word, ShellPlaces& places) {
     std::string filled;
     while (!word.empty()) {
         std::size_t taken = 1;
-        for (Place& place : places) {
+        for (ShellPlace& place : places) {
             if (!word.starts_with(place.sign)) continue;
             filled += place.text;
             place.is_filled = true;
@@ -63,10 +64,10 @@ std::vector<std::string> remote_shell(std::vector<std::string> command) {
                         "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", "-T", "-x"});
     // Each host's agent has all that the job has there, beside what else the job runs, and binds its workers itself.
     if (name == kSrun)
-        command.insert(
-            command.end(),
-            {"--nodes=1", "--ntasks=1", "--overlap", "--mpi=none", "--cpu-bind=none", "--export=ALL",
-             "--quiet", fmt::format("--nodelist={}", kHostPlace), "/bin/sh", "-c", std::string(kLinePlace)});
+        command.insert(command.end(),
+                       {"--nodes=1", "--ntasks=1", "--overlap", "--mpi=none", "--cpu-bind=none",
+                        "--export=ALL", "--quiet", fmt::format("--gpus={}", kGpusPlace),
+                        fmt::format("--nodelist={}", kHostPlace), "/bin/sh", "-c", std::string(kLinePlace)});
     if (name == kQrsh && std::find(command.begin(), command.end(), "-inherit") == command.end())
         command.emplace_back("-inherit");
     return command;
@@ -79,13 +80,17 @@ std::optional<std::string> why_no_remote_shell(const std::vector<std::string>& c
                        name);
 }
 
-std::vector<std::string> shell_words(const std::vector<std::string>& command, const std::string& target,
-                                     const std::string& line) {
-    std::array<Place, 2> places{{{kHostPlace, target}, {kLinePlace, line}}};
+std::vector<std::string> shell_words(const std::vector<std::string>& command, const ShellCall& call) {
+    ShellPlaces places{
+        {{kHostPlace, call.target}, {kLinePlace, call.line}, {kGpusPlace, std::to_string(call.gpus)}}};
     std::vector<std::string> words;
-    for (const std::string& word : command) words.push_back(filled_word(word, places));
-    for (const Place& place : places) {
-        if (!place.is_filled) words.push_back(place.text);
+    for (const std::string& word : command) {
+        if (call.gpus > 0 || word.find(kGpusPlace) == std::string::npos)
+            words.push_back(filled_word(word, places));
+    }
+    // A command's own words say how many GPUs, if they do.
+    for (const std::size_t needed : {0U, 1U}) {
+        if (!places[needed].is_filled) words.push_back(places[needed].text);
     }
     return words;
 }

@@ -23,6 +23,14 @@ inline constexpr int kConnectSeconds = 10;
 // Where they stand in a command's words, the host and the line are put; in one without them they follow its words.
 inline constexpr std::string_view kHostPlace = "{host}";
 inline constexpr std::string_view kLinePlace = "{line}";
+// Likewise the GPUs that are asked for there; where that is nobody's to say, such a word is left out.
+inline constexpr std::string_view kGpusPlace = "{gpus}";
+
+struct ShellCall {
+    std::string target;
+    std::string line;
+    int gpus = 0;  // 0: nobody's to say
+};
 
 // The user's command, or ssh where there is none, with what it needs to be one: ssh asks nothing and notices a dead connection,
 // srun begins a step on one host, qrsh stays in its job.
@@ -32,8 +40,7 @@ std::vector<std::string> remote_shell(std::vector<std::string> command);
 std::optional<std::string> why_no_remote_shell(const std::vector<std::string>& command);
 
 // The words for one host. `command` is of remote_shell().
-std::vector<std::string> shell_words(const std::vector<std::string>& command, const std::string& target,
-                                     const std::string& line);
+std::vector<std::string> shell_words(const std::vector<std::string>& command, const ShellCall& call);
 
 // Its variables: srun takes many of its options from them, which were meant for the user's own steps.
 Environment shell_environment(const std::vector<std::string>& command, Environment environment);

@@ -18,12 +18,16 @@ struct KnownCause {
     std::string_view remedy;
 };
 // Trying again does not help there.
-constexpr std::array<KnownCause, 3> kKnownCauses{{
+constexpr std::array<KnownCause, 4> kKnownCauses{{
     {"Permission denied",
      "ssh is not let ask for a password (BatchMode); set up a key, so that `ssh HOST true` works"},
     {"Host key verification failed",
      "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see "
      "ssh-keyscan"},
+    {"Unable to create step",
+     "a node may have other GPUs than its even share of the job's; ask for --gpus-per-node, or start ddprun "
+     "by srun "
+     "--ntasks-per-node=1"},
     {"Too many authentication failures", "name one key for this host in ~/.ssh/config (IdentitiesOnly)"},
 }};
 

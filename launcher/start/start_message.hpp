@@ -33,8 +33,9 @@ struct StartNode {
     bool is_here = false;  // the starter's own machine, which needs no remote shell
     // Nobody has said how many workers there are: one for each GPU, or so many on a host without; 0: that is said.
     int slots = 0;
+    int gpus = 0;  // ListedHost's
 };
-BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here, slots))
+BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here, slots, gpus))
 
 // --- down
 
@@ -49,6 +50,7 @@ struct StartPlan {
     std::vector<std::string> options;
     std::vector<std::string> program;
     std::string nnodes;
+    std::vector<std::string> host_names;  // of nodes 0, 1, …; for node 0's agent alone
     std::string master_addr;
     int master_port = 0;  // 0: node 0 takes a free one and says so
     std::string secret;
@@ -57,7 +59,7 @@ struct StartPlan {
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
                       (nodes, fan_out, directory, environment, clean_environment, own_gpus, options, program,
-                       nnodes, master_addr, master_port, secret, rsh, ships))
+                       nnodes, host_names, master_addr, master_port, secret, rsh, ships))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {

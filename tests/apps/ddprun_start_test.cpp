@@ -167,12 +167,24 @@ TEST_CASE("start: the hosts of an allocation are started without a word about th
     CHECK_FALSE(options.plan.own_gpus);
     CHECK(start_line(line, options) == "2 of 3 nodes by SLURM_JOB_NODELIST, agents started by ssh");
     CHECK(start({}, {}, "n1").first.plan.nodes[2].slots == 1);
+    const auto gpus = [&](Environment environment) {
+        std::vector<int> asked;
+        environment.insert(counts.begin(), counts.end());
+        for (const StartNode& node : start({}, environment, "n1").first.plan.nodes)
+            asked.push_back(node.gpus);
+        return asked;
+    };
+    using Gpus = std::vector<int>;
+    CHECK(gpus({}) == Gpus{0, 0, 0});
+    CHECK(gpus({{"SLURM_GPUS", "a100:6,v100:6"}}) == Gpus{4, 4, 4});
+    CHECK(gpus({{"SLURM_GPUS", "12"}, {"SLURM_GPUS_PER_NODE", "4"}}) == Gpus{0, 0, 0});
+    CHECK(gpus({{"SLURM_GPUS_PER_TASK", "a100:2"}}) == Gpus{8, 8, 4});
 }
 
 TEST_CASE("start: an agent that was started is node 0 on any port, or one that says little", "[start]") {
     const auto line = [](const Words& words) {
         CommandLine parsed = parse_command_line(words, {{"DDPRUN_HOSTS", "a,b"}});
-        become_started(parsed, 0);
+        become_started(parsed, 0, "");
         return parsed;
     };
     const CommandLine first = line({"--nnodes=2", "--master-addr=a", "--result-file=r", "p"});
@@ -186,12 +198,24 @@ TEST_CASE("start: an agent that was started is node 0 on any port, or one that s
     CHECK(other.verbosity == Verbosity::quiet);
     CHECK_FALSE(other.workers_by_gpus);
     CommandLine of_list = parse_command_line({"p"}, {});
-    become_started(of_list, 3);
+    become_started(of_list, 3, "");
     NodeFacts facts;
     CHECK(resolve_launch(of_list, facts).workers.size() == 3);
     facts.hardware.devices.count = 2;
     of_list.gpu_bind = GpuBind::none;
     CHECK(resolve_launch(of_list, facts).workers.size() == 2);
+}
+
+TEST_CASE("start: node 0's agent knows the hosts by name, to say who is missing", "[start]") {
+    const StartPlan plan = start_of({"--hosts=u@a,b,[fd00::1]"}).plan;
+    CHECK(plan.host_names == Words{"a", "b", "fd00::1"});
+    CHECK(plan_of_branch(plan, {plan.nodes[0]}).host_names == plan.host_names);
+    CHECK(plan_of_branch(plan, {plan.nodes[1], plan.nodes[2]}).host_names.empty());
+    CommandLine line = parse_command_line({"--nnodes=3", "--master-addr=a", "p"}, {});
+    become_started(line, 0, "a,b,fd00::1");
+    CHECK(resolve_launch(line, NodeFacts{}).host_list.hosts == plan.host_names);
+    become_started(line = parse_command_line({"--nnodes=2", "--master-addr=a", "p"}, {}), 0, "a,b,c");
+    CHECK(line.host_list.hosts.empty());
 }
 
 TEST_CASE("start: variables are set over those that are inherited, which may be none", "[start]") {

@@ -31,7 +31,7 @@ ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
 
 ExplainedStart explained_start(const CommandLine& line, const StarterOptions& options) {
     ExplainedStart start{.decided = start_line(line, options),
-                         .shell = shell_words(options.plan.rsh, "HOST", "LINE"),
+                         .shell = shell_words(options.plan.rsh, {.target = "HOST", .line = "LINE"}),
                          .agents = {}};
     for (const StartNode& node : options.plan.nodes)
         start.agents.push_back(explained_agent(options.plan, node));

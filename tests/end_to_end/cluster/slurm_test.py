@@ -161,11 +161,11 @@ class Allocation(SlurmTest):
         self.assertEqual((code, self.ranks(out)), (0, [(rank, 6, rank % 2) for rank in range(6)]), err)
 
     def test_options_for_the_users_own_steps_are_none_for_the_agents(self):
-        theirs = {"SLURM_LABELIO": "1", "SLURM_STDOUTMODE": "none", "SLURM_GPUS": "24", "SLURM_EXACT": "1", "SLURM_EXPORT_ENV": "NONE"}
+        theirs = {"SLURM_LABELIO": "1", "SLURM_STDOUTMODE": "none", "SLURM_EXACT": "1", "SLURM_EXPORT_ENV": "NONE"}
         code, out, err = self.run_it("salloc", "-Q", "-N3", "env", *(f"{name}={value}" for name, value in theirs.items()),
-                                     program("ddprun"), "--nproc-per-node", 1, "sh", "-c", f"{WHO}; echo gpus $SLURM_GPUS")
+                                     program("ddprun"), "--nproc-per-node", 1, "sh", "-c", f"{WHO}; echo exact $SLURM_EXACT")
         self.assertEqual(code, 0, err)
-        self.assertEqual((self.ranks(out), out.count("gpus 24\n")), ([(rank, 3, 0) for rank in range(3)], 3), out)
+        self.assertEqual((self.ranks(out), out.count("exact 1\n")), ([(rank, 3, 0) for rank in range(3)], 3), out)
 
     def test_some_of_the_nodes(self):
         code, out, err = self.run_it("salloc", "-Q", "-N3", program("ddprun"), "--exclude", "n2", "--nproc-per-node", 1, "sh", "-c", WHO)
@@ -239,6 +239,38 @@ class Allocation(SlurmTest):
         self.assertEqual((code, err), (0, self.DECIDED + "\n"))
         self.assertEqual(re.findall(r"^node (\d) on (\S+): ddprun .*--nproc-per-node=4 .*-- train$", out, re.MULTILINE),
                          [("0", "n1"), ("1", "n2"), ("2", "n3")])
+
+
+class AllocatedGpus(SlurmTest):
+    """Each agent has all that the job has on its node, in whichever way it was asked for."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            cls.cluster = slurm_cluster.SlurmCluster(nodes=2, gpus=4)
+        except PermissionError as error:
+            raise unittest.SkipTest(f"no device file can be made here: {error}") from error
+        cls.addClassCleanup(cls.cluster.end)
+
+    def test_a_worker_for_each(self):
+        for asked, counts in ((("--gpus-per-node=4",), (4, 4)), (("--gres=gpu:3",), (3, 3)), (("--gpus=8",), (4, 4)),
+                              (("--ntasks-per-node=2", "--gpus-per-task=2"), (4, 4)), (("--ntasks=3", "--gpus-per-task=1"), (2, 1))):
+            with self.subTest(asked=asked):
+                code, out, err = self.run_it("salloc", "-Q", "-N2", *asked, program("ddprun"), "--gpu-bind=single", "sh", "-c",
+                                             'echo "on $(hostname) $CUDA_VISIBLE_DEVICES"')
+                self.assertEqual(code, 0, err)
+                self.assertEqual(sorted(out.splitlines()),
+                                 sorted(f"on n{1 + node} {gpu}" for node, count in enumerate(counts) for gpu in range(count)))
+                self.assertEqual(err, "ddprun: 2 nodes by SLURM_JOB_NODELIST, agents started by srun\n")
+
+    def test_gpus_that_nobody_has_counted_are_refused(self):
+        code, _, err = self.run_it("salloc", "-Q", "-N2", "--gpus=5", program("ddprun"), "true")
+        self.assertEqual(code, USAGE, err)
+        self.assertIn("srun --ntasks-per-node=1 ddprun", err)
+        # Slurm gives the first node as many as it has.
+        code, _, err = self.run_it("salloc", "-Q", "-N2", "--gpus=4", program("ddprun"), "true")
+        self.assertEqual(code, 71, err)
+        self.assertRegex(err, r"ddprun: n2: srun exit 1: .*Unable to create step .*--gpus-per-node")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,9 @@ TEST_CASE("a remote shell gets what it needs to be one, and the host and the lin
     CHECK(words.front() == "ssh");
     CHECK(std::find(words.begin(), words.end(), "BatchMode=yes") != words.end());
     CHECK(std::find(words.begin(), words.end(), "ConnectTimeout=10") != words.end());
-    const auto called = [](Words command) { return shell_words(remote_shell(std::move(command)), "h", "l"); };
+    const auto called = [](Words command) {
+        return shell_words(remote_shell(std::move(command)), {.target = "h", .line = "l"});
+    };
     CHECK(called({"blaunch"}) == Words{"blaunch", "h", "l"});
     CHECK(called({"qrsh"}) == Words{"qrsh", "-inherit", "h", "l"});
     CHECK(called({"/opt/qrsh", "-inherit", "-V"}) == Words{"/opt/qrsh", "-inherit", "-V", "h", "l"});
@@ -70,7 +72,15 @@ TEST_CASE("a remote shell gets what it needs to be one, and the host and the lin
                                                "--nodelist=h", "/bin/sh", "-c", "l"});
     CHECK(called({"x", "a{host}b{line}{host}"}) == Words{"x", "ahblh"});
     CHECK(called({"x", "{line}"}) == Words{"x", "l", "h"});
-    CHECK(shell_words({"x", "{host}"}, "{line}", "{host}") == Words{"x", "{line}", "{host}"});
+    CHECK(shell_words({"x", "{host}"}, {.target = "{line}", .line = "{host}"}) ==
+          Words{"x", "{line}", "{host}"});
+    const auto asking = shell_words(remote_shell({"srun"}), {.target = "h", .line = "l", .gpus = 4});
+    CHECK(std::find(asking.begin(), asking.end(), "--gpus=4") != asking.end());
+    CHECK(rsh_failure_text(
+              "h", "srun",
+              {Exited{1},
+               "srun: error: Unable to create step for job 3: Invalid generic resource (gres) specification"})
+              .find("--gpus-per-node") != std::string::npos);
     CHECK(why_no_remote_shell({"/opt/pbs/bin/pbsdsh"})->starts_with("pbsdsh gives "));
     CHECK_FALSE(why_no_remote_shell({"pbsdshell"}));
     CHECK(shell_name({"/usr/bin/srun", "-x"}) == "srun");
