@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -73,7 +74,34 @@ class SlurmTest(unittest.TestCase):
 
     def await_nothing_of(self, mark):
         self.cluster.await_true(lambda: not self.left(mark), "rid of the job's processes")
-        self.cluster.await_true(lambda: self.cluster.states() == ["idle"] * 3, "its nodes back")
+        self.cluster.await_true(lambda: set(self.cluster.states()) == {"idle"}, "its nodes back")
+
+    def signalled(self, number, nodes, text, *flags):
+        """The exit code of a ddprun that gets a signal when its workers, whose shell runs `text`, are up, and what it has said. Nothing
+        of it is left though its allocation is."""
+        mark = f"SLURM_TEST_MARK={os.getpid()}.{int(number)}"
+        with tempfile.TemporaryDirectory() as folder:
+            output, pid = os.path.join(folder, "output"), os.path.join(folder, "pid")
+            words = shlex.join([program("ddprun"), *flags, "--nproc-per-node=1", "sh", "-c", text])
+            # The allocation is there until its shell has read a line.
+            shell = f"sh -c 'echo $$ >{pid}; exec env {mark} \"$@\"' sh {words}; echo code $?; read line"
+            with open(output, "wb") as file:
+                job = subprocess.Popen(["salloc", "-Q", f"-N{nodes}", "sh", "-c", shell], stdout=file, stderr=file, stdin=subprocess.PIPE,
+                                       env=self.environment())
+            self.cluster.await_true(lambda: self.lines_of(output, "up") == nodes, "the job's workers")
+            with open(pid, encoding="ascii") as file:
+                os.kill(int(file.read()), number)
+
+            def said():
+                with open(output, encoding="utf-8") as file:
+                    return file.read()
+
+            self.cluster.await_true(lambda: re.search(r"^code \d+$", said(), re.MULTILINE), "the job's exit code")
+            self.cluster.await_true(lambda: not self.left(mark), "rid of the job's processes")
+            self.assertIsNone(job.poll())
+            job.communicate(b"\n", HANG_GUARD)
+            self.await_nothing_of(mark)
+            return int(re.search(r"^code (\d+)$", said(), re.MULTILINE)[1]), said()
 
     def scancel_leaves_nothing(self, *words):
         """Of a batch script that runs these words and a program of ours."""
@@ -212,27 +240,13 @@ class Allocation(SlurmTest):
             self.assertEqual(self.lines_of(output, "saved"), 3)
             with open(output, encoding="utf-8") as file:
                 self.assertNotIn("not shown any more", file.read())
-            self.cluster.await_true(lambda: self.cluster.states() == ["idle"] * 3, "its nodes back")
+            self.cluster.await_true(lambda: set(self.cluster.states()) == {"idle"}, "its nodes back")
 
     def test_a_signal_to_the_starter_leaves_nothing(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, 137)):
-            mark = f"SLURM_TEST_MARK={os.getpid()}.{int(number)}"
-            with self.subTest(signal=number.name), tempfile.TemporaryDirectory() as folder:
-                output, pid = os.path.join(folder, "output"), os.path.join(folder, "pid")
-                words = f"{program('ddprun')} --nproc-per-node 1 sh -c 'echo up; setsid sleep 600 & sleep 600'"
-                # The allocation is there until its shell has read a line.
-                shell = f'sh -c \'echo $$ >{pid}; exec env {mark} "$@"\' sh {words}; echo code $?; read line'
-                with open(output, "wb") as file:
-                    job = subprocess.Popen(["salloc", "-Q", "-N3", "sh", "-c", shell], stdout=file, stderr=file, stdin=subprocess.PIPE,
-                                           env=self.environment())
-                self.cluster.await_true(lambda path=output: self.lines_of(path, "up") == 3, "the job's workers")
-                with open(pid, encoding="ascii") as file:
-                    os.kill(int(file.read()), number)
-                self.cluster.await_true(lambda path=output, line=f"code {code}": self.lines_of(path, line) == 1, f"the exit code {code}")
-                self.cluster.await_true(lambda text=mark: not self.left(text), "rid of the job's processes")
-                self.assertIsNone(job.poll())
-                job.communicate(b"\n", HANG_GUARD)
-                self.await_nothing_of(mark)
+            with self.subTest(signal=number.name):
+                ended, _ = self.signalled(number, 3, "echo up; setsid sleep 600 & sleep 600")
+                self.assertEqual(ended, code)
 
     def test_what_it_would_do_is_shown(self):
         code, out, err = self.run_it("salloc", "-Q", "-N3", program("ddprun"), "--dry-run", "--nproc-per-node", 4, "train")
@@ -241,18 +255,30 @@ class Allocation(SlurmTest):
                          [("0", "n1"), ("1", "n2"), ("2", "n3")])
 
 
-class AllocatedGpus(SlurmTest):
-    """Each agent has all that the job has on its node, in whichever way it was asked for."""
+class LargerAllocation(SlurmTest):
+    """Nodes with GPUs, and more of them than one machine reaches itself."""
 
     @classmethod
     def setUpClass(cls):
         try:
-            cls.cluster = slurm_cluster.SlurmCluster(nodes=2, gpus=4)
+            cls.cluster = slurm_cluster.SlurmCluster(nodes=6, gpus=4)
         except PermissionError as error:
             raise unittest.SkipTest(f"no device file can be made here: {error}") from error
         cls.addClassCleanup(cls.cluster.end)
 
-    def test_a_worker_for_each(self):
+    def test_steps_that_start_steps(self):
+        code, out, err = self.run_it("salloc", "-Q", "-N6", program("ddprun"), "--fan-out", 2, "--nproc-per-node", 1, "sh", "-c",
+                                     f"{WHO}; echo by $SLURM_SUBMIT_DIR $SLURM_JOB_NUM_NODES")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(re.findall(r"rank (\d) of 6, .* on (\S+)", out)), [(str(rank), f"n{rank + 1}") for rank in range(6)])
+        # As the user's shell has them, behind whichever step.
+        self.assertEqual(out.count(f"by {os.getcwd()} 6\n"), 6, out)
+
+    def test_a_signal_goes_to_all_of_a_tree(self):
+        code, said = self.signalled(signal.SIGTERM, 6, 'trap "echo saved; exit 0" TERM; echo up; while :; do sleep 0.01; done', "--fan-out=2")
+        self.assertEqual((code, said.count("saved"), said.count("survivors: 0")), (75, 6, 1), said)
+
+    def test_a_worker_for_each_gpu_however_they_were_asked_for(self):
         for asked, counts in ((("--gpus-per-node=4",), (4, 4)), (("--gres=gpu:3",), (3, 3)), (("--gpus=8",), (4, 4)),
                               (("--ntasks-per-node=2", "--gpus-per-task=2"), (4, 4)), (("--ntasks=3", "--gpus-per-task=1"), (2, 1))):
             with self.subTest(asked=asked):
