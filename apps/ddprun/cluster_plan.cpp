@@ -92,6 +92,9 @@ bool take_nodes(CommandLine& line, const ClusterTable& table) {
     line.nnodes = count;
     const auto rank = derived<int>(table, Fact::node_rank, number(0, kMaxNodes));
     if (rank) line.node_rank = *rank;
+    // For errors that name who is missing.
+    if (rank && table.hosts.size() == static_cast<std::size_t>(count))
+        line.host_list = {.hosts = names_of(table.hosts), .position = {}, .complaint = {}};
     line.shares_screen = rank && chosen(table, Fact::node_rank)->belief == Belief::task_launcher;
     const auto address = derived<std::string>(table, Fact::master_addr, parse_master_addr);
     if (address) {
@@ -112,10 +115,41 @@ bool take_nodes(CommandLine& line, const ClusterTable& table) {
     return true;
 }
 
-// Where a scheduler says which GPUs the job has here, each gets a worker. torchrun's way is one.
+// torchrun's way is one worker.
+bool are_workers_said(const CommandLine& line) {
+    return line.origins.contains("--nproc-per-node") || !line.further_programs.empty() ||
+           line.like_torchrun || !line.legacy_launch.empty();
+}
+
+// Its agents find out themselves what they have not been told.
+void take_start(CommandLine& line, const ClusterTable& table) {
+    StartRequest::Allocation allocation{
+        .hosts = table.hosts,
+        .source = table.hosts_source,
+        .own_place = derived<int>(table, Fact::node_rank, number(0, kMaxNodes)),
+        .reached_by = table.started_by,
+        .run_id = {},
+        .by_gpus = !are_workers_said(line)};
+    if (const auto id = derived<std::string>(table, Fact::job_id, any_text))
+        allocation.run_id = run_id_of(*id);
+    line.start.allocation = std::move(allocation);
+}
+
+// Of the claims that are a scheduler's own the first.
+std::string told_gpus_by(const ClusterTable& table) {
+    const auto told = table.facts.find(Fact::workers);
+    if (told == table.facts.end()) return "";
+    std::vector<Claim> claims = told->second.rivals;
+    if (told->second.chosen) claims.insert(claims.begin(), *told->second.chosen);
+    for (const Claim& claim : claims) {
+        if (claim.belief > Belief::config_file && claim.belief != Belief::bare) return claim.source;
+    }
+    return "";
+}
+
+// Where a scheduler says which GPUs the job has here, each gets a worker.
 void take_workers(CommandLine& line, const ClusterTable& table) {
-    const bool is_said = line.origins.contains("--nproc-per-node") || !line.further_programs.empty();
-    if (is_said || table.family.empty() || line.like_torchrun || !line.legacy_launch.empty()) return;
+    if (are_workers_said(line) || table.family.empty()) return;
     const Claim* told = chosen(table, Fact::workers);
     if (told != nullptr && told->belief == Belief::bare)
         line.nproc_per_node = *derived<std::string>(table, Fact::workers, parse_nproc);
@@ -135,9 +169,16 @@ ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {
         throw UsageError(table.refusal + (is_said ? rivals_text(table, Fact::nnodes) : ""));
     }
     ClusterPlan plan{.line = std::move(line), .table = std::move(table), .is_derived = false};
-    if (plan.line.adapt) return plan;
-    plan.is_derived = take_nodes(plan.line, plan.table);
-    take_workers(plan.line, plan.table);
+    if (!plan.table.started_by.empty()) {
+        take_start(plan.line, plan.table);
+        return plan;
+    }
+    if (!plan.line.adapt) {
+        plan.is_derived = take_nodes(plan.line, plan.table);
+        take_workers(plan.line, plan.table);
+        plan.line.gpus_told_by = told_gpus_by(plan.table);
+    }
+    check_node_rank(plan.line);
     return plan;
 }
 

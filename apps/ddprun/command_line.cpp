@@ -192,15 +192,10 @@ void check_spares(const CommandLine& line) {
 }
 
 void check_together(const CommandLine& line) {
-    const std::string nnodes = line.elasticity.is_elastic()
-                                   ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
-                                   : std::to_string(line.nnodes);
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
         refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
-    if (line.node_rank >= line.nnodes && !line.start.is_asked())
-        refuse(line, fmt::format("--node-rank {}", line.node_rank),
-               "must be less than --nnodes, which is " + nnodes);
+    if (line.nodes_said && !line.start.is_asked()) check_node_rank(line);
     if (line.detach && line.tty_rank)
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
@@ -258,6 +253,15 @@ Environment without_outer_job(Environment environment) {
 }
 
 }  // namespace
+
+void check_node_rank(const CommandLine& line) {
+    if (line.node_rank < line.nnodes) return;
+    const std::string nnodes = line.elasticity.is_elastic()
+                                   ? fmt::format("{}:{}", *line.elasticity.min_nodes, line.nnodes)
+                                   : std::to_string(line.nnodes);
+    refuse(line, fmt::format("--node-rank {}", line.node_rank),
+           "must be less than --nnodes, which is " + nnodes);
+}
 
 CommandLine::CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }
 

@@ -37,8 +37,10 @@ struct CommandLine : LaunchOptions {
     std::string scheduler = "auto";
     bool adapt = false;
     bool port_derived = false;  // master_port is of the job's id, and may be the next one where that is taken
-    bool workers_by_gpus =
-        false;               // in place of nproc_per_node: a worker for each GPU, and one where there is none
+    bool workers_by_gpus = false;  // in place of nproc_per_node: a worker for each GPU, or else …
+    int workers_without_gpus = 1;
+    std::string
+        gpus_told_by;  // the variable by which a scheduler says how many GPUs it has given here; empty: none does
     std::string local_addr;  // empty: not said
     std::string nproc_per_node =
         "1";  // a number ≥ 1, or auto, gpu, xpu, cpu: resolved against the machine later
@@ -92,6 +94,10 @@ struct CommandLine : LaunchOptions {
 // The names by which the launcher is called, with a meaning of their own.
 inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
 inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
+
+// Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
+// (cluster_plan.hpp).
+void check_node_rank(const CommandLine& line);
 
 // `words` without the launcher's own name, which is `called`: without folders. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,

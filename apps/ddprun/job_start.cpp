@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 
 #include "apps/ddprun/node_facts.hpp"
 #include "launcher/agent/job_terms.hpp"
@@ -15,10 +16,12 @@
 #include "launcher/start/host_file.hpp"
 #include "launcher/start/host_selection.hpp"
 #include "launcher/start/host_slots.hpp"
-#include "launcher/start/rsh_failure.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "rendezvous/control/control_message.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun {
 namespace {
@@ -40,7 +43,10 @@ constexpr std::array<Contradiction, 8> kContradictions{{
     {"--stdin", "no host has this standard input"},
 }};
 
+// What names the hosts, for errors.
 std::string hosts_flag(const CommandLine& line) {
+    if (line.start.allocation)
+        return fmt::format("the start on all hosts of {}", line.start.allocation->source);
     return line.start.hosts.empty() ? "--hostfile" : "--hosts";
 }
 
@@ -75,7 +81,9 @@ Value value_of_flag(const std::string& flag, const std::string& text,
 std::vector<HostSlots> hosts_of(const CommandLine& line, const StarterFacts& facts) {
     const StartRequest& start = line.start;
     std::vector<HostSlots> hosts;
-    if (start.host_file.empty()) {
+    if (start.allocation) {
+        for (const ListedHost& host : start.allocation->hosts) hosts.push_back({.target = host.name});
+    } else if (start.host_file.empty()) {
         hosts = value_of_flag("--hosts", start.hosts, parse_hosts(start.hosts));
     } else {
         hosts = value_or_throw<UsageError>(parse_host_file(facts.host_file_text, start.host_file));
@@ -104,18 +112,39 @@ int workers_of(const CommandLine& line, const HostSlots& host) {
     return kUnsaidSlots;
 }
 
-bool is_this_machine(const std::string& target, const StarterFacts& facts) {
+// A scheduler may call it otherwise than it calls itself.
+bool is_this_machine(const CommandLine& line, const std::string& target, const StarterFacts& facts) {
+    if (const auto& allocation = line.start.allocation) {
+        const auto place = allocation->own_place;
+        return place && allocation->hosts[static_cast<std::size_t>(*place)].name == target;
+    }
     return target == kLocalName || facts.addresses.contains(target) || position_of(facts.host_name, {target});
+}
+
+// What the scheduler says of each.
+std::map<std::string, ListedHost> listed_hosts(const CommandLine& line) {
+    std::map<std::string, ListedHost> hosts;
+    if (!line.start.allocation) return hosts;
+    for (const ListedHost& host : line.start.allocation->hosts) hosts.emplace(host.name, host);
+    return hosts;
 }
 
 std::vector<StartNode> nodes_of(const CommandLine& line, const StarterFacts& facts) {
     std::vector<StartNode> nodes;
-    for (const HostSlots& host : hosts_of(line, facts))
-        nodes.push_back({.rank = static_cast<int>(nodes.size()),
-                         .target = host.target,
-                         .workers = workers_of(line, host),
-                         .devices = host.devices,
-                         .is_here = line.start.rsh.empty() && is_this_machine(host.target, facts)});
+    const auto listed = listed_hosts(line);
+    for (const HostSlots& host : hosts_of(line, facts)) {
+        StartNode node{.rank = static_cast<int>(nodes.size()),
+                       .target = host.target,
+                       .workers = workers_of(line, host),
+                       .devices = host.devices,
+                       .is_here = line.start.rsh.empty() && is_this_machine(line, host.target, facts)};
+        if (const auto told = listed.find(host.target); told != listed.end()) {
+            if (line.start.allocation->by_gpus)
+                node.slots = std::clamp(told->second.slots, 1, kMaxWorkersPerNode);
+            node.gpus = told->second.gpus;
+        }
+        nodes.push_back(std::move(node));
+    }
     return nodes;
 }
 
@@ -150,7 +179,15 @@ std::vector<std::string> option_words_of(const CommandLine& line) {
     if (line.like_torchrun) words.emplace_back("--like-torchrun");
     if (!line.legacy_launch.empty() && !line.origins.contains("--legacy-launch"))
         words.emplace_back("--legacy-launch");
+    if (line.start.allocation && !line.start.allocation->run_id.empty())
+        words.push_back("--rdzv-id=" + line.start.allocation->run_id);
     return words;
+}
+
+// By the user's command, or as the hosts' list says.
+std::vector<std::string> remote_shell_of(const StartRequest& start) {
+    if (start.rsh.empty() && start.allocation) return remote_shell({start.allocation->reached_by});
+    return remote_shell(start.rsh);
 }
 
 }  // namespace
@@ -186,10 +223,12 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.options = option_words_of(line);
     plan.program = line.start.program_words;
     plan.nnodes = nnodes_of(line, nodes);
+    for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));
     plan.master_addr = master_of(line, plan.nodes);
     plan.master_port = line.master_port.value_or(0);
     if (nodes > 1 && line.auth != Auth::off) plan.secret = hex_of(SecretKey::fresh());
-    plan.rsh = remote_shell(line.start.rsh);
+    plan.rsh = remote_shell_of(line.start);
+    plan.own_gpus = is_schedulers(plan.rsh);
     plan.ships = !line.start.no_ship;
     options.terms = {
         .nodes = nodes,
@@ -203,22 +242,27 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     return options;
 }
 
-std::string start_text(const StarterOptions& options) {
-    std::string text;
-    for (const StartNode& node : options.plan.nodes) {
-        std::string command;
-        for (const std::string& word :
-             agent_words(plan_of_branch(options.plan, {node}), options.plan.master_port))
-            command += " " + word;
-        text += fmt::format("node {} on {}{}: ddprun{}\n", node.rank, node.target,
-                            node.is_here ? " (here)" : "", harmless_line(command, kMaxHostListText));
-    }
-    return text;
+std::string start_line(const CommandLine& line, const StarterOptions& options) {
+    if (!line.start.allocation) return "";
+    const std::size_t all = line.start.allocation->hosts.size();
+    const std::size_t nodes = options.plan.nodes.size();
+    return fmt::format("{}{} nodes by {}, agents started by {}", nodes,
+                       nodes == all ? "" : fmt::format(" of {}", all), line.start.allocation->source,
+                       shell_name(options.plan.rsh));
 }
 
-void become_started(CommandLine& line) {
+void become_started(CommandLine& line, int slots, const std::string& hosts) {
     // Its plan says it all; what its host has around it is nobody's word about this job.
     line.scheduler = "none";
+    const auto names = split_at(hosts, ',');
+    if (names.size() == static_cast<std::size_t>(line.nnodes))
+        line.host_list.hosts = {names.begin(), names.end()};
+    // A step's own, which is not carried.
+    line.gpus_told_by = "SLURM_GPUS_ON_NODE";
+    if (slots > 0) {
+        line.workers_by_gpus = true;
+        line.workers_without_gpus = slots;
+    }
     line.start.hosts.clear();
     line.start.host_file.clear();
     if (line.node_rank == 0) {

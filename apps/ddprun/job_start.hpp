@@ -1,4 +1,4 @@
-// From a command line with --hosts to what the starter of the job carries out; and what such a start means to an agent.
+// From a command line with --hosts, or in an allocation, to what the starter of the job carries out; and what such a start means to an agent.
 #pragma once
 
 #include <set>
@@ -26,11 +26,11 @@ StarterFacts find_starter_facts(const CommandLine& line);
 // address of node 0 that nobody else could reach.
 StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts);
 
-// --dry-run: a line for each host.
-std::string start_text(const StarterOptions& options);
+// What was decided without being asked for, for people; empty with --hosts.
+std::string start_line(const CommandLine& line, const StarterOptions& options);
 
 // A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what
-// went wrong.
-void become_started(CommandLine& line);
+// went wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told them.
+void become_started(CommandLine& line, int slots, const std::string& hosts);
 
 }  // namespace ddprun

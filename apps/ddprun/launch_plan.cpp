@@ -7,12 +7,13 @@
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/agent/rank_limits.hpp"
-#include "launcher/cluster/allocation.hpp"
 #include "launcher/cluster/cluster_table.hpp"
+#include "launcher/cluster/slurm.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
 #include "rendezvous/job/number_limits.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
@@ -33,7 +34,8 @@ std::string interpreter_text(const NodeFacts& facts) {
 }
 
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
-    if (line.workers_by_gpus) return std::max(facts.hardware.devices.count, 1);
+    if (line.workers_by_gpus)
+        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : line.workers_without_gpus;
     const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
     if (asks_for_gpus && facts.hardware.devices.count == 0)
         throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
@@ -134,6 +136,15 @@ Environment additions_of(const CommandLine& line, const NodeFacts& facts, const 
     return additions;
 }
 
+// A driver that is not there, a mask of the user's, a step that has got fewer.
+std::string gpu_difference(const CommandLine& line, const NodeFacts& facts) {
+    const auto told = whole_number<int>(facts.variable(line.gpus_told_by).value_or(""), 0);
+    const NodeDevices& devices = facts.hardware.devices;
+    if (!told || *told == devices.count) return "";
+    return fmt::format("{}={}, but {} has {} GPU{} for this job ({})", line.gpus_told_by, *told,
+                       facts.host_name, devices.count, devices.count == 1 ? "" : "s", devices.source);
+}
+
 // A terminal is the launcher's; who reads it has to be said.
 StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts) {
     if (line.tty_rank || line.detach) return {};
@@ -166,10 +177,12 @@ Hosting hosting_of(const CommandLine& line, const NodeFacts& facts) {
     return is_here ? Hosting::if_first : Hosting::no;
 }
 
-// Where nodes are numbered by whoever hosts, and the user has not numbered this one.
+// Where nodes are numbered by whoever hosts, and the user has not numbered this one; else that of the nodes' numbers.
 HostList host_list_of(const CommandLine& line, const NodeFacts& facts) {
     const bool is_asked = line.nnodes > 1 && line.node_rank == kUnnumbered;
-    return is_asked ? find_host_list(facts.environment, facts.host_name) : HostList{};
+    if (!is_asked) return line.host_list;
+    return slurm_host_list(
+        {.environment = facts.environment, .host_name = facts.host_name, .addresses = {}, .files = {}});
 }
 
 // Where nobody asks for one by number: another job without an id could be taken for this one, so that has one port only.
@@ -295,13 +308,16 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
                                    .memory_node = place.placement.memory_node,
                                    .place = place.text});
     }
-    for (const std::string& remark :
-         {facts.hardware.devices.remark, placement.remark, facts.rank_order.complaint}) {
+    for (const std::string& remark : {facts.hardware.devices.remark, gpu_difference(line, facts),
+                                      placement.remark, facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))
-        options.placement_remarks.emplace_back(
-            "one worker on this node, which has no GPU; --nproc-per-node says how many there are to be");
+        options.placement_remarks.push_back(fmt::format(
+            "{} on this node, which has no GPU; --nproc-per-node says how many there are to be",
+            line.workers_without_gpus == 1
+                ? "one worker"
+                : fmt::format("{} workers, as the allocation has slots,", line.workers_without_gpus)));
     check_ranks(options);
     return options;
 }

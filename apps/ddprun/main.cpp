@@ -41,6 +41,7 @@
 #include "rendezvous/etcd/tls_context.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/standard_streams.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace {
 
@@ -193,12 +194,15 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     become_task(options.workers.at(static_cast<std::size_t>(local_rank_of(variables))).argv, environment);
 }
 
-// With --hosts.
-int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor) {
+// With --hosts, or on all hosts of an allocation.
+int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor,
+              ddprun::LauncherLog& log) {
     using namespace ddprun;
     StarterOptions options = resolve_start(line, find_starter_facts(line));
     if (doctor) become_doctors_job(*doctor, options);
-    if (line.dry_run) return std::fputs(start_text(options).c_str(), stdout) < 0 ? kExitSystem : 0;
+    log.set_verbosity(line.verbosity);
+    if (const std::string decided = start_line(line, options); !decided.empty()) log.info(decided);
+    if (line.dry_run) return show_start(line, options);
     return run_starter(options);
 }
 
@@ -224,17 +228,21 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
             forget_job_variables();
         }
         std::optional<OwnedDescriptor> relay_line;
-        if (!take_variable(kStartedVariable).empty()) relay_line = take_relay_line();
+        const std::string started = take_variable(kStartedVariable);
+        if (!started.empty()) relay_line = take_relay_line();
         CommandLine said =
             parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
         if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
-        if (relay_line) become_started(said);
+        if (relay_line)
+            become_started(said, whole_number<int>(started).value_or(0),
+                           take_variable(kStartedHostsVariable));
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
-        if (said.start.is_asked()) return start_job(said, doctor);
+        if (said.start.is_asked()) return start_job(said, doctor, log);
         ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
+        if (plan.line.start.is_asked()) return start_job(plan.line, doctor, log);
         if (doctor && plan.line.nnodes == 1) return run_doctor(*doctor, current_environment());
         if (doctor) become_doctors_job(*doctor, plan.line);
         if (said.adapt && !said.dry_run) run_adapted(plan, called);

@@ -1,10 +1,12 @@
 // What the command line says of the hosts of a job and of its workers' variables. Plain values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "launcher/cluster/family.hpp"
 #include "launcher/start/start_tree.hpp"
 
 namespace ddprun {
@@ -21,7 +23,18 @@ struct StartRequest {
     std::vector<std::string> option_words;
     std::vector<std::string> program_words;
 
-    bool is_asked() const { return !hosts.empty() || !host_file.empty(); }
+    // The hosts of an allocation that this process is in, where it starts their agents without being asked.
+    struct Allocation {
+        std::vector<ListedHost> hosts;
+        std::string source;  // the variable that names them
+        std::optional<int> own_place;
+        std::string reached_by;  // the remote shell, unless `rsh` is said
+        std::string run_id;      // of the scheduler's job; empty: not known, or the user's counts
+        bool by_gpus = false;    // a worker for each GPU of a host, else as many as the host has slots
+    };
+    std::optional<Allocation> allocation;
+
+    bool is_asked() const { return !hosts.empty() || !host_file.empty() || allocation; }
 };
 
 // Name and value.

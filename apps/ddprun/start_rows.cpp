@@ -7,6 +7,7 @@
 
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/plan/shell_words.hpp"
+#include "launcher/start/remote_shell.hpp"
 
 namespace ddprun {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 std::vector<std::string> parse_rsh(const std::string& text) {
     auto words = value_or_throw<BadValue>(split_shell_words(text));
     if (words.empty()) throw BadValue("must be a command that is called as COMMAND HOST LINE");
+    if (const auto why = why_no_remote_shell(words)) throw BadValue(*why);
     return words;
 }
 
@@ -61,8 +63,11 @@ OptionGroup start_rows(CommandLine& line) {
              {"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
              {"--rsh", "COMMAND",
               "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell (ssh)\nLike \"ssh -p "
-              "2222\", blaunch or "
-              "\"qrsh -inherit\". By default ssh in batch mode, which asks nothing.",
+              "2222\", or srun, blaunch or qrsh within their jobs. {host} and {line} among its words say "
+              "where the "
+              "two belong. By default ssh in batch mode, which asks nothing, or in an allocation what its "
+              "scheduler "
+              "has.",
               into(start.rsh, parse_rsh)},
              {"--fan-out", "N",
               "Hosts that one machine reaches itself; more are reached by way of others (32)\nThese have to "

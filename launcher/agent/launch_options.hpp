@@ -78,8 +78,8 @@ struct LaunchOptions {
     std::optional<SecretKey> key;  // of the job: what its agents prove to each other; nothing: nothing
     bool failover = true;          // another node may host the coordinator when its node is lost
     int node_rank = 0;             // kUnnumbered until the coordinator says it
-    HostList host_list;            // by which nodes are numbered that have none; empty where this one has
-    std::string rank_order;        // Hello's
+    HostList host_list;  // by which nodes are numbered that have none; else of the hosts of nodes 0, 1, …
+    std::string rank_order;  // Hello's
     Hosting hosting = Hosting::by_number;
     std::optional<EtcdOptions>
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown

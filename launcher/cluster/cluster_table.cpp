@@ -157,8 +157,18 @@ class Derivation {
             table_.refusal = contradiction(*own.family, own.facts.conflict);
         else if (table_.situation == Situation::process_per_gpu && !is_expected)
             table_.refusal = advice(own.family->title, *own.facts.tasks);
+        else if (is_allocation && may_start(own.facts, count))
+            table_.started_by = own.facts.reached_by;
         else if (is_allocation)
             table_.refusal = refused_allocation(view_, *own.family, own.facts);
+    }
+
+    // A list that is not of all nodes (of a heterogeneous job) is of no use, and from a machine outside hardly anybody lets
+    // one in.
+    bool may_start(const FamilyFacts& facts, int count) const {
+        const bool is_inside = facts.claims.contains(Fact::node_rank) || facts.reached_from_outside;
+        return request_.numbered && !request_.adapts_tasks && count > 1 && is_inside &&
+               !facts.reached_by.empty() && facts.hosts.size() == static_cast<std::size_t>(count);
     }
 
     int nodes() const { return chosen_number(table_, Fact::nnodes).value_or(0); }

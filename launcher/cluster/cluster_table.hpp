@@ -7,7 +7,7 @@
 //      whose facts fit this machine
 //   3  operators and platforms that tell each node its number
 //   4  MASTER_ADDR, RANK and WORLD_SIZE, where it can be told whether they count nodes or processes
-//   5  an allocation, which may be of one node only: nobody has started ddprun on the others
+//   5  an allocation; of one with more nodes this process starts the other agents, where it can reach them
 //   6  one node
 // Count, number and place of the nodes are always of one and the same family; from a weaker one comes the place alone,
 // and only where its list agrees with that count and that number. What is not known and not of one node is refused.
@@ -68,7 +68,9 @@ struct ClusterTable {
     bool many_addresses = false;  // as FamilyFacts has it
     std::string family;           // what this process is in, "a Slurm step"; empty: nothing that is known
     std::optional<Tasks> tasks;   // of that
-    std::string refusal;          // one line: why no job can be made of it, and the way out; empty: one can
+    // In an allocation whose agents this process is to start: by which remote shell it reaches the hosts. Otherwise empty.
+    std::string started_by;
+    std::string refusal;  // one line: why no job can be made of it, and the way out; empty: one can
 };
 
 // So that all of them are within the range.

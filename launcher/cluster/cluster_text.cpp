@@ -78,6 +78,8 @@ std::vector<std::string> cluster_lines(const ClusterTable& table) {
     }
     if (!table.hosts.empty())
         lines.push_back(fmt::format("hosts: {} by {}", hosts_text(table.hosts), table.hosts_source));
+    if (!table.started_by.empty())
+        lines.push_back(fmt::format("agents: started from here, by {}", table.started_by));
     if (!table.refusal.empty()) lines.push_back("refused: " + table.refusal);
     return lines;
 }

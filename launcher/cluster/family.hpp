@@ -40,6 +40,7 @@ struct Claim {
 struct ListedHost {
     std::string name;
     int slots = 0;  // 0: not told
+    int gpus = 0;   // that a step there has to ask for to get all of the job's; 0: it gets them
 
     bool operator==(const ListedHost&) const = default;
 };
@@ -65,6 +66,10 @@ struct FamilyFacts {
     // What the family cannot tell, and how the user can; goes behind "… is not told".
     std::map<Fact, std::string> ways_out;
     std::string start_others;  // for an allocation: by which words ddprun is started on all of its hosts
+    // Likewise: the remote shell by which one ddprun reaches all of them (remote_shell.hpp); empty: there is none that is
+    // known to.
+    std::string reached_by;
+    bool reached_from_outside = false;  // by that also from a machine that is none of them
     bool many_addresses =
         false;  // other nodes may call node 0 at another address of its own than it knows itself by
     bool must_be_listed = false;  // an allocation of one host may be another one than this machine

@@ -19,13 +19,15 @@ struct HostFileNames {
     std::string_view count;  // of nodes; may be empty
     std::string_view job_name;
     std::string_view start_others;
+    std::string_view reached_by;
 };
 
-constexpr HostFileNames kPbs{"PBS_JOBID", "PBS_NODEFILE", "PBS_NUM_NODES", "pbs", "pbsdsh"};
-constexpr HostFileNames kCobalt{"COBALT_JOBID", "COBALT_NODEFILE", {}, "cobalt", "mpiexec --ppn 1"};
-constexpr HostFileNames kOar{"OAR_JOB_ID", "OAR_NODEFILE", {}, "oar", "oarsh"};
-constexpr HostFileNames kLoadLeveler{"LOADL_STEP_ID", "LOADL_HOSTFILE", {}, "loadleveler", "poe"};
-constexpr HostFileNames kSge{"JOB_ID", "PE_HOSTFILE", "NHOSTS", "sge", "qrsh -inherit"};
+// pbsdsh gives its tasks no standard input, by which a relay is told what to do.
+constexpr HostFileNames kPbs{"PBS_JOBID", "PBS_NODEFILE", "PBS_NUM_NODES", "pbs", "pbsdsh", "ssh"};
+constexpr HostFileNames kCobalt{"COBALT_JOBID", "COBALT_NODEFILE", {}, "cobalt", "mpiexec --ppn 1", "ssh"};
+constexpr HostFileNames kOar{"OAR_JOB_ID", "OAR_NODEFILE", {}, "oar", "oarsh", "oarsh"};
+constexpr HostFileNames kLoadLeveler{"LOADL_STEP_ID", "LOADL_HOSTFILE", {}, "loadleveler", "poe", "ssh"};
+constexpr HostFileNames kSge{"JOB_ID", "PE_HOSTFILE", "NHOSTS", "sge", "qrsh -inherit", "qrsh"};
 
 FamilyFacts facts_of(const ClusterView& view, const HostFileNames& names, std::vector<ListedHost> hosts) {
     FamilyFacts facts;
@@ -41,6 +43,7 @@ FamilyFacts facts_of(const ClusterView& view, const HostFileNames& names, std::v
     if (const std::string* job = text_of(view, names.job))
         claim(facts, Fact::job_id, fmt::format("{}-{}", names.job_name, *job), std::string(names.job));
     facts.start_others = fmt::format("{} (with --nnodes, --node-rank and --master-addr)", names.start_others);
+    facts.reached_by = names.reached_by;
     return facts;
 }
 
@@ -113,7 +116,7 @@ std::optional<FamilyFacts> read_sge(const ClusterView& view) {
 
 std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view) {
     constexpr HostFileNames kOperator{
-        "K_MPI_JOB_ROLE", "OMPI_MCA_orte_default_hostfile", {}, "mpijob", "mpirun"};
+        "K_MPI_JOB_ROLE", "OMPI_MCA_orte_default_hostfile", {}, "mpijob", "mpirun", {}};
     const std::string* role = text_of(view, kOperator.job);
     if (role == nullptr || *role != "launcher") return std::nullopt;
     const std::string* file = named_file(view, kOperator.file);

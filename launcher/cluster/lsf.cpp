@@ -50,6 +50,7 @@ std::optional<FamilyFacts> read_lsf(const ClusterView& view) {
     claim_listed_hosts(view, facts);
     claim_lsf_identity(view, facts);
     facts.start_others = "blaunch -z 'HOSTS' ddprun …";
+    facts.reached_by = "blaunch";
     facts.ways_out[Fact::nnodes] = "none of LSB_MCPU_HOSTS, LSB_DJOB_HOSTFILE and LSB_HOSTS can be read";
     return facts;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launcher/cluster/family.hpp"
+#include "launcher/cluster/host_list.hpp"
 
 namespace ddprun {
 
@@ -13,6 +14,11 @@ namespace ddprun {
 // becomes a conflict.
 void read_slurm_hosts(const ClusterView& view, FamilyFacts& facts, const std::string& list,
                       const std::string& counts);
+
+// The hosts of the allocation, where nodes are numbered by them: agents that come from several srun calls have steps, and
+// lists of these, of their own. This machine is in it by its name; where that is not there, by what Slurm calls the node, a
+// variable that mpirun may have brought from another one.
+HostList slurm_host_list(const ClusterView& view);
 
 // Job, perhaps step, and how often it was requeued: "slurm-4711.0-r1". Nothing without a job.
 std::optional<Claim> slurm_identity(const ClusterView& view, bool with_step);

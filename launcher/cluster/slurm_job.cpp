@@ -2,9 +2,14 @@
 
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/cluster/slurm.hpp"
+#include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
+
+// Of one job.
+constexpr int kMaxGpus = 10'000'000;
 
 // Of all components of a heterogeneous job; each of them has variables of its own.
 std::optional<long> nodes_of_components(const ClusterView& view, int components) {
@@ -27,6 +32,37 @@ void claim_job_nodes(const ClusterView& view, FamilyFacts& facts) {
     }
     if (!facts.hosts.empty())
         claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
+}
+
+// Of "8", "a100:8" and "a100:4,v100:2".
+std::optional<int> gpus_of(const std::string& text) {
+    int sum = 0;
+    for (const std::string_view part : split_at(text, ',')) {
+        const auto count = whole_number<int>(part.substr(part.rfind(':') + 1), 1, kMaxGpus);
+        if (!count || sum > kMaxGpus) return std::nullopt;
+        sum += *count;
+    }
+    return sum;
+}
+
+// A step of one task on one node is given what the job has for each node, but only its share of what it has for each task, and
+// all of what it has in total, which no node has. False where nobody says what each node has.
+bool claim_step_gpus(const ClusterView& view, FamilyFacts& facts) {
+    if (const std::string* each = text_of(view, "SLURM_GPUS_PER_TASK")) {
+        const auto gpus = gpus_of(*each);
+        for (ListedHost& host : facts.hosts) {
+            if (gpus && host.slots > 0 && host.slots <= kMaxGpus / *gpus) host.gpus = *gpus * host.slots;
+            if (host.gpus == 0) return false;
+        }
+        return true;
+    }
+    const std::string* all = text_of(view, "SLURM_GPUS");
+    if (all == nullptr || text_of(view, "SLURM_GPUS_PER_NODE") != nullptr || facts.hosts.empty()) return true;
+    const auto gpus = gpus_of(*all);
+    const int nodes = static_cast<int>(facts.hosts.size());
+    if (!gpus || *gpus % nodes != 0) return false;
+    for (ListedHost& host : facts.hosts) host.gpus = *gpus / nodes;
+    return true;
 }
 
 }  // namespace
@@ -54,8 +90,23 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     if (auto identity = slurm_identity(view, false)) facts.claims.emplace(Fact::job_id, *std::move(identity));
     claim_slurm_limits(view, facts);
     facts.start_others = "srun --ntasks-per-node=1 ddprun …";
+    if (claim_step_gpus(view, facts)) facts.reached_by = "srun";
+    facts.reached_from_outside = true;
     facts.must_be_listed = true;
     return facts;
+}
+
+HostList slurm_host_list(const ClusterView& view) {
+    HostList list;
+    const auto facts = read_slurm_job(view);
+    if (!facts) return list;
+    list.hosts = names_of(facts->hosts);
+    if (list.hosts.empty() && !facts->conflict.empty())
+        list.complaint =
+            fmt::format("{}; passed over, and nodes are numbered by their host names", facts->conflict);
+    const auto place = facts->claims.find(Fact::node_rank);
+    if (place != facts->claims.end()) list.position = whole_number<int>(place->second.value);
+    return list;
 }
 
 }  // namespace ddprun

@@ -30,9 +30,10 @@ std::string shell_quoted(std::string_view text) {
 }
 
 std::string bootstrap_line(const BootstrapRequest& request) {
-    // The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build.
+    // The relay is not put in the shell's place: only by how it ends the shell knows whether it is of this build. A signal
+    // to both ends neither before the agent has ended.
     const std::string script = fmt::format(
-        R"sh(p={};[ -x "$p" ]||p=ddprun;"$p" {} {};c=$?;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
+        R"sh(trap : INT TERM;p={};[ -x "$p" ]||p=ddprun;"$p" {} {};c=$?;case $c in 2|{}|126|127);;*)exit $c;;esac;echo {};{})sh",
         shell_quoted(request.file), kRelayFlag, request.identity, kExitOtherBuild, kNeedLine,
         request.ships ? fmt::format(kShipping, request.size, kRelayFlag, request.identity) : "exit 0");
     return "exec /bin/sh -c " + shell_quoted(script);

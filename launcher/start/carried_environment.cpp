@@ -7,16 +7,22 @@ namespace ddprun {
 namespace {
 
 // With an asterisk: all that begin so.
-constexpr std::array<std::string_view, 47> kHostBound{
+constexpr std::array<std::string_view, 50> kHostBound{
     "SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT",
     "XDG_VTNR", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "TMPDIR", "KRB5CCNAME", "GPG_TTY",
     "GPG_AGENT_INFO", "WINDOWID", "TMUX", "TMUX_PANE", "STY", "INVOCATION_ID", "JOURNAL_STREAM",
     "NOTIFY_SOCKET", "LISTEN_*",
     // of a scheduler's step or of a process in it
-    "SLURM_STEP*", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURM_GTIDS",
-    "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_TOPOLOGY_ADDR*", "SLURM_LAUNCH_NODE_IPADDR",
-    "SLURM_SRUN_COMM_*", "SLURMD_*", "SRUN_*", "OMPI_*", "PMI_*", "PMIX_*", "PRTE_*", "PALS_*", "HYDI_*",
-    "HYDRA_*", "MPI_LOCAL*", "JSM_*", "FLUX_*", "PBS_NODENUM"};
+    "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP*", "SLURM_PROCID",
+    "SLURM_LOCALID", "SLURM_NODEID", "SLURM_TASK_PID", "SLURM_GTIDS", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*",
+    "SLURM_TOPOLOGY_ADDR*", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_*", "SLURMD_*", "SRUN_*", "OMPI_*",
+    "PMI_*", "PMIX_*", "PRTE_*", "PALS_*", "HYDI_*", "HYDRA_*", "MPI_LOCAL*", "JSM_*", "FLUX_*",
+    "PBS_NODENUM"};
+
+// They may be another node's numbers.
+constexpr std::array<std::string_view, 5> kGpuMasks{"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                                    "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+                                                    "GPU_DEVICE_ORDINAL"};
 
 constexpr std::array<std::string_view, 12> kKeptClean{"HOME", "USER", "LOGNAME", "SHELL",
                                                       "PATH", "TERM", "LANG",    "LANGUAGE",
@@ -39,11 +45,11 @@ Environment carried_environment(const Environment& environment) {
     return carried;
 }
 
-Environment agent_environment(const Environment& carried, const Environment& own, bool clean) {
-    if (clean) return own;
+Environment agent_environment(const Environment& carried, const Environment& own, HostsOwn which) {
+    if (which.all) return own;
     Environment environment = carried;
     for (const auto& [name, value] : own) {
-        if (is_host_bound(name)) environment[name] = value;
+        if (is_host_bound(name) || (which.gpus && is_listed(kGpuMasks, name))) environment[name] = value;
     }
     return environment;
 }

@@ -14,8 +14,14 @@ bool is_host_bound(std::string_view name);
 // What the starter sends.
 Environment carried_environment(const Environment& environment);
 
-// What the agent on a host has: what was carried, over the host's own of those that are not. With `clean` all the host's own.
-Environment agent_environment(const Environment& carried, const Environment& own, bool clean);
+// Whose variables count on a host besides those that are bound to it.
+struct HostsOwn {
+    bool all = false;   // nothing was carried
+    bool gpus = false;  // which GPUs are seen, where the host says so
+};
+
+// What the agent on a host has: what was carried, over the host's own of those that are not.
+Environment agent_environment(const Environment& carried, const Environment& own, HostsOwn which);
 
 // What --clean-env leaves: who the user is, where programs are, language and time.
 Environment clean_environment(const Environment& environment);

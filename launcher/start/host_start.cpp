@@ -7,6 +7,7 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/build_identity.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "launcher/start/rsh_failure.hpp"
 #include "launcher/start/start_tree.hpp"
 
@@ -29,14 +30,16 @@ void HostStart::begin() { connect(); }
 
 WorkerSpec HostStart::spec_of_shell() {
     WorkerSpec spec;
-    spec.environment = tools_.environment;
     if (node().is_here) {
+        spec.environment = tools_.environment;
         spec.argv = {own_executable(), std::string(kRelayFlag), tools_.identity};
         return spec;
     }
-    spec.argv = plan_.rsh;
-    spec.argv.push_back(node().target);
-    spec.argv.push_back(bootstrap_line({tools_.file, tools_.identity, own_program_size(), plan_.ships}));
+    spec.environment = shell_environment(plan_.rsh, tools_.environment);
+    spec.argv = shell_words(
+        plan_.rsh, {.target = node().target,
+                    .line = bootstrap_line({tools_.file, tools_.identity, own_program_size(), plan_.ships}),
+                    .gpus = node().gpus});
     return spec;
 }
 

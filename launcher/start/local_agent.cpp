@@ -34,8 +34,12 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
     spec.argv = {own_executable()};
     const auto words = agent_words(plan, port);
     spec.argv.insert(spec.argv.end(), words.begin(), words.end());
-    spec.environment = agent_environment(plan.environment, own, plan.clean_environment);
-    spec.environment[kStartedVariable] = "1";
+    spec.environment =
+        agent_environment(plan.environment, own, {.all = plan.clean_environment, .gpus = plan.own_gpus});
+    spec.environment[kStartedVariable] = std::to_string(node.slots);
+    std::string hosts;
+    for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
+    if (!hosts.empty() && hosts.size() <= kMaxStartedHosts) spec.environment[kStartedHostsVariable] = hosts;
     if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
     if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
     spec.death_signal = 0;  // By its line it notices, and decides what that means.

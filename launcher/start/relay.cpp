@@ -9,6 +9,7 @@
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -43,6 +44,7 @@ class Relay {
         ::fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
         ::fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
         listen();
+        await_end_of_host();
         context_.run();
         agent_.let_go();
         return exit_code_;
@@ -59,6 +61,20 @@ class Relay {
             if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return context_.stop();
             if (count > 0) take({bytes.data(), static_cast<std::size_t>(count)});
             if (!context_.stopped()) listen();
+        });
+    }
+
+    // A scheduler tells all of a job's processes alike. What the agent then says is still to be passed on; and where the relay is
+    // the task of a step, the agent would not outlive it.
+    void await_end_of_host() {
+        signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
+            if (cancelled) return;
+            await_end_of_host();
+            // A second one would end the agent's grace.
+            if (signal == SIGINT) return;
+            is_unwanted_ = true;
+            agent_.signal(signal);
+            look_for_end();
         });
     }
 
@@ -174,6 +190,7 @@ class Relay {
 
     boost::asio::io_context context_{1};
     const Environment own_environment_ = current_environment();
+    boost::asio::signal_set signals_{context_, SIGTERM, SIGINT};
     Stream input_{context_};
     Stream output_{context_};
     FrameReader frames_{kMaxFrameDown};

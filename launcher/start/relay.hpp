@@ -5,6 +5,8 @@
 //   stdout  frames up: the agents' output, whole lines; how they ended
 //   stderr  its own troubles
 //
+// SIGTERM and SIGINT, which a scheduler sends to all processes of a job, are the agent's: the relay stays until that has ended.
+//
 // When its standard input ends it ends itself at once: the remote shells that it has started die with it, and its agent, which
 // notices by its line, does what its place in the job asks for (started_agent.hpp).
 #pragma once

@@ -12,19 +12,22 @@ namespace {
 
 // ssh's, for all that goes wrong before there is a shell.
 constexpr int kSshFailed = 255;
-constexpr const char* kSsh = "ssh";
 
 struct KnownCause {
     std::string_view words;
     std::string_view remedy;
 };
 // Trying again does not help there.
-constexpr std::array<KnownCause, 3> kKnownCauses{{
+constexpr std::array<KnownCause, 4> kKnownCauses{{
     {"Permission denied",
      "ssh is not let ask for a password (BatchMode); set up a key, so that `ssh HOST true` works"},
     {"Host key verification failed",
      "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see "
      "ssh-keyscan"},
+    {"Unable to create step",
+     "a node may have other GPUs than its even share of the job's; ask for --gpus-per-node, or start ddprun "
+     "by srun "
+     "--ntasks-per-node=1"},
     {"Too many authentication failures", "name one key for this host in ~/.ssh/config (IdentitiesOnly)"},
 }};
 
@@ -41,17 +44,6 @@ std::string end_text(const ExitStatus& status) {
 }
 
 }  // namespace
-
-std::vector<std::string> remote_shell(std::vector<std::string> command) {
-    if (command.empty()) command = {kSsh};
-    const std::string& name = command.front();
-    if (name.substr(name.rfind('/') + 1) != kSsh) return command;
-    // What the user has said before counts for ssh.
-    command.insert(command.end(),
-                   {"-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",
-                    "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", "-T", "-x"});
-    return command;
-}
 
 std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end) {
     std::string text =

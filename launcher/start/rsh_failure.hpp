@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "rendezvous/job/exit_status.hpp"
 
@@ -13,16 +12,10 @@ namespace ddprun {
 
 // Connections to one host that are tried before it counts as one that cannot be started.
 inline constexpr int kMaxConnects = 3;
-// ssh gives up connecting after so many seconds.
-inline constexpr int kConnectSeconds = 10;
 // How long the host may then take until its relay answers, a login with a slow profile included.
 inline constexpr std::chrono::seconds kHostAnswerTimeout{60};
 // The pause before the second connection, doubled each time; the jitter makes it up to twice as long.
 inline constexpr std::chrono::milliseconds kFirstConnectPause{400};
-
-// What is called with a host and a line: the user's command, or ssh where there is none. An ssh gets what makes it ask nothing
-// and notice a dead connection.
-std::vector<std::string> remote_shell(std::vector<std::string> command);
 
 // How a remote shell ended, and what it said last on stderr.
 struct RshEnd {

@@ -7,6 +7,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kFrameHeadBytes = 4;
+constexpr std::string_view kFrameEnd = "\n";
 constexpr unsigned kByteBits = 8;
 
 template <class Message>
@@ -14,10 +15,10 @@ std::string framed(const Message& message) {
     const std::string body = to_bytes<PlainNumbers>(message);
     check(body.size() <= kMaxFrameDown, "a frame as long as that is not sent");
     std::string frame;
-    frame.reserve(kFrameHeadBytes + body.size());
+    frame.reserve(kFrameHeadBytes + body.size() + kFrameEnd.size());
     for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
         frame.push_back(static_cast<char>(body.size() >> (i * kByteBits) & 0xff));
-    return frame += body;
+    return frame.append(body).append(kFrameEnd);
 }
 
 template <class Message>
@@ -44,13 +45,14 @@ std::optional<std::string_view> FrameReader::next() {
     std::size_t length = 0;
     for (std::size_t i = 0; i < kFrameHeadBytes; ++i)
         length |= std::size_t{static_cast<unsigned char>(rest[i])} << (i * kByteBits);
-    broken_ = length > limit_;
-    if (broken_ || rest.size() - kFrameHeadBytes < length) {
+    const std::size_t whole = kFrameHeadBytes + length + kFrameEnd.size();
+    broken_ = length > limit_ || (rest.size() >= whole && !rest.substr(0, whole).ends_with(kFrameEnd));
+    if (broken_ || rest.size() < whole) {
         held_.erase(0, taken_);
         taken_ = 0;
         return std::nullopt;
     }
-    taken_ += kFrameHeadBytes + length;
+    taken_ += whole;
     return rest.substr(kFrameHeadBytes, length);
 }
 

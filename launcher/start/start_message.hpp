@@ -1,7 +1,9 @@
 // What the starter of a job and its relays say to each other: by the standard input and output of the remote shell, in
 // frames, after the lines of the handshake (bootstrap.hpp). All ends are of one build. Pure.
 //
-//   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it
+//   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it + a newline
+//
+// The newline is for those on the way that pass on whole lines only, as srun does.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +31,11 @@ struct StartNode {
     int workers = -1;      // -1: as the options say
     std::string devices;   // empty: as the host has them
     bool is_here = false;  // the starter's own machine, which needs no remote shell
+    // Nobody has said how many workers there are: one for each GPU, or so many on a host without; 0: that is said.
+    int slots = 0;
+    int gpus = 0;  // ListedHost's
 };
-BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here))
+BOOST_DESCRIBE_STRUCT(StartNode, (), (rank, target, workers, devices, is_here, slots, gpus))
 
 // --- down
 
@@ -41,9 +46,11 @@ struct StartPlan {
     std::string directory;
     Environment environment;
     bool clean_environment = false;  // the agent has the host's own one
+    bool own_gpus = false;           // which GPUs it sees is the host's own, too
     std::vector<std::string> options;
     std::vector<std::string> program;
     std::string nnodes;
+    std::vector<std::string> host_names;  // of nodes 0, 1, …; for node 0's agent alone
     std::string master_addr;
     int master_port = 0;  // 0: node 0 takes a free one and says so
     std::string secret;
@@ -51,8 +58,8 @@ struct StartPlan {
     bool ships = true;
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
-                      (nodes, fan_out, directory, environment, clean_environment, options, program, nnodes,
-                       master_addr, master_port, secret, rsh, ships))
+                      (nodes, fan_out, directory, environment, clean_environment, own_gpus, options, program,
+                       nnodes, host_names, master_addr, master_port, secret, rsh, ships))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {
@@ -120,7 +127,7 @@ class FrameReader {
     // The next body, valid until push(); nothing where it has not come whole, or is_broken().
     std::optional<std::string_view> next();
 
-    // A frame is longer than any that is sent.
+    // A frame is longer than any that is sent, or has no end.
     bool is_broken() const { return broken_; }
 
   private:

@@ -40,6 +40,7 @@ std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes
 
 StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch) {
     StartPlan plan = whole;
+    if (branch.front().rank != 0) plan.host_names.clear();
     plan.nodes = std::move(branch);
     return plan;
 }

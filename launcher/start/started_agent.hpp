@@ -17,8 +17,13 @@
 
 namespace ddprun {
 
-// Set for an agent that a relay starts, besides the line.
+// Set for an agent that a relay starts, besides the line: StartNode's slots.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
+
+// Likewise, for node 0's: the names of all hosts, separated by commas, where they are of at most kMaxStartedHosts bytes. (One
+// variable may have twice as many.)
+inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
+inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 
 // Takes the line from the standard input, which is /dev/null then. The first thing that such an agent does.
 OwnedDescriptor take_relay_line();

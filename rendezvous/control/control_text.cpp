@@ -23,7 +23,10 @@ std::string to_text(const Waiting& waiting) {
 
 std::string missing_text(const Waiting& waiting) {
     std::vector<std::string> names = waiting.missing_hosts;
-    for (const int number : waiting.missing) names.push_back(fmt::format("node {}", number));
+    if (!waiting.missing.empty()) names.resize(waiting.missing.size());
+    for (std::size_t i = 0; i < waiting.missing.size(); ++i)
+        names[i] = names[i].empty() ? fmt::format("node {}", waiting.missing[i])
+                                    : node_text(waiting.missing[i], names[i]);
     const std::size_t listed = std::min(kMaxMissingListed, names.size());
     std::string text;
     for (std::size_t i = 0; i < listed; ++i) text += (i == 0 ? "" : ", ") + names[i];

@@ -74,7 +74,7 @@ struct Waiting {
     int at_most = 0;                // nodes that may take part; as many as expected where none may be missing
     std::int64_t last_call_ms = 0;  // so long the others are waited for, once the least have come
     // Where nodes have no numbers and less than expected have come: hosts of a list that have no node, the first
-    // kMaxHostsNamed of so many; empty where no list is known.
+    // kMaxHostsNamed of so many. Where they have, the hosts of the first of `missing`. Empty where no list is known.
     std::vector<std::string> missing_hosts;
     int hosts_missing = 0;
 };

@@ -72,8 +72,9 @@ struct CoordinatorOptions {
     // What node 0's own agent will say. Others may come before it, but none may take its place or decide what
     // the job runs.
     std::optional<Hello> own_agent;
-    std::vector<std::string> hosts;  // of the job, in the list that its own agent knows; empty: of none
-    bool strict_env = false;         // no job of nodes that differ, and nobody who does joins later
+    // Of the job, in the list that its own agent knows; where nodes are numbered, in that order. Empty: of none.
+    std::vector<std::string> hosts;
+    bool strict_env = false;  // no job of nodes that differ, and nobody who does joins later
     // Another coordinator may take over from this one, and this one is told so if it is one of those.
     bool failover = false;
     // Workers reach the store by way of their own agents.

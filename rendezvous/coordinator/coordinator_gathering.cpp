@@ -217,7 +217,11 @@ Waiting Coordinator::waiting() const {
     for (int rank = 0; numbered && rank < options_.nnodes && status.missing.size() < kMaxMissingListed;
          ++rank) {
         const auto node = nodes_.find(rank);
-        if (node == nodes_.end() || !node->second.connected) status.missing.push_back(rank);
+        if (node != nodes_.end() && node->second.connected) continue;
+        status.missing.push_back(rank);
+        const bool is_listed = options_.hosts.size() == static_cast<std::size_t>(options_.nnodes);
+        if (is_listed && status.missing_hosts.size() < kMaxHostsNamed)
+            status.missing_hosts.push_back(options_.hosts[static_cast<std::size_t>(rank)]);
     }
     if (status.missing.empty() && status.joined < status.expected) name_missing(status);
     return status;

@@ -96,7 +96,8 @@ TEST_CASE("as torchrun: errors call an option as it was typed, or by its variabl
           "--nproc_per_node 4.5: must be a whole number from 0 to 4096, or auto, gpu, xpu or cpu");
     CHECK(refusal({"--max_restarts=x", "p"}) == "--max_restarts x: must be a whole number from 0 to 1000000");
     CHECK(refusal({"--grace=x", "p"}) == "--grace x: must be a whole number from 0 to 10000000");
-    CHECK(refusal({"--node_rank", "1", "p"}) == "--node_rank 1: must be less than --nnodes, which is 1");
+    CHECK(refusal({"--nnodes", "1", "--node_rank", "1", "p"}) ==
+          "--node_rank 1: must be less than --nnodes, which is 1");
     CHECK_THAT(refusal({"p"}, {{"PET_NNODES", "many"}}),
                Catch::Contains("many") && Catch::Contains("PET_NNODES"));
     CHECK_THAT(refusal({"p"}, {{"PET_STANDALONE", "perhaps"}}), Catch::Contains("PET_STANDALONE"));

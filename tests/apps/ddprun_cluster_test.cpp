@@ -51,6 +51,7 @@ TEST_CASE("cluster plan: what nobody has said comes from the step") {
     CHECK(plan.line.master_addr == "n1");
     CHECK(plan.line.master_port == port_of_job("slurm-7.0"));
     CHECK(plan.line.run_id == "slurm-7.0");
+    CHECK(plan.line.host_list.hosts == std::vector<std::string>{"n1", "n2"});
     CHECK(plan.line.workers_by_gpus);
     CHECK_FALSE(plan.line.address_assumed);
     NodeFacts facts;
@@ -90,6 +91,39 @@ TEST_CASE("cluster plan: what is said is stronger, value by value") {
                }),
                Catch::Contains("--master-port 0"));
     CHECK_THAT(plan_refusal([] { planned({"--master-port=0"}); }), Catch::Contains("2 nodes must agree"));
+}
+
+TEST_CASE("cluster plan: a number without a count waits for what the cluster says of that") {
+    CHECK(planned({"--node-rank=0"}).line.nnodes == 2);
+    CHECK(planned({"--node-rank=1"}).line.node_rank == 1);
+    // Whose numbers they are the list does not know.
+    CHECK(planned({"--node-rank=1"}).line.host_list.hosts.empty());
+    CHECK_THAT(plan_refusal([] { planned({"--node-rank=2"}); }),
+               Catch::StartsWith(
+                   "this is node 2 by --node-rank, which must be less than the number of nodes, 2 by "));
+    for (const ClusterWords& words :
+         {ClusterWords{"--node-rank=1"}, ClusterWords{"--node-rank=1", "--scheduler=none"}}) {
+        CHECK_THAT(plan_refusal([&] { planned(words, {}); }),
+                   Catch::StartsWith("--node-rank 1: must be less than --nnodes, which is 1"));
+    }
+}
+
+TEST_CASE("cluster plan: GPUs that are not those which the scheduler has given are one line") {
+    const auto remarks = [](const ClusterWords& words, int found, const Environment& environment) {
+        NodeFacts facts;
+        facts.host_name = "n2";
+        facts.environment = environment;
+        facts.hardware.devices.count = found;
+        facts.hardware.devices.source = "/dev/nvidia*";
+        return resolve_launch(planned(words, environment).line, facts).placement_remarks;
+    };
+    const Environment four = with_variable(kStepOfTwo, "SLURM_GPUS_ON_NODE", "4");
+    const ClusterWords words{"--nproc-per-node=1", "--gpu-bind=none"};
+    CHECK(remarks(words, 1, four) ==
+          std::vector<std::string>{"SLURM_GPUS_ON_NODE=4, but n2 has 1 GPU for this job (/dev/nvidia*)"});
+    CHECK(remarks(words, 4, four).empty());
+    CHECK(remarks(words, 1, kStepOfTwo).empty());
+    CHECK(remarks({"--nproc-per-node=1", "--gpu-bind=none", "--scheduler=none"}, 1, four).empty());
 }
 
 TEST_CASE("cluster plan: one node is one node where the user says so") {

@@ -299,7 +299,7 @@ TEST_CASE("options: a bad value is named with its source, in one line") {
         const ConfigText config(row.name + " = \"" + bad + "\"\n");
         check({config.flag()}, {}, " (from " + config.path().string() + ")");
     }
-    CHECK(refusal({"p"}, {{"PET_NODE_RANK", "2"}}) ==
+    CHECK(refusal({"p"}, {{"PET_NODE_RANK", "2"}, {"PET_NNODES", "1"}}) ==
           "--node-rank 2: must be less than --nnodes, which is 1 (from PET_NODE_RANK)");
 }
 

@@ -1,3 +1,6 @@
+#include <tuple>
+
+#include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/job_start.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "apps/ddprun/start_rows.hpp"
@@ -133,10 +136,55 @@ TEST_CASE("start: what cannot be said of hosts that are started", "[start]") {
     CHECK(start_refused({"--hosts=a", "--fan-out=1"}).starts_with("--fan-out 1: "));
 }
 
+TEST_CASE("start: the hosts of an allocation are started without a word about them", "[start]") {
+    const auto start = [](Words words, Environment environment, const std::string& host) {
+        words.insert(words.end(), {"--", "train"});
+        environment.insert(
+            {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_JOB_NODELIST", "n[1-3]"}});
+        const ClusterPlan plan =
+            plan_cluster(parse_command_line(words, environment),
+                         {.environment = environment, .host_name = host, .addresses = {}, .files = {}});
+        REQUIRE(plan.line.start.is_asked());
+        return std::pair(resolve_start(plan.line, own_facts()), plan.line);
+    };
+    const Environment counts{{"SLURM_TASKS_PER_NODE", "4(x2),2"}};
+    auto [options, line] = start({}, counts, "n2");
+    CHECK(options.plan.nodes == std::vector<StartNode>{{0, "n1", -1, "", false, 4},
+                                                       {1, "n2", -1, "", true, 4},
+                                                       {2, "n3", -1, "", false, 2}});
+    CHECK(options.plan.rsh.front() == "srun");
+    CHECK(options.plan.own_gpus);
+    CHECK(options.plan.nnodes == "3");
+    CHECK(options.plan.master_addr == "n1");
+    CHECK(options.plan.options == Words{"--rdzv-id=slurm-7"});
+    CHECK(start_line(line, options) == "3 nodes by SLURM_JOB_NODELIST, agents started by srun");
+    const auto outside = start({"--nproc-per-node=1", "--rdzv-id=mine"}, counts, "login").first.plan;
+    CHECK(outside.nodes[1] == StartNode{1, "n2", -1, "", false, 0});
+    CHECK(outside.options == Words{"--nproc-per-node=1", "--rdzv-id=mine"});
+    std::tie(options, line) = start({"--rsh=ssh", "--include=n3@n1", "--like-torchrun"}, {}, "n1");
+    CHECK(options.plan.nodes ==
+          std::vector<StartNode>{{0, "n1", -1, "", false, 0}, {1, "n3", -1, "", false, 0}});
+    CHECK_FALSE(options.plan.own_gpus);
+    CHECK(start_line(line, options) == "2 of 3 nodes by SLURM_JOB_NODELIST, agents started by ssh");
+    CHECK(start({}, {}, "n1").first.plan.nodes[2].slots == 1);
+    const auto gpus = [&](Environment environment) {
+        std::vector<int> asked;
+        environment.insert(counts.begin(), counts.end());
+        for (const StartNode& node : start({}, environment, "n1").first.plan.nodes)
+            asked.push_back(node.gpus);
+        return asked;
+    };
+    using Gpus = std::vector<int>;
+    CHECK(gpus({}) == Gpus{0, 0, 0});
+    CHECK(gpus({{"SLURM_GPUS", "a100:6,v100:6"}}) == Gpus{4, 4, 4});
+    CHECK(gpus({{"SLURM_GPUS", "12"}, {"SLURM_GPUS_PER_NODE", "4"}}) == Gpus{0, 0, 0});
+    CHECK(gpus({{"SLURM_GPUS_PER_TASK", "a100:2"}}) == Gpus{8, 8, 4});
+}
+
 TEST_CASE("start: an agent that was started is node 0 on any port, or one that says little", "[start]") {
     const auto line = [](const Words& words) {
         CommandLine parsed = parse_command_line(words, {{"DDPRUN_HOSTS", "a,b"}});
-        become_started(parsed);
+        become_started(parsed, 0, "");
         return parsed;
     };
     const CommandLine first = line({"--nnodes=2", "--master-addr=a", "--result-file=r", "p"});
@@ -148,6 +196,26 @@ TEST_CASE("start: an agent that was started is node 0 on any port, or one that s
     CHECK(other.master_port == std::uint16_t{7});
     CHECK(other.result_file.empty());
     CHECK(other.verbosity == Verbosity::quiet);
+    CHECK_FALSE(other.workers_by_gpus);
+    CommandLine of_list = parse_command_line({"p"}, {});
+    become_started(of_list, 3, "");
+    NodeFacts facts;
+    CHECK(resolve_launch(of_list, facts).workers.size() == 3);
+    facts.hardware.devices.count = 2;
+    of_list.gpu_bind = GpuBind::none;
+    CHECK(resolve_launch(of_list, facts).workers.size() == 2);
+}
+
+TEST_CASE("start: node 0's agent knows the hosts by name, to say who is missing", "[start]") {
+    const StartPlan plan = start_of({"--hosts=u@a,b,[fd00::1]"}).plan;
+    CHECK(plan.host_names == Words{"a", "b", "fd00::1"});
+    CHECK(plan_of_branch(plan, {plan.nodes[0]}).host_names == plan.host_names);
+    CHECK(plan_of_branch(plan, {plan.nodes[1], plan.nodes[2]}).host_names.empty());
+    CommandLine line = parse_command_line({"--nnodes=3", "--master-addr=a", "p"}, {});
+    become_started(line, 0, "a,b,fd00::1");
+    CHECK(resolve_launch(line, NodeFacts{}).host_list.hosts == plan.host_names);
+    become_started(line = parse_command_line({"--nnodes=2", "--master-addr=a", "p"}, {}), 0, "a,b,c");
+    CHECK(line.host_list.hosts.empty());
 }
 
 TEST_CASE("start: variables are set over those that are inherited, which may be none", "[start]") {

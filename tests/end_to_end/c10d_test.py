@@ -128,8 +128,8 @@ class Allocation(AgentsTest):
             self.assertEqual(agent.wait(), 0, agent.err())
             numbers |= {line for line in agent.out().splitlines() if line.startswith("GROUP_RANK=")}
             said = [line for line in agent.err().splitlines() if "NODELIST" in line]
-            self.assertEqual(said, ["ddprun: SLURM_JOB_NODELIST is passed over, and nodes are numbered by their host names: "
-                                    "z[3-: a '[' without its ']'"])
+            self.assertEqual(said, ["ddprun: SLURM_JOB_NODELIST: z[3-: a '[' without its ']'; passed over, and nodes are numbered "
+                                    "by their host names"])
         self.assertEqual(numbers, {"GROUP_RANK=0", "GROUP_RANK=1"})
 
     def test_who_numbers_nodes_by_hand_hears_nothing_of_it(self):

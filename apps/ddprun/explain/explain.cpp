@@ -49,21 +49,37 @@ void add_launch(Explanation& explanation, const ClusterPlan& plan, const std::st
                                options.placement_remarks.end());
 }
 
+// With --hosts nothing that is around counts.
+ClusterTable table_for(const CommandLine& said) {
+    CommandLine line = said;
+    if (said.start.is_asked()) line.scheduler = "none";
+    return table_of(line, find_cluster_view(current_environment()));
+}
+
+void add_plan(Explanation& explanation, const CommandLine& said, const std::string& called) {
+    const ClusterPlan plan = said.start.is_asked()
+                                 ? ClusterPlan{.line = said, .table = {}, .is_derived = false}
+                                 : plan_cluster(said, explanation.table);
+    if (!plan.line.start.is_asked()) return add_launch(explanation, plan, called);
+    explanation.start = explained_start(plan.line, resolve_start(plan.line, find_starter_facts(plan.line)));
+}
+
 }  // namespace
 
 int explain_launch(const CommandLine& said, const std::string& called) {
     Explanation explanation{.host = host_name(),
-                            .table = table_of(said, find_cluster_view(current_environment())),
+                            .table = table_for(said),
                             .options = said.told,
                             .values = {},
                             .changes = {},
                             .workers = {},
+                            .start = {},
                             .remarks = said.remarks,
                             .refusal = {}};
     const auto& complaints = said.rdzv_conf.complaints;
     explanation.remarks.insert(explanation.remarks.end(), complaints.begin(), complaints.end());
     try {
-        add_launch(explanation, plan_cluster(said, explanation.table), called);
+        add_plan(explanation, said, called);
     } catch (const UsageError& error) {
         explanation.refusal = error.what();
     }
@@ -75,6 +91,11 @@ int explain_launch(const CommandLine& said, const std::string& called) {
 int show_dry_run(const LaunchOptions& options, bool as_json) {
     if (!as_json) return show(dry_run_text(options, host_name()));
     return show(workers_json(explained_workers(options, current_environment(), host_name())));
+}
+
+int show_start(const CommandLine& line, const StarterOptions& options) {
+    const ExplainedStart start = explained_start(line, options);
+    return show(line.json ? start_json(start) : start_text(start));
 }
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/ddprun/command_line.hpp"
+#include "apps/ddprun/job_start.hpp"
 
 namespace ddprun {
 
@@ -13,5 +14,8 @@ int explain_launch(const CommandLine& said, const std::string& called);
 
 // The map of --dry-run, of a launch that is resolved.
 int show_dry_run(const LaunchOptions& options, bool as_json);
+
+// Likewise, of one on several hosts.
+int show_start(const CommandLine& line, const StarterOptions& options);
 
 }  // namespace ddprun

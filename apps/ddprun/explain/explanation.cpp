@@ -5,6 +5,7 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun {
 namespace {
@@ -47,6 +48,16 @@ void add_options(TextOf& text, const std::vector<ToldOption>& options) {
     }
 }
 
+void add_start(TextOf& text, const ExplainedStart& start) {
+    text.heading("The start");
+    if (!start.decided.empty()) text.line(harmless_line(start.decided));
+    text.line("other hosts: " + words_text(start.shell));
+    const std::string lines = start_text(start);
+    for (const std::string_view line : split_at(lines, '\n')) {
+        if (!line.empty()) text.line(std::string(line));
+    }
+}
+
 void add_worker(TextOf& text, const ExplainedWorker& worker) {
     text.heading(worker.rank ? fmt::format("Rank {}", *worker.rank)
                              : fmt::format("Local rank {}", worker.local_rank));
@@ -79,6 +90,7 @@ std::string explanation_text(const Explanation& explanation) {
     text.heading(fmt::format("What is told here, on {}", harmless_line(explanation.host)));
     for (const std::string& line : cluster_lines(explanation.table)) text.line(line);
     add_options(text, explanation.options);
+    if (explanation.start) add_start(text, *explanation.start);
     if (!explanation.values.empty()) text.heading("The launch");
     for (const LaunchValue& value : explanation.values)
         text.line(harmless_line(fmt::format("{}: {} ({})", value.name, value.value, value.source)));

@@ -7,6 +7,7 @@
 
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/explain/environment_change.hpp"
+#include "apps/ddprun/explain/explained_start.hpp"
 #include "apps/ddprun/explain/launch_values.hpp"
 
 namespace ddprun {
@@ -28,6 +29,8 @@ struct Explanation {
     std::vector<LaunchValue> values;         // these three are empty where it is refused
     std::vector<EnvironmentChange> changes;  // of all workers alike; what differs is in those
     std::vector<ExplainedWorker> workers;
+    std::optional<ExplainedStart> start =
+        {};  // in place of these three: this process starts agents elsewhere
     std::vector<std::string> remarks;
     std::string refusal;  // one line: why there is no job; empty: there is one
 };

@@ -110,7 +110,34 @@ json::array workers_array(const std::vector<ExplainedWorker>& workers) {
     return array;
 }
 
+json::value number_or_null(const std::optional<int>& number) {
+    return number ? json::value(*number) : json::value(nullptr);
+}
+
+json::array agents_array(const ExplainedStart& start) {
+    json::array array;
+    for (const ExplainedAgent& agent : start.agents) {
+        json::object object{{"node", agent.node}, {"host", valid_utf8(agent.host)}, {"here", agent.is_here}};
+        object["workers"] = number_or_null(agent.workers);
+        object["slots"] = number_or_null(agent.slots);
+        object["command"] = texts_json(agent.command);
+        array.push_back(std::move(object));
+    }
+    return array;
+}
+
+json::value start_value(const std::optional<ExplainedStart>& start) {
+    if (!start) return nullptr;
+    json::object object;
+    object["decided"] = text_or_null(start->decided);
+    object["shell"] = texts_json(start->shell);
+    object["agents"] = agents_array(*start);
+    return object;
+}
+
 }  // namespace
+
+std::string start_json(const ExplainedStart& start) { return json::serialize(agents_array(start)) + "\n"; }
 
 std::string explanation_json(const Explanation& explanation) {
     json::array options, values;
@@ -122,6 +149,7 @@ std::string explanation_json(const Explanation& explanation) {
                             {"host", valid_utf8(explanation.host)},
                             {"cluster", cluster_json(explanation.table)},
                             {"options", std::move(options)},
+                            {"start", start_value(explanation.start)},
                             {"launch", std::move(values)},
                             {"environment", changes_json(explanation.changes)},
                             {"workers", workers_array(explanation.workers)},

@@ -3,11 +3,12 @@
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 import time
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "scancel", "sinfo")
 UP_WITHIN = 60  # seconds; a guard
 CONFIGURATION = """
 ClusterName=ddprun
@@ -57,9 +58,11 @@ def free_ports(count):
 
 
 class SlurmCluster:
-    def __init__(self, nodes=3, proctrack="linuxproc", more=""):
+    def __init__(self, nodes=3, proctrack="linuxproc", more="", gpus=0):
         """`more` are further lines of slurm.conf. Whom a signal of Slurm's reaches says `proctrack`: linuxproc signals all
-        processes of a step, cgroup and pgid those that Slurm has started itself."""
+        processes of a step, cgroup and pgid those that Slurm has started itself. `gpus` are what Slurm counts on each node:
+        device files that nobody looks into."""
+        self.gpus = gpus
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.folder = tempfile.mkdtemp(prefix="ddprun-slurm-")
         os.chmod(self.folder, 0o755)
@@ -78,8 +81,12 @@ class SlurmCluster:
     def begin(self):
         controller, *ports = free_ports(1 + len(self.names))
         os.mkdir(os.path.join(self.folder, "state"))
-        nodes = "\n".join(f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={name} Port={port} CPUs=8 RealMemory=500 State=UNKNOWN"
+        devices = f"Gres=gpu:{self.gpus}" if self.gpus else ""
+        nodes = "\n".join(f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={name} Port={port} CPUs=8 RealMemory=500 State=UNKNOWN {devices}"
                           for name, port in zip(self.names, ports))
+        if self.gpus:
+            self.write_gpus()
+            nodes = "GresTypes=gpu\n" + nodes
         with open(self.environment["SLURM_CONF"], "w", encoding="ascii") as file:
             file.write(CONFIGURATION.format(host=socket.gethostname(), folder=self.folder, controller=controller, nodes=nodes,
                                             proctrack=self.proctrack, more=self.more))
@@ -99,6 +106,12 @@ class SlurmCluster:
                        inside=("unshare", "--uts", "--mount", "sh", "-c",
                                f'hostname {name} && mount --bind {hosts} /etc/hosts && exec "$@"', "sh"))
         self.await_true(lambda: self.states() == ["idle"] * len(self.names), "its nodes")
+
+    def write_gpus(self):
+        for number in range(self.gpus):
+            os.mknod(os.path.join(self.folder, f"gpu{number}"), stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        with open(os.path.join(self.folder, "gres.conf"), "w", encoding="ascii") as file:
+            file.write(f"AutoDetect=off\nName=gpu File={self.folder}/gpu[0-{self.gpus - 1}]\n")
 
     def start(self, *words, inside=()):
         with open(os.path.join(self.folder, f"{words[0]}.out"), "ab") as out:

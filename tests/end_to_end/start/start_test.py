@@ -261,6 +261,18 @@ class StartEnds(StartTest):
         self.assertIn(f"b: no working directory {gone} there", err)
 
 
+class StartChecks(StartTest):
+    def test_a_host_that_is_not_fit_ends_the_job_before_it_begins(self):
+        rsh = self.script("unfit", '[ "$1" != b ] || export TMPDIR=/proc/none\nexec /bin/sh -c "$2"')
+        code, out, err = self.run_start("--check", "--hosts", "a,b", "--no-ship", *worker("say", "never"), rsh=rsh)
+        self.assertEqual((code, out), (71, ""), err)
+        self.assertRegex(err, r"(?m)^ddprun: --check: .*/proc/none")
+
+    def test_hosts_that_are_fit_run_the_job(self):
+        code, out, err = self.run_start("--check", "--hosts", "a,b", *worker("say", "here"))
+        self.assertEqual((code, out, err), (0, "here\nhere", ""))
+
+
 class StartShips(StartTest):
     def elsewhere(self, file):
         """A remote shell to hosts where another file stands at the launcher's place."""

@@ -3,6 +3,7 @@
 #include "launcher/start/build_identity.hpp"
 #include "launcher/start/carried_environment.hpp"
 #include "launcher/start/echo_filter.hpp"
+#include "launcher/start/remote_shell.hpp"
 #include "launcher/start/rsh_failure.hpp"
 #include "launcher/start/start_ledger.hpp"
 #include "launcher/start/started_agent.hpp"
@@ -22,9 +23,9 @@ TEST_CASE("variables of the machine stay there, the others go along", "[start]")
     const Environment here{{"A", "1"}, {"DISPLAY", ":0"}, {"PATH", "/here"}};
     const Environment there{{"B", "2"}, {"PATH", "/there"}, {"TMPDIR", "/t"}, {"DISPLAY", ":9"}};
     CHECK(carried_environment(here) == Environment{{"A", "1"}, {"PATH", "/here"}});
-    CHECK(agent_environment(carried_environment(here), there, false) ==
+    CHECK(agent_environment(carried_environment(here), there, {}) ==
           Environment{{"A", "1"}, {"DISPLAY", ":9"}, {"PATH", "/here"}, {"TMPDIR", "/t"}});
-    CHECK(agent_environment(carried_environment(here), there, true) == there);
+    CHECK(agent_environment(carried_environment(here), there, {.all = true}) == there);
     CHECK(clean_environment({{"A", "1"}, {"PATH", "/p"}, {"LC_ALL", "C"}, {"PATHS", "x"}}) ==
           Environment{{"PATH", "/p"}, {"LC_ALL", "C"}});
 }
@@ -51,11 +52,58 @@ TEST_CASE("connections are tried again after a pause that grows, with jitter", "
     CHECK(pause_before_next(1, 1) == 2 * kFirstConnectPause);
     CHECK(pause_before_next(2, 0) == 2 * kFirstConnectPause);
     CHECK(pause_before_next(1'000'000, 7) <= 16 * kFirstConnectPause);
-    CHECK(remote_shell({"blaunch", "-z"}) == std::vector<std::string>{"blaunch", "-z"});
+}
+
+TEST_CASE("a remote shell gets what it needs to be one, and the host and the line where they belong",
+          "[start]") {
+    using Words = std::vector<std::string>;
     const auto words = remote_shell({});
     CHECK(words.front() == "ssh");
     CHECK(std::find(words.begin(), words.end(), "BatchMode=yes") != words.end());
     CHECK(std::find(words.begin(), words.end(), "ConnectTimeout=10") != words.end());
+    const auto called = [](Words command) {
+        return shell_words(remote_shell(std::move(command)), {.target = "h", .line = "l"});
+    };
+    CHECK(called({"blaunch"}) == Words{"blaunch", "h", "l"});
+    CHECK(called({"qrsh"}) == Words{"qrsh", "-inherit", "h", "l"});
+    CHECK(called({"/opt/qrsh", "-inherit", "-V"}) == Words{"/opt/qrsh", "-inherit", "-V", "h", "l"});
+    CHECK(called({"srun", "--quiet"}) == Words{"srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap",
+                                               "--mpi=none", "--cpu-bind=none", "--export=ALL", "--quiet",
+                                               "--nodelist=h", "/bin/sh", "-c", "l"});
+    CHECK(called({"x", "a{host}b{line}{host}"}) == Words{"x", "ahblh"});
+    CHECK(called({"x", "{line}"}) == Words{"x", "l", "h"});
+    CHECK(shell_words({"x", "{host}"}, {.target = "{line}", .line = "{host}"}) ==
+          Words{"x", "{line}", "{host}"});
+    const auto asking = shell_words(remote_shell({"srun"}), {.target = "h", .line = "l", .gpus = 4});
+    CHECK(std::find(asking.begin(), asking.end(), "--gpus=4") != asking.end());
+    CHECK(rsh_failure_text(
+              "h", "srun",
+              {Exited{1},
+               "srun: error: Unable to create step for job 3: Invalid generic resource (gres) specification"})
+              .find("--gpus-per-node") != std::string::npos);
+    CHECK(why_no_remote_shell({"/opt/pbs/bin/pbsdsh"})->starts_with("pbsdsh gives "));
+    CHECK_FALSE(why_no_remote_shell({"pbsdshell"}));
+    CHECK(shell_name({"/usr/bin/srun", "-x"}) == "srun");
+    CHECK((is_schedulers({"srun"}) && is_schedulers({"/a/blaunch"}) && !is_schedulers({"ssh"})));
+}
+
+TEST_CASE("srun has none of the options that were meant for the user's own steps", "[start]") {
+    const Environment given{{"SLURM_JOB_ID", "1"},       {"SLURM_CONF", "/c"},   {"SLURM_CONF_SERVER", "s"},
+                            {"SLURM_NTASKS", "9"},       {"SLURM_LABELIO", "1"}, {"SLURM_GPUS", "24"},
+                            {"SRUN_CPUS_PER_TASK", "2"}, {"PATH", "/p"}};
+    CHECK(
+        shell_environment(remote_shell({"/usr/bin/srun"}), given) ==
+        Environment{{"PATH", "/p"}, {"SLURM_CONF", "/c"}, {"SLURM_CONF_SERVER", "s"}, {"SLURM_JOB_ID", "1"}});
+    CHECK(shell_environment(remote_shell({}), given) == given);
+}
+
+TEST_CASE("which GPUs an agent sees is its host's own word, where the scheduler has a step there",
+          "[start]") {
+    const Environment carried{{"CUDA_VISIBLE_DEVICES", "0,1"}, {"HIP_VISIBLE_DEVICES", "0"}};
+    const Environment own{{"CUDA_VISIBLE_DEVICES", "4"}};
+    CHECK(agent_environment(carried, own, {}) == carried);
+    CHECK(agent_environment(carried, own, {.gpus = true}) ==
+          Environment{{"CUDA_VISIBLE_DEVICES", "4"}, {"HIP_VISIBLE_DEVICES", "0"}});
 }
 
 TEST_CASE("the words of a handshake are found in whatever a shell says", "[start]") {

@@ -30,6 +30,8 @@ std::vector<UpMessage> messages_up() {
             AgentEnded{2, 137, true}, HostFailed{{1, 2, 3}, "b: no", true}};
 }
 
+std::string body_of(const std::string& frame) { return frame.substr(4, frame.size() - 5); }
+
 // The bodies that come out of a stream that is cut into pieces of this size.
 std::vector<std::string> bodies(FrameReader& reader, std::string_view stream, std::size_t piece) {
     std::vector<std::string> found;
@@ -70,22 +72,26 @@ TEST_CASE("a frame that is longer than any is refused before it is held", "[star
     too_long.push(std::string("\x09\0\0\0", 4));
     CHECK_FALSE(too_long.next());
     CHECK(too_long.is_broken());
+    FrameReader endless(8);
+    endless.push(std::string("\x01\0\0\0ab", 6));
+    CHECK_FALSE(endless.next());
+    CHECK(endless.is_broken());
 }
 
 TEST_CASE("no bytes make a message of a start out of nothing", "[start]") {
     const auto seed = std::random_device{}();
     CAPTURE(seed);
     std::mt19937 random(seed);
-    std::vector<std::string> samples{frame_of(DownMessage(some_plan())).substr(4)};
-    for (const UpMessage& message : messages_up()) samples.push_back(frame_of(message).substr(4));
+    std::vector<std::string> samples{body_of(frame_of(DownMessage(some_plan())))};
+    for (const UpMessage& message : messages_up()) samples.push_back(body_of(frame_of(message)));
     for (int i = 0; i < 20'000; ++i) {
         std::string body = samples[random() % samples.size()];
         for (auto changes = 1 + random() % 4; changes > 0; --changes)
             body[random() % body.size()] = static_cast<char>(random());
         body.resize(random() % 4 == 0 ? random() % (body.size() + 1) : body.size());
         // What is accepted can be sent again.
-        if (const auto up = parse_up(body)) CHECK(parse_up(frame_of(*up).substr(4)) == up);
-        if (const auto down = parse_down(body)) CHECK(parse_down(frame_of(*down).substr(4)) == down);
+        if (const auto up = parse_up(body)) CHECK(parse_up(body_of(frame_of(*up))) == up);
+        if (const auto down = parse_down(body)) CHECK(parse_down(body_of(frame_of(*down))) == down);
     }
     CHECK_FALSE(parse_up(""));
     CHECK_FALSE(parse_up(samples[1] + "x"));

@@ -56,6 +56,34 @@ TEST_CASE("those who wait hear by name who is missing of the host's list") {
                Catch::StartsWith("joined 2/4, missing 2 nodes after 60 s; there: "));
 }
 
+TEST_CASE("where nodes are numbered, those that are missing have a number and a name") {
+    constexpr int kNodes = 12;
+    const auto numbered = [](int number) {
+        Hello said = hello(number, kNodes);
+        said.host = "h" + std::to_string(number);
+        said.pid = 1 + number;
+        said.list_size = kNodes;
+        return said;
+    };
+    CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = kNodes, .join_timeout = 60s};
+    options.own_agent = numbered(0);
+    for (int host = 0; host < kNodes; ++host) options.hosts.push_back("h" + std::to_string(host));
+    const auto told = [&options, &numbered](int first) {
+        Coordinator coordinator(options, kStart);
+        coordinator.receive(1, *options.own_agent, kStart);
+        for (int number = first; number < kNodes; ++number)
+            coordinator.receive(static_cast<std::uint64_t>(number + 1), numbered(number), kStart);
+        return to_text(of_type<Waiting>(coordinator.tick(kStart + 3s)).at(0));
+    };
+    CHECK(told(2) == "joined 11/12, missing node 1 (h1)");
+    CHECK(
+        told(11) ==
+        "joined 2/12, missing node 1 (h1), node 2 (h2), node 3 (h3), node 4 (h4), node 5 (h5), node 6 (h6), "
+        "node 7 (h7), node 8 (h8), node 9, node 10");
+    options.hosts.pop_back();
+    CHECK(told(2) == "joined 11/12, missing node 1");
+}
+
 TEST_CASE("of many missing hosts a few are named, and none once enough have come") {
     CoordinatorOptions options{.version = "1", .job_id = "job", .nnodes = 40};
     options.elasticity.min_nodes = 2;

@@ -1,8 +1,16 @@
-#include "launcher/cluster/allocation.hpp"
+#include "launcher/cluster/slurm.hpp"
 
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
+namespace {
+
+HostList slurm_list_of(Environment environment, std::string host) {
+    return slurm_host_list(
+        {.environment = std::move(environment), .host_name = std::move(host), .addresses = {}, .files = {}});
+}
+
+}  // namespace
 
 TEST_CASE("a Slurm allocation's list, and who of it this machine is") {
     struct Case {
@@ -28,7 +36,7 @@ TEST_CASE("a Slurm allocation's list, and who of it this machine is") {
     };
     for (std::size_t i = 0; i < cases.size(); ++i) {
         INFO("case " << i);
-        const HostList list = find_host_list(cases[i].environment, "gpu2.example.org");
+        const HostList list = slurm_list_of(cases[i].environment, "gpu2.example.org");
         CHECK(list.hosts.size() == cases[i].hosts);
         CHECK(list.position == cases[i].position);
         CHECK(list.complaint.empty());
@@ -37,13 +45,12 @@ TEST_CASE("a Slurm allocation's list, and who of it this machine is") {
 
 TEST_CASE("a list that cannot be used is one line") {
     for (const char* variable : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
-        const HostList list = find_host_list({{variable, "gpu[1-"}, {"SLURMD_NODENAME", "gpu1"}}, "gpu1");
+        const HostList list = slurm_list_of({{variable, "gpu[1-"}, {"SLURMD_NODENAME", "gpu1"}}, "gpu1");
         CHECK(list.hosts.empty());
         CHECK_FALSE(list.position);
         CHECK(list.complaint ==
               std::string(variable) +
-                  " is passed over, and nodes are numbered by their host names: gpu[1-: a '[' "
-                  "without its ']'");
+                  ": gpu[1-: a '[' without its ']'; passed over, and nodes are numbered by their host names");
     }
 }
 
