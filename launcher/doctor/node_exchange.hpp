@@ -24,7 +24,7 @@ inline constexpr std::chrono::milliseconds kRosterLimit{25'000};
 // How much longer than a round may take the slowest of all is waited for.
 inline constexpr std::chrono::milliseconds kRoundSlack{3'000};
 // In which who was not reached at once is called again: what was lost on the way is sent again after a second.
-inline constexpr std::chrono::milliseconds kSecondLook{1'500};
+inline constexpr std::chrono::milliseconds kSecondLook{2'000};
 inline constexpr std::chrono::milliseconds kTidingsLimit{8'000};
 
 struct NodeSeat {
