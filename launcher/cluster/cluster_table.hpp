@@ -59,7 +59,8 @@ struct ClusterTable {
     std::optional<Tasks> tasks;   // of that
     // In an allocation whose agents this process is to start: by which remote shell it reaches the hosts. Otherwise empty.
     std::string started_by;
-    std::string refusal;  // one line: why no job can be made of it, and the way out; empty: one can
+    bool is_outside = false;  // likewise, FamilyFacts'
+    std::string refusal;      // one line: why no job can be made of it, and the way out; empty: one can
 };
 
 // Where ports derived from a job's identity are: below those that the kernel gives to clients (ip_local_port_range).
