@@ -123,13 +123,13 @@ bool are_workers_said(const CommandLine& line) {
 
 // Its agents find out themselves what they have not been told.
 void take_start(CommandLine& line, const ClusterTable& table) {
-    StartRequest::Allocation allocation{
-        .hosts = table.hosts,
-        .source = table.hosts_source,
-        .own_place = derived<int>(table, Fact::node_rank, number(0, kMaxNodes)),
-        .reached_by = table.started_by,
-        .run_id = {},
-        .by_gpus = !are_workers_said(line)};
+    StartRequest::Allocation allocation{.hosts = table.hosts,
+                                        .source = table.hosts_source,
+                                        .own_place = {},
+                                        .reached_by = table.started_by,
+                                        .run_id = {},
+                                        .by_gpus = !are_workers_said(line)};
+    if (!table.is_outside) allocation.own_place = derived<int>(table, Fact::node_rank, number(0, kMaxNodes));
     if (const auto id = derived<std::string>(table, Fact::job_id, any_text))
         allocation.run_id = run_id_of(*id);
     line.start.allocation = std::move(allocation);

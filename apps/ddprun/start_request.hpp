@@ -26,11 +26,11 @@ struct StartRequest {
     // The hosts of an allocation that this process is in, where it starts their agents without being asked.
     struct Allocation {
         std::vector<ListedHost> hosts;
-        std::string source;  // the variable that names them
-        std::optional<int> own_place;
-        std::string reached_by;  // the remote shell, unless `rsh` is said
-        std::string run_id;      // of the scheduler's job; empty: not known, or the user's counts
-        bool by_gpus = false;    // a worker for each GPU of a host, else as many as the host has slots
+        std::string source;            // the variable that names them
+        std::optional<int> own_place;  // whose agent this process starts itself
+        std::string reached_by;        // the remote shell, unless `rsh` is said
+        std::string run_id;            // of the scheduler's job; empty: not known, or the user's counts
+        bool by_gpus = false;          // a worker for each GPU of a host, else as many as the host has slots
     };
     std::optional<Allocation> allocation;
 

@@ -109,6 +109,7 @@ class Derivation {
         table_.hosts = own.facts.hosts;
         table_.hosts_source = own.facts.hosts_source;
         table_.many_addresses = own.facts.many_addresses;
+        table_.is_outside = own.facts.is_outside;
         judge(own);
         const bool counts = may_number(own);
         for (const auto& [fact, claim] : own.facts.claims) add(fact, claim, counts || !is_node_fact(fact));

@@ -70,7 +70,8 @@ struct ClusterTable {
     std::optional<Tasks> tasks;   // of that
     // In an allocation whose agents this process is to start: by which remote shell it reaches the hosts. Otherwise empty.
     std::string started_by;
-    std::string refusal;  // one line: why no job can be made of it, and the way out; empty: one can
+    bool is_outside = false;  // likewise, FamilyFacts'
+    std::string refusal;      // one line: why no job can be made of it, and the way out; empty: one can
 };
 
 // So that all of them are within the range.

@@ -70,6 +70,8 @@ struct FamilyFacts {
     // known to.
     std::string reached_by;
     bool reached_from_outside = false;  // by that also from a machine that is none of them
+    // What this process starts is none of the job's processes: its own machine is reached as the others are.
+    bool is_outside = false;
     bool many_addresses =
         false;  // other nodes may call node 0 at another address of its own than it knows itself by
     bool must_be_listed = false;  // an allocation of one host may be another one than this machine

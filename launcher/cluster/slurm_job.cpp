@@ -92,6 +92,8 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     facts.start_others = "srun --ntasks-per-node=1 ddprun …";
     if (claim_step_gpus(view, facts)) facts.reached_by = "srun";
     facts.reached_from_outside = true;
+    // A shell of salloc, which may run on one of the job's nodes; slurmd tells its own processes.
+    facts.is_outside = text_of(view, "SLURMD_NODENAME") == nullptr;
     facts.must_be_listed = true;
     return facts;
 }

@@ -148,7 +148,7 @@ TEST_CASE("start: the hosts of an allocation are started without a word about th
         return std::pair(resolve_start(plan.line, own_facts()), plan.line);
     };
     const Environment counts{{"SLURM_TASKS_PER_NODE", "4(x2),2"}};
-    auto [options, line] = start({}, counts, "n2");
+    auto [options, line] = start({}, {{"SLURM_TASKS_PER_NODE", "4(x2),2"}, {"SLURMD_NODENAME", "n2"}}, "n2");
     CHECK(options.plan.nodes == std::vector<StartNode>{{0, "n1", -1, "", false, 4},
                                                        {1, "n2", -1, "", true, 4},
                                                        {2, "n3", -1, "", false, 2}});
@@ -158,6 +158,8 @@ TEST_CASE("start: the hosts of an allocation are started without a word about th
     CHECK(options.plan.master_addr == "n1");
     CHECK(options.plan.options == Words{"--rdzv-id=slurm-7"});
     CHECK(start_line(line, options) == "3 nodes by SLURM_JOB_NODELIST, agents started by srun");
+    // A shell of salloc on one of the nodes: what it starts itself is none of the job's.
+    CHECK_FALSE(start({}, counts, "n2").first.plan.nodes[1].is_here);
     const auto outside = start({"--nproc-per-node=1", "--rdzv-id=mine"}, counts, "login").first.plan;
     CHECK(outside.nodes[1] == StartNode{1, "n2", -1, "", false, 0});
     CHECK(outside.options == Words{"--nproc-per-node=1", "--rdzv-id=mine"});

@@ -18,13 +18,15 @@ from support import HANG_GUARD, main, program
 
 WHO = 'echo "rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, at $MASTER_ADDR on $(hostname)"'
 USAGE = 2
+# Of Slurm, between its SIGTERM and its SIGKILL: no job here may need it all, on however slow a machine.
+LONG_GRACE = "KillWait=60"
 
 
 def setUpModule():
     why = slurm_cluster.missing()
     if why:
         raise unittest.SkipTest(why)
-    SlurmTest.cluster = slurm_cluster.SlurmCluster()
+    SlurmTest.cluster = slurm_cluster.SlurmCluster(more=LONG_GRACE)
     unittest.addModuleCleanup(SlurmTest.cluster.end)
 
 
@@ -103,6 +105,22 @@ class SlurmTest(unittest.TestCase):
             job.communicate(b"\n", HANG_GUARD)
             self.await_nothing_of(mark)
             return int(re.search(r"^code (\d+)$", said(), re.MULTILINE)[1]), said()
+
+    def scancel_leaves_time(self, nodes):
+        """As long as Slurm does (KillWait); then the report comes, too."""
+        save = 'trap "echo saved; exit 0" TERM; echo up; while :; do sleep 0.01; done'
+        with tempfile.TemporaryDirectory() as folder:
+            script, output = os.path.join(folder, "job.sh"), os.path.join(folder, "output")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/sh\nexec {program('ddprun')} --nproc-per-node 1 sh -c '{save}'\n")
+            job = re.search(r"\d+", self.run_it("sbatch", f"-N{nodes}", "-o", output, script)[1])[0]
+            self.cluster.await_true(lambda: self.lines_of(output, "up") == nodes, "the job's workers")
+            self.assertEqual(self.run_it("scancel", job)[0], 0)
+            self.cluster.await_true(lambda: self.lines_of(output, "ddprun:   survivors: 0") == 1, "the job's report")
+            self.assertEqual(self.lines_of(output, "saved"), nodes)
+            with open(output, encoding="utf-8") as file:
+                self.assertNotIn("not shown any more", file.read())
+            self.cluster.await_true(lambda: set(self.cluster.states()) == {"idle"}, "its nodes back")
 
     def scancel_leaves_nothing(self, *words):
         """Of a batch script that runs these words and a program of ours."""
@@ -239,20 +257,7 @@ class Allocation(SlurmTest):
         self.scancel_leaves_nothing(program("ddprun"), "--nproc-per-node", "1")
 
     def test_scancel_leaves_time_to_save(self):
-        """As long as Slurm does (KillWait); then the report comes, too."""
-        save = 'trap "echo saved; exit 0" TERM; echo up; while :; do sleep 0.01; done'
-        with tempfile.TemporaryDirectory() as folder:
-            script, output = os.path.join(folder, "job.sh"), os.path.join(folder, "output")
-            with open(script, "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/sh\nexec {program('ddprun')} --nproc-per-node 1 sh -c '{save}'\n")
-            job = re.search(r"\d+", self.run_it("sbatch", "-N3", "-o", output, script)[1])[0]
-            self.cluster.await_true(lambda: self.lines_of(output, "up") == 3, "the job's workers")
-            self.assertEqual(self.run_it("scancel", job)[0], 0)
-            self.cluster.await_true(lambda: self.lines_of(output, "ddprun:   survivors: 0") == 1, "the job's report")
-            self.assertEqual(self.lines_of(output, "saved"), 3)
-            with open(output, encoding="utf-8") as file:
-                self.assertNotIn("not shown any more", file.read())
-            self.cluster.await_true(lambda: set(self.cluster.states()) == {"idle"}, "its nodes back")
+        self.scancel_leaves_time(3)
 
     def test_a_signal_to_the_starter_leaves_nothing(self):
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, 137)):
@@ -273,7 +278,7 @@ class LargerAllocation(SlurmTest):
     @classmethod
     def setUpClass(cls):
         try:
-            cls.cluster = slurm_cluster.SlurmCluster(nodes=6, gpus=4)
+            cls.cluster = slurm_cluster.SlurmCluster(nodes=6, gpus=4, proctrack="pgid", more=LONG_GRACE)
         except PermissionError as error:
             raise unittest.SkipTest(f"no device file can be made here: {error}") from error
         cls.addClassCleanup(cls.cluster.end)
@@ -290,11 +295,14 @@ class LargerAllocation(SlurmTest):
         code, said = self.signalled(signal.SIGTERM, 6, 'trap "echo saved; exit 0" TERM; echo up; while :; do sleep 0.01; done', "--fan-out=2")
         self.assertEqual((code, said.count("saved"), said.count("survivors: 0")), (75, 6, 1), said)
 
+    def test_scancel_leaves_time_to_save_where_it_signals_relays_only(self):
+        self.scancel_leaves_time(6)
+
     def test_a_worker_for_each_gpu_however_they_were_asked_for(self):
         for asked, counts in ((("--gpus-per-node=4",), (4, 4)), (("--gres=gpu:3",), (3, 3)), (("--gpus=8",), (4, 4)),
                               (("--ntasks-per-node=2", "--gpus-per-task=2"), (4, 4)), (("--ntasks=3", "--gpus-per-task=1"), (2, 1))):
             with self.subTest(asked=asked):
-                code, out, err = self.run_it("salloc", "-Q", "-N2", *asked, program("ddprun"), "--gpu-bind=single", "sh", "-c",
+                code, out, err = self.run_it("salloc", "-Q", "-w", "n1,n2", *asked, program("ddprun"), "--gpu-bind=single", "sh", "-c",
                                              'echo "on $(hostname) $CUDA_VISIBLE_DEVICES"')
                 self.assertEqual(code, 0, err)
                 self.assertEqual(sorted(out.splitlines()),
@@ -302,11 +310,11 @@ class LargerAllocation(SlurmTest):
                 self.assertEqual(err, "ddprun: 2 nodes by SLURM_JOB_NODELIST, agents started by srun\n")
 
     def test_gpus_that_nobody_has_counted_are_refused(self):
-        code, _, err = self.run_it("salloc", "-Q", "-N2", "--gpus=5", program("ddprun"), "true")
+        code, _, err = self.run_it("salloc", "-Q", "-w", "n1,n2", "--gpus=5", program("ddprun"), "true")
         self.assertEqual(code, USAGE, err)
         self.assertIn("srun --ntasks-per-node=1 ddprun", err)
         # Slurm gives the first node as many as it has.
-        code, _, err = self.run_it("salloc", "-Q", "-N2", "--gpus=4", program("ddprun"), "true")
+        code, _, err = self.run_it("salloc", "-Q", "-w", "n1,n2", "--gpus=4", program("ddprun"), "true")
         self.assertEqual(code, 71, err)
         self.assertRegex(err, r"ddprun: n2: srun exit 1: .*Unable to create step .*--gpus-per-node")
 
