@@ -52,10 +52,10 @@ class Agent {
                                       JoinStatus::advice_to(options_.node_rank))) {}
 
     int run() {
+        signals_.watch();
         make_link();
         node_.emplace(context_.get_executor(), *runner_, options_, log_, watchers_);
         network_.emplace(context_.get_executor(), options_, log_);
-        signals_.watch();
         watchers_.began(context_.get_executor(),
                         {.status = [this] { return job_.status(machine_.state(), node_->status()); },
                          .signal = [this](int signal) { signals_.take(signal); }});

@@ -88,7 +88,7 @@ class FalseNode(NumbersTest):
                   "local_world_size": 1, "role": "default", "host": "liar", "pid": 4711, "wants_rank_ends": False,
                   "command": {"text": "", "digest": 0}, "allow_different": True, "reached_at": "", "traits": [], "grace_ms": 0,
                   "meeting_address": "", "meeting_port": 0, "following": None, "seeks_port": False, "list_position": -1,
-                  "list_size": 0, "addresses": [], "rank_order": ""})
+                  "list_size": 0, "addresses": [], "rank_order": "", "unfit": ""})
         while (message := node.hear())["type"] != "round_ready":
             self.assertIn(message["type"], ("welcome", "waiting", "heartbeat", "member_list"))
         return node
@@ -135,7 +135,7 @@ class FalseHost(NumbersTest):
                     {"type": "refused", "reason": "no", "exit_code": 256, "other_job": ""},
                     {"type": "waiting", "joined": -5, "expected": 2**31 - 1, "missing": [], "present": [], "at_most": 2,
                      "last_call_ms": 0, "missing_hosts": [], "hosts_missing": 0},
-                    {"type": "welcome", "heartbeat_ms": 0}):
+                    {"type": "welcome", "heartbeat_ms": 0, "seen_at": ""}):
             with self.subTest(lie):
                 self.lie_to_an_agent(lie)
 

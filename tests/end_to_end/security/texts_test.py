@@ -89,7 +89,7 @@ class Texts(EndToEndTest):
                         'test "$TORCHELASTIC_RESTART_COUNT" = 1 || { echo up; exec sleep 1000; }; '
                         'echo "reason $DDPRUN_RESTART_REASON"; echo "job $DDPRUN_RUN_ID"')
         say = self.node.say
-        say("welcome", heartbeat_ms=600_000)
+        say("welcome", heartbeat_ms=600_000, seen_at=HOSTILE)
         say("waiting", joined=1, expected=2, missing=[0], present=[HOSTILE], at_most=2, last_call_ms=0,
             missing_hosts=[HOSTILE], hosts_missing=1)
         say("peer_refused", host=HOSTILE, pid=7, reason=HOSTILE)
