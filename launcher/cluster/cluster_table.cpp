@@ -237,10 +237,10 @@ class Derivation {
 }  // namespace
 
 std::uint16_t port_of_job(const std::string& job_id, const PortRange& range) {
-    const auto beginnings = static_cast<std::uint64_t>(range.size() - derived_ports(range) + 1);
+    const int beginnings = range.size() - derived_ports(range) + 1;
     Digest digest;
     digest.add(job_id);
-    return static_cast<std::uint16_t>(range.first + digest.value() % beginnings);
+    return static_cast<std::uint16_t>(range.first + digest.value() % static_cast<std::uint64_t>(beginnings));
 }
 
 ClusterTable derive_cluster(const ClusterView& view, const ClusterRequest& request) {

@@ -7,6 +7,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
+#include <utility>
 
 #include "rendezvous/net/connect_race.hpp"
 #include "rendezvous/net/endpoint.hpp"
@@ -196,7 +197,7 @@ asio::awaitable<void> Meetings::be_called(std::shared_ptr<Round> round) {
 void Meetings::run(asio::awaitable<void> part) {
     std::exception_ptr failed;
     asio::co_spawn(context_, std::move(part), [this, &failed](std::exception_ptr error) {
-        failed = error;
+        failed = std::move(error);
         context_.stop();
     });
     context_.restart();
