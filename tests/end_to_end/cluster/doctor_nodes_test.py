@@ -13,26 +13,12 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
+from doctor_support import PROBLEM, SYSTEM, USAGE, DoctorTest, do
 from node_network import NodeNetwork, isolate
-from support import EndToEndTest, program, worker
-
-PROBLEM = 1
-USAGE = 2
-SYSTEM = 71
+from support import program, worker
 
 
-def do(command):
-    subprocess.run(command, shell=True, check=True, capture_output=True)
-
-
-class DoctorTest(EndToEndTest):
-    def setUp(self):
-        super().setUp()
-        for name in list(self.environment):
-            if name.lower().endswith("_proxy") or name in ("TMPDIR", "PYTHON_EXEC"):
-                del self.environment[name]
-        do("ip link set lo up")
-
+class DoctorOfNodesTest(DoctorTest):
     def report_of(self, code, out, err):
         """The one JSON object that node 0 prints, put beside the exit code."""
         self.assertTrue(out.startswith("{"), out + err)
@@ -59,7 +45,7 @@ class DoctorTest(EndToEndTest):
         return ways
 
 
-class Namespaces(DoctorTest):
+class Namespaces(DoctorOfNodesTest):
     # Where nobody has an address, the system says so after some seconds, or not in time.
     NOWHERE = {"silent", "unreachable"}
 
@@ -187,7 +173,7 @@ class Namespaces(DoctorTest):
                 self.assert_found(report, "clock", "node1", state, f"{ahead}.0 s ahead of that of node0", "chrony")
 
 
-class Check(DoctorTest):
+class Check(DoctorOfNodesTest):
     """--check, where one node has a folder for temporary files in which no file can be made."""
 
     BAD = {"TMPDIR": "/proc"}
@@ -248,7 +234,7 @@ class Check(DoctorTest):
             self.assertIn("it hosts the job", agents[node].err())
 
 
-class Hosts(DoctorTest):
+class Hosts(DoctorOfNodesTest):
     def setUp(self):
         super().setUp()
         self.undo = contextlib.ExitStack()

@@ -14,16 +14,9 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import support
+from doctor_support import PROBLEM, SYSTEM, USAGE, DoctorTest, do
 from node_network import isolate
-from support import EndToEndTest, program, worker
-
-PROBLEM = 1
-USAGE = 2
-SYSTEM = 71
-
-
-def do(command):
-    subprocess.run(command, shell=True, check=True, capture_output=True)
+from support import program, worker
 
 
 @contextlib.contextmanager
@@ -52,16 +45,12 @@ def why_no_silent_folder():
         return f"no FUSE can be mounted here: {error}"
 
 
-class Doctor(EndToEndTest):
+class Doctor(DoctorTest):
     def setUp(self):
         super().setUp()
-        for name in list(self.environment):
-            if name.lower().endswith("_proxy") or name in ("TMPDIR", "PYTHON_EXEC"):
-                del self.environment[name]
         self.undo = contextlib.ExitStack()
         self.addCleanup(self.undo.close)
         self.folder = self.undo.enter_context(tempfile.TemporaryDirectory())
-        do("ip link set lo up")
 
     def write(self, name, text, mode=0o644):
         path = os.path.join(self.folder, name)
