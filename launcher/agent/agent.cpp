@@ -25,7 +25,6 @@
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/net/late_name.hpp"
 #include "rendezvous/system/deadline.hpp"
-#include "rendezvous/system/error.hpp"
 
 namespace ddprun {
 namespace {
@@ -77,11 +76,12 @@ class Agent {
         log_.debug(rendezvous_text(options_, link_->hosts()));
     }
 
-    // The name where the nodes meet is not known here yet, and may be this machine's.
+    // The name where the nodes meet is not known here yet. This node may host all the same, or once that is its own.
     void await_name() {
-        if (options_.hosting != Hosting::if_here) return;
+        if (!awaits_name(options_, link_->hosts())) return;
         late_name_.emplace(context_.get_executor(), options_.master.host, [this](bool is_here) {
-            if (!is_here || machine_.state() != AgentState::joining) return;
+            master_is_known(options_, log_);
+            if (link_->hosts() || !is_here || machine_.state() != AgentState::joining) return;
             options_.hosting = Hosting::if_first;
             make_link();
             watchers_.learnt(PlaceKnown{options_.master, link_->hosts()});

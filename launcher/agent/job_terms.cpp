@@ -182,6 +182,15 @@ bool may_host(const LaunchOptions& options) {
     return options.hosting == Hosting::yes || options.hosting == Hosting::if_first;
 }
 
+bool awaits_name(const LaunchOptions& options, bool hosts) {
+    return options.is_master_unresolved && (hosts || options.hosting == Hosting::if_here);
+}
+
+void master_is_known(LaunchOptions& options, LauncherLog& log) {
+    options.is_master_unresolved = false;
+    log.debug(fmt::format("{} can be resolved on this node now", options.master.host));
+}
+
 void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log) {
     if (!may_host(options)) return;
     try {

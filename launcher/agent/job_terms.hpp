@@ -42,6 +42,11 @@ bool speaks_for_all(const LaunchOptions& options);
 
 // Whether this agent hosts the coordinator, if it is the first to do so.
 bool may_host(const LaunchOptions& options);
+
+// Whether this agent, which hosts or does not, has something to do when the name where the nodes meet becomes known.
+bool awaits_name(const LaunchOptions& options, bool hosts);
+// It has become known.
+void master_is_known(LaunchOptions& options, LauncherLog& log);
 // Has it do so, and takes over where. Who has the port where it would host as the first may be its job's coordinator, or
 // shows itself: it joins that. Else throws as RendezvousLink::host() does.
 void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log);

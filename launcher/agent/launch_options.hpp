@@ -85,7 +85,7 @@ struct LaunchOptions {
         etcd;  // where it is elected who hosts; `hosting` is no until then, `master` unknown
     // MASTER_ADDR and MASTER_PORT as the user gave them. Port 0 (one node only): a free one is taken.
     Endpoint master{"127.0.0.1", 0};
-    bool is_master_unresolved = false;  // on this node, when its launcher began
+    bool is_master_unresolved = false;  // on this node, so far
     OwnAddress own_address;             // towards other nodes
     // From master.port on, of which the coordinator has the first that is free where it is hosted.
     int master_ports = 1;

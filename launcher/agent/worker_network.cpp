@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -62,13 +63,15 @@ Endpoint WorkerNetwork::store_of(const LaunchOptions& options, const RoundReady&
     const Endpoint place = link.place();
     if (!link.hosts() || !options.is_master_unresolved) return place;
     // It listens on all addresses then, and others know the name.
-    const auto resolved = resolve_host(place.host);
-    const auto* why = std::get_if<std::string>(&resolved);
-    if (why == nullptr) return place;
+    boost::system::error_code no_address;
+    boost::asio::ip::make_address(place.host, no_address);
+    if (!no_address) return place;
     const bool is_own = has_own_address({own_address}, local_addresses());
     const Endpoint here = is_own ? Endpoint{own_address, place.port} : link.own_endpoint();
-    log_.info(fmt::format("{} cannot be resolved on this node: {}; MASTER_ADDR of its workers is {}",
-                          place.host, *why, here.host));
+    log_.info(fmt::format(
+        "{} cannot be resolved on this node: its resolver has not known it so far; MASTER_ADDR of its "
+        "workers is {}",
+        place.host, here.host));
     return here;
 }
 

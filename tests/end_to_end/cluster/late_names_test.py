@@ -45,9 +45,10 @@ class LateNames(EndToEndTest):
         self.assertRegex(host.err(), r"ddprun: head cannot be resolved on this node: .*; MASTER_ADDR of its workers is 10.78.0.1")
 
     def test_node_0_that_learns_its_name_meanwhile_gives_that(self):
-        host = self.agent(0, "--master-addr=head", "--node-rank=0")
+        host = self.agent(0, "--verbose", "--master-addr=head", "--node-rank=0")
         host.wait_for_line("^ddprun: joined 1/2, ")
         self.network.learn("10.78.0.1 head")
+        host.wait_for_line("^ddprun: head can be resolved on this node now$")
         guest = self.agent(1, "--master-addr=head", "--node-rank=1")
         self.assertEqual(self.master_addresses([host, guest]), ["head", "head"])
         self.assertNotIn("cannot be resolved", host.err())
