@@ -103,14 +103,17 @@ std::vector<std::string> sound_subjects(const std::vector<NodeWord>& nodes) {
     return sound;
 }
 
+std::string all_of(const std::vector<std::string>& labels) {
+    return labels.size() == 1 ? labels.front() : fmt::format("all {} nodes", labels.size());
+}
+
 std::string state_column(FindingState state) { return fmt::format("{:<8} ", name_of_value(state)); }
 
 std::string group_line(const FindingGroup& group, const std::vector<NodeWord>& nodes,
                        const std::vector<std::string>& labels) {
     std::vector<std::string> names;
     for (const std::size_t node : group.nodes) names.push_back(labels.at(node));
-    const std::string who =
-        names.size() == labels.size() ? fmt::format("all {} nodes", names.size()) : compressed_hosts(names);
+    const std::string who = names.size() == labels.size() ? all_of(labels) : compressed_hosts(names);
     // What one node alone has said it has said by its own name.
     const Finding* finding = &group.finding;
     if (group.nodes.size() == 1) {
@@ -179,17 +182,18 @@ FindingState state_of(const ClusterReport& report) {
 std::string to_text(const ClusterReport& report) {
     std::vector<std::string> hosts;
     for (const NodeWord& node : report.nodes) hosts.push_back(node.report.host);
+    const std::vector<std::string> labels = node_labels(hosts);
     std::string text;
     const std::vector<std::string> sound = sound_subjects(report.nodes);
     if (!sound.empty()) {
         std::string list;
         for (const std::string& subject : sound) list += (list.empty() ? "" : ", ") + subject;
-        text += fmt::format("{}all {} nodes: {}\n", state_column(FindingState::ok), hosts.size(),
+        text += fmt::format("{}{}: {}\n", state_column(FindingState::ok), harmless_line(all_of(labels)),
                             harmless_line(list, kMaxFindingText));
     }
     std::vector<std::string> lines;
     add_common_lines(report.findings, FindingState::ok, lines);
-    for (std::string& line : group_lines(report, node_labels(hosts))) lines.push_back(std::move(line));
+    for (std::string& line : group_lines(report, labels)) lines.push_back(std::move(line));
     const std::size_t shown = lines.size() > kMaxGroupLines ? kMaxGroupLines - 1 : lines.size();
     for (std::size_t i = 0; i < shown; ++i) text += lines[i] + "\n";
     if (shown < lines.size())

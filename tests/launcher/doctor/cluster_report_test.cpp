@@ -78,6 +78,14 @@ TEST_CASE("findings of several nodes that are the same are one line") {
           "warning  bandwidth gpu02: 1 Gbit/s; see ethtool\n");
 }
 
+TEST_CASE("the only node is called by its name") {
+    const ClusterReport report{
+        {word_of("gpu01", {ok_finding("gpus", "8"), warning_finding("clock", "late", "start chronyd")})},
+        {},
+        {}};
+    CHECK(to_text(report) == "ok       gpu01: gpus\nwarning  gpu01: clock: late; start chronyd\n");
+}
+
 TEST_CASE("no more lines than a screen has, and nothing in them that moves a cursor") {
     std::vector<Finding> findings;
     for (int i = 0; i < 100; ++i)
