@@ -117,10 +117,11 @@ class SlurmTest(unittest.TestCase):
             self.cluster.await_true(lambda: self.lines_of(output, "up") == nodes, "the job's workers")
             self.assertEqual(self.run_it("scancel", job)[0], 0)
             self.cluster.await_true(lambda: self.lines_of(output, "ddprun:   survivors: 0") == 1, "the job's report")
+            # Node 0's report may overtake the last lines of other nodes, which come by steps of their own.
+            self.cluster.await_true(lambda: set(self.cluster.states()) == {"idle"}, "its nodes back")
             self.assertEqual(self.lines_of(output, "saved"), nodes)
             with open(output, encoding="utf-8") as file:
                 self.assertNotIn("not shown any more", file.read())
-            self.cluster.await_true(lambda: set(self.cluster.states()) == {"idle"}, "its nodes back")
 
     def scancel_leaves_nothing(self, *words):
         """Of a batch script that runs these words and a program of ours."""
