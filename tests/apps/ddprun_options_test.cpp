@@ -2,6 +2,7 @@
 // every source.
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -280,24 +281,29 @@ TEST_CASE("options: each is set by the command line, its own variable, torchrun'
 
 TEST_CASE("options: a bad value is named with its source, in one line") {
     for (const Row& row : kRows) {
-        const auto entry = kRefused.find(row.name);
-        if (entry == kRefused.end() && !row.value.empty()) continue;
-        const std::string bad = row.value.empty() ? "maybe" : entry->second;
-        CAPTURE(row.name);
-        const auto check = [&](const Words& words, const Environment& environment,
-                               const std::string& source) {
-            const std::string why = refusal(with_program(words), environment);
-            CAPTURE(why);
-            CHECK_THAT(why, Catch::StartsWith("--" + row.name + " ") && Catch::Contains(": "));
-            CHECK(why.ends_with(source));
-            CHECK(why.find('\n') == why.npos);
-        };
-        check({"--" + row.name + "=" + bad}, {}, "");
-        check({}, {{own_variable(row), bad}}, " (from " + own_variable(row) + ")");
-        for (const std::string& variable : torchruns_variables(row))
-            check({}, {{variable, bad}}, " (from " + variable + ")");
-        const ConfigText config(row.name + " = \"" + bad + "\"\n");
-        check({config.flag()}, {}, " (from " + config.path().string() + ")");
+        std::vector<std::string> refused;
+        if (row.value.empty()) refused.emplace_back("maybe");
+        const auto [first, last] = kRefused.equal_range(row.name);
+        if (!row.value.empty())
+            std::transform(first, last, std::back_inserter(refused),
+                           [](const auto& one) { return one.second; });
+        for (const std::string& bad : refused) {
+            CAPTURE(row.name, bad);
+            const auto check = [&](const Words& words, const Environment& environment,
+                                   const std::string& source) {
+                const std::string why = refusal(with_program(words), environment);
+                CAPTURE(why);
+                CHECK_THAT(why, Catch::StartsWith("--" + row.name + " ") && Catch::Contains(": "));
+                CHECK(why.ends_with(source));
+                CHECK(why.find('\n') == why.npos);
+            };
+            check({"--" + row.name + "=" + bad}, {}, "");
+            check({}, {{own_variable(row), bad}}, " (from " + own_variable(row) + ")");
+            for (const std::string& variable : torchruns_variables(row))
+                check({}, {{variable, bad}}, " (from " + variable + ")");
+            const ConfigText config(row.name + " = \"" + bad + "\"\n");
+            check({config.flag()}, {}, " (from " + config.path().string() + ")");
+        }
     }
     CHECK(refusal({"p"}, {{"PET_NODE_RANK", "2"}, {"PET_NNODES", "1"}}) ==
           "--node-rank 2: must be less than --nnodes, which is 1 (from PET_NODE_RANK)");
