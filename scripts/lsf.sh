@@ -21,4 +21,4 @@ set -euo pipefail
 
 # Ten minutes before the limit of -W all workers get SIGTERM. A program that then writes a checkpoint and ends with 0 makes the
 # exit code 75. LSF itself sends SIGINT and SIGTERM (bkill), which exec lets through, and then SIGKILL.
-exec ddprun --rsh blaunch --hostfile "$LSB_DJOB_HOSTFILE" --time-limit 1430m --grace 300 "$@"
+exec ddprun --time-limit 1430m --grace 300 "$@"

@@ -20,4 +20,4 @@ cd "$PBS_O_WORKDIR"
 
 # Ten minutes before the walltime all workers get SIGTERM. A program that then writes a checkpoint and ends with 0 makes the exit
 # code 75: submit the job again. PBS itself sends SIGTERM (qdel), which exec lets through, and SIGKILL after its kill_delay.
-exec ddprun --hostfile "$PBS_NODEFILE" --time-limit 1430m --grace 300 "$@"
+exec ddprun --time-limit 1430m --grace 300 "$@"
