@@ -45,7 +45,6 @@ class Examples(support.EndToEndTest):
         os.symlink(support.BIN, os.path.join(self.folder, "build", "bin"))
         os.symlink(os.path.join(ROOT, "apps"), os.path.join(self.folder, "apps"))
         self.environment.update(PATH=f"{DEBIANS_FOLDER}:{os.environ['PATH']}", OMP_NUM_THREADS="1")
-        self.environment.pop("CUDA_VISIBLE_DEVICES", None)
 
     def start(self, line):
         return subprocess.Popen(["bash", "-euc", line], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,

@@ -16,6 +16,16 @@ import unittest
 
 HANG_GUARD = 90.0  # seconds; generous, only against tests that would never end
 
+# What ddprun would take from the one who runs the tests: options, a key, a job's scheduler, another launcher's ranks.
+READ_BY_DDPRUN = re.compile(
+    r"(DDPRUN|PET|TORCHELASTIC|TORCH_ELASTIC|SLURM|SLURMD|OMPI|PMI|PMIX|MPI|MV2|HYDI|PALS|JSM|FLUX|HOROVOD|PBS|LSB|LSF|LOADL|SGE|"
+    r"COBALT|OAR|KUBERNETES|JOB|JOBSET|REPLICATED|TRAINING|LWS|VC|VK|SM|AZ|AZUREML|AWS_BATCH|SKYPILOT|DSTACK|LEPTON)_.*|"
+    r"(MASTER|NODE|GROUP|ROLE|LOCAL|WORLD|LOCAL_WORLD|GROUP_WORLD|ROLE_WORLD)_(ADDR|PORT|RANK|NAME|SIZE)|RANK|NNODES|NPROC_PER_NODE|"
+    r"PE_HOSTFILE|PYTHON_EXEC|(NCCL|GLOO|TP)_SOCKET_IFNAME|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|GPU_DEVICE_ORDINAL|"
+    r"OMP_NUM_THREADS|(TRITON|TORCHINDUCTOR)_CACHE_DIR|CUDA_CACHE_PATH")
+# But for what says how the tests are to run.
+READ_BY_TESTS = ("DDPRUN_SANITIZED", "DDPRUN_CULPRIT_ROUNDS", "DDPRUN_MATRIX_SEED", "DDPRUN_MATRIX_REPEATS", "DDPRUN_PREEMPTIONS")
+
 BIN = ""
 
 
@@ -192,4 +202,6 @@ def main():
         sys.exit("usage: TEST_FILE BIN_DIR [unittest arguments]")
     # Test files import this module by name, while it may also run as a script's helper: one BIN for both.
     BIN = os.path.abspath(sys.argv.pop(1))
+    for name in [name for name in os.environ if READ_BY_DDPRUN.fullmatch(name) and name not in READ_BY_TESTS]:
+        del os.environ[name]
     unittest.main(verbosity=1)

@@ -53,8 +53,6 @@ class Allocation(EndToEndTest):
             file.write("".join(f"{name}\n" * SLOTS for name in NODES))
         os.symlink(self.nodes.remote_shell, os.path.join(self.folder, self.shell))
         self.environment["PATH"] = f"{self.folder}:{os.path.dirname(program('ddprun'))}:{self.environment['PATH']}"
-        for name in ("DDPRUN_SECRET", "PYTHON_EXEC"):
-            self.environment.pop(name, None)
 
     def submit(self, *words):
         return self.launch(NODES[0], os.path.join(SCRIPTS, self.script), *words, name=self.nodes.enter, env=self.variables())

@@ -110,8 +110,6 @@ class Recorded(EndToEndTest):
         self.addCleanup(folder.cleanup)
         self.folder = os.path.realpath(folder.name)
         self.logs = os.path.join(self.folder, "logs")
-        for name in ("DDPRUN_SECRET", "PYTHON_EXEC"):
-            self.environment.pop(name, None)
 
     def file(self, name="run.json"):
         return os.path.join(self.logs, name)

@@ -83,8 +83,6 @@ class Pods(EndToEndTest):
         if why:
             self.skipTest(why)
         super().setUp()
-        for name in [name for name in self.environment if name.startswith(("KUBERNETES_", "JOB", "DDPRUN_", "PET_")) and name not in self.marker]:
-            del self.environment[name]
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name

@@ -70,8 +70,6 @@ class SlurmCluster:
         self.proctrack = proctrack
         self.more = more
         self.environment = {**os.environ, "SLURM_CONF": os.path.join(self.folder, "slurm.conf")}
-        for variable in [name for name in self.environment if name.startswith("SLURM_") and name != "SLURM_CONF"]:
-            del self.environment[variable]
         try:
             self.begin()
         except BaseException:

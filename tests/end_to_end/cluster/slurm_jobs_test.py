@@ -95,8 +95,8 @@ class SlurmJobs(unittest.TestCase):
         """As people do, who have ddprun on their PATH. The job's processes have the test's mark in their environment."""
         self.mark = f"DDPRUN_TEST_MARK={os.getpid()}-{self.id()}"
         name, value = self.mark.split("=")
-        environment = {key: text for key, text in self.cluster.environment.items() if not key.startswith("DDPRUN_")}
-        environment |= {"PATH": f"{os.path.dirname(program('ddprun'))}:{environment['PATH']}", "DDPRUN_AUTH": "off", name: value}
+        environment = {**self.cluster.environment, "DDPRUN_AUTH": "off", name: value}
+        environment["PATH"] = f"{os.path.dirname(program('ddprun'))}:{environment['PATH']}"
         job = Job(self.cluster, environment, *words)
         self.addCleanup(job.folder.cleanup)
         return job

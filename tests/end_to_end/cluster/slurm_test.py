@@ -34,8 +34,7 @@ class SlurmTest(unittest.TestCase):
     cluster = None
 
     def environment(self, **more):
-        environment = {name: value for name, value in self.cluster.environment.items() if not name.startswith("DDPRUN_")}
-        return {**environment, **more}
+        return {**self.cluster.environment, **more}
 
     def run_it(self, *words, **more):
         done = subprocess.run([str(word) for word in words], env=self.environment(DDPRUN_AUTH="off", **more), capture_output=True,

@@ -49,9 +49,8 @@ class MeshTest(EndToEndTest):
         self.port = free_port()
 
     def agent(self, rank, *words, nodes=2, **variables):
-        environment = {name: text for name, text in os.environ.items() if not name.startswith("DDPRUN_SECRET")}
-        environment.update({"XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name,
-                            "DDPRUN_MESH_KEY": "an-outer-jobs", "DDPRUN_NODE_ADDR": "10.9.8.7", **variables})
+        environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, "XDG_RUNTIME_DIR": self.folder.name,
+                       "DDPRUN_MESH_KEY": "an-outer-jobs", "DDPRUN_NODE_ADDR": "10.9.8.7", **variables}
         launcher = Launcher([f"--nnodes={nodes}", f"--node-rank={rank}", "--master-addr=127.0.0.1",
                              f"--master-port={self.port}", *words], env=environment)
         self.addCleanup(launcher.process.kill)

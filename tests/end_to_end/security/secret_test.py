@@ -67,8 +67,7 @@ class SecretTest(EndToEndTest):
         self.port = free_port()
 
     def agent(self, rank, *words, port=None, **variables):
-        environment = {name: text for name, text in os.environ.items() if not name.startswith("DDPRUN_SECRET")}
-        environment.update({"XDG_CONFIG_HOME": self.folder.name, **variables})
+        environment = {**os.environ, "XDG_CONFIG_HOME": self.folder.name, **variables}
         launcher = Launcher(["--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1",
                              f"--master-port={port or self.port}", f"--rdzv-id={RUN_ID}", *words],
                             env=environment)

@@ -20,8 +20,6 @@ class LocalCache(EndToEndTest):
         super().setUp()
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.environment["TMPDIR"] = self.folder
-        for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH"):
-            self.environment.pop(name, None)
 
     def test_one_folder_of_the_job_in_all_rounds_gone_at_its_end(self):
         code, out, err = self.run_job("--local-cache", "--nproc-per-node", 2, "--max-restarts", 1, "sh", "-c", SAY + """

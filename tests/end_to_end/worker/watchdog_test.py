@@ -55,7 +55,6 @@ class WatchdogTest(EndToEndTest):
         self.temporary = os.path.join(self.folder, "tmp")
         os.mkdir(self.temporary)
         self.environment.update(TORCHELASTIC_ENABLE_FILE_TIMER="1", TMPDIR=self.temporary)
-        self.environment.pop("TORCHELASTIC_TIMER_FILE", None)
 
     def words(self, program, *options):
         return [*options, "python3", "-c", STUB + program]
