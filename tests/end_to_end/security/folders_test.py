@@ -29,6 +29,8 @@ class Folders(EndToEndTest):
         for name in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "TMPDIR"):
             self.environment.pop(name, None)
         begin = f"set -e; mount -t tmpfs -o size={size},mode=1777 none /tmp; mkdir /tmp/home; export HOME=/tmp/home\n"
+        if support.BIN.startswith("/tmp/"):
+            begin = f"mount --bind {support.BIN} /mnt\n{begin}mkdir -p {support.BIN}; mount --bind /mnt {support.BIN}\n"
         return self.run_job(program("ddpctl"), prefix=("unshare", "-m", "sh", "-c", begin + text))
 
 
