@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/process/end_descriptor.hpp"
+
 namespace ddprun {
 namespace {
 
@@ -45,7 +47,7 @@ void close_all_but_streams() {
 
 // Until the child can be reaped, or that time is over.
 void await_end(pid_t pid, std::chrono::milliseconds limit) {
-    const OwnedDescriptor child(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    const OwnedDescriptor child = open_end_of_child(pid);
     pollfd ended{child.get(), POLLIN, 0};
     const Deadline deadline = std::chrono::steady_clock::now() + limit;
     int ready = 0;

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include "launcher/guardian/guardian_wire.hpp"
 #include "launcher/guardian/worker_lease.hpp"
 #include "launcher/process/child_events.hpp"
+#include "launcher/process/end_descriptor.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
@@ -92,7 +92,7 @@ class GuardianRunner final : public ProcessRunner {
             if (cgroup_) cgroup_->remove();
             fail_errno(error_number, "cannot start the guardian (fork)");
         }
-        keeper_end_.reset(static_cast<int>(::syscall(SYS_pidfd_open, keeper_, 0)));
+        keeper_end_ = open_end_of_child(keeper_);
         channel_ = std::move(ours);
         socket_.assign(channel_.fd());
         listen();

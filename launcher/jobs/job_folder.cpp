@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "launcher/folder_claim.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/process/end_descriptor.hpp"
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
@@ -131,10 +131,9 @@ bool launcher_lives(const Job& job) {
 
 std::optional<OwnedDescriptor> open_launcher(const Job& job) {
     if (!job.record) return std::nullopt;
-    // glibc 2.36 declares pidfd_open for C only.
-    OwnedDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, job.record->pid, 0)));
+    OwnedDescriptor process = open_process(job.record->pid);
     if (!process && errno != ESRCH)
-        fail_errno(errno, fmt::format("cannot watch process {}", job.record->pid));
+        fail_errno(errno, fmt::format("cannot watch process {} (that takes Linux 5.3)", job.record->pid));
     // The look comes after the opening: now the number cannot be given to another process unnoticed.
     if (process && process_lives(*job.record)) return process;
     // A process lets go of its claim before it has ended.

@@ -1,6 +1,5 @@
 #include "launcher/process/local_runner.hpp"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "launcher/process/end_descriptor.hpp"
 #include "launcher/process/signal_delivery.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
@@ -35,7 +35,7 @@ struct LocalRunner::Child {
 
     SessionLauncher::Process process;
     const pid_t pid;
-    // A pidfd beside the process's own, which reports an end only when nobody can ask any more what was used.
+    // One beside the process's own, which reports an end only when nobody can ask any more what was used.
     boost::asio::posix::stream_descriptor ending;
     WorkerEvents events;
     boost::asio::steady_timer timer;
@@ -148,8 +148,7 @@ void LocalRunner::forget(pid_t worker) {
 }
 
 void LocalRunner::wait_for_end(const std::shared_ptr<Child>& child) {
-    OwnedDescriptor ending = above_standard_streams(
-        OwnedDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, child->pid, 0))));  // close-on-exec
+    OwnedDescriptor ending = above_standard_streams(open_end_of_child(child->pid));
     // Where there are no descriptors left nobody learns what was used.
     if (!ending) return wait_for_exit(child);
     child->ending.assign(ending.release());

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/process/end_descriptor.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/process/spawn.hpp"
 #include "rendezvous/system/check.hpp"
@@ -214,14 +214,14 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
         reap(child.pid);
         return child_failure(spec, prepared, report);
     }
-    OwnedDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
-    if (pidfd.get() < 0) {
+    OwnedDescriptor end = open_end_of_child(child.pid);
+    if (!end) {
         const int error_number = errno;
         ::kill(-child.pid, SIGKILL);
         reap(child.pid);
         return system_failure(spec, "pidfd_open", error_number);
     }
-    return Process(executor, child.pid, pidfd.release());
+    return Process(executor, child.pid, end.release());
 }
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@
 // is made, and where on the PATH a program is, see ExecSearch.
 //
 // Called from one thread, which must live as long as the process: Linux sends the parent-death signal when
-// the *thread* that forked ends. Needs Linux 5.3 (pidfd_open).
+// the *thread* that forked ends.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

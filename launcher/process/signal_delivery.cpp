@@ -3,8 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
+#include "launcher/process/end_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun {
@@ -103,13 +105,15 @@ void signal_process(const ProcessStat& process, int signal) {
         ::kill(process.pid, signal);
         return;
     }
-    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0));
-    if (pidfd < 0) return;
+    const OwnedDescriptor held = open_process(process.pid);
+    if (!held && !means_no_pidfds(errno)) return;
     const auto again = read_process_stat(process.pid);
-    if (again && again->start_time == process.start_time) {
-        ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0);
+    if (!again || again->start_time != process.start_time) return;
+    if (held) {
+        ::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0);
+    } else {
+        ::kill(process.pid, signal);  // The kernel has nothing better; the look was a moment ago.
     }
-    ::close(pidfd);
 }
 
 }  // namespace ddprun
