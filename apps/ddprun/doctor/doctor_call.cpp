@@ -9,6 +9,7 @@
 #include "apps/ddprun/doctor/doctor_node.hpp"
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_rows.hpp"
+#include "launcher/doctor/host_names.hpp"
 
 namespace ddprun {
 namespace {
@@ -62,9 +63,12 @@ bool is_named(const std::string& word, std::string_view name) {
     return word.substr(0, word.find('=')) == name;
 }
 
-std::vector<std::string> program_of(const DoctorCall& call, int nodes) {
+std::vector<std::string> program_of(const DoctorCall& call, int nodes,
+                                    const std::vector<std::string>& hosts = {}) {
     std::vector<std::string> program{kThisProgram, std::string(kDoctorWord), std::string(kNodeRoleFlag),
                                      fmt::format("--of={}", nodes)};
+    if (hosts.size() == static_cast<std::size_t>(nodes))
+        program.push_back("--hosts=" + compressed_hosts(hosts));
     if (call.json) program.emplace_back("--json");
     if (!call.log_dir.empty()) program.push_back("--log-dir=" + call.log_dir);
     return program;
@@ -140,14 +144,14 @@ void forget_job_variables() {
 void become_doctors_job(const DoctorCall& call, CommandLine& line) {
     line.nproc_per_node = "1";
     line.workers_by_gpus = false;
-    line.program = program_of(call, line.nnodes);
+    line.program = program_of(call, line.nnodes, line.host_list.hosts);
     begin_with_any(line.elasticity, line.nnodes);
 }
 
 void become_doctors_job(const DoctorCall& call, StarterOptions& options) {
     const int nodes = options.terms.nodes;
     for (StartNode& node : options.plan.nodes) node.workers = 1;
-    options.plan.program = program_of(call, nodes);
+    options.plan.program = program_of(call, nodes, options.plan.host_names);
     if (nodes == 1 || options.terms.least < nodes) return;
     options.plan.nnodes = fmt::format("1:{}", nodes);
     options.terms.least = 1;

@@ -8,7 +8,9 @@
 
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
+#include "launcher/doctor/host_names.hpp"
 #include "launcher/doctor/meeting_address.hpp"
 #include "launcher/doctor/node_exchange.hpp"
 #include "rendezvous/job/exit_code.hpp"
@@ -21,10 +23,30 @@ namespace {
 // The job's store is there before its workers.
 constexpr std::chrono::seconds kStoreTimeout{30};
 
-Finding absent_finding(int expected, int there) {
-    if (there == expected) return ok_finding("nodes", fmt::format("{} of {} are there", there, expected));
+// Those of the list that none of these nodes is; none where there is no list, or the nodes' own names say otherwise.
+std::vector<std::string> absent_hosts(std::string_view list, const ClusterReport& report, int absent) {
+    if (list.empty()) return {};
+    const auto hosts = value_or_throw<UsageError>(expand_host_list(list));
+    std::vector<bool> has_come(hosts.size());
+    for (const NodeWord& node : report.nodes) {
+        if (const auto place = position_of(node.report.host, hosts))
+            has_come[static_cast<std::size_t>(*place)] = true;
+    }
+    std::vector<std::string> others;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+        if (!has_come[i]) others.push_back(hosts[i]);
+    }
+    if (others.size() != static_cast<std::size_t>(absent)) others.clear();
+    return others;
+}
+
+Finding presence_finding(int expected, int there, const std::vector<std::string>& absent) {
+    const std::string counted = fmt::format("{} of {} are there", there, expected);
+    if (there == expected) return ok_finding("nodes", counted);
+    const std::string others = absent.empty() ? "the others" : compressed_hosts(absent);
     return problem_finding(
-        "nodes", fmt::format("{} of {} are there; the others have not come in time", there, expected),
+        "nodes",
+        fmt::format("{}; {} {} not come in time", counted, others, absent.size() == 1 ? "has" : "have"),
         "see what their ddprun says; each has to reach node 0 at --master-addr and --master-port");
 }
 
@@ -40,10 +62,12 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
     bool json = false;
     int expected = 1;
     std::string log_dir;
+    std::string hosts_text;
     CLI::App app("One node's part in ddprun doctor", "ddprun doctor");
     const std::vector<OptionGroup> groups = {{"",
                                               {{"--json", "", "As one JSON object", into(json)},
                                                {"--of", "N", "Nodes", into(expected, number(1, kMaxNodes))},
+                                               {"--hosts", "LIST", "Their hosts", into(hosts_text)},
                                                {"--log-dir", "DIR", "Folder for logs", into(log_dir)}}}};
     add_standard_options(app, DDPRUN_VERSION);
     add_rows(app, groups);
@@ -65,7 +89,8 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
     TcpStore store({place.master_addr, place.master_port}, kStoreTimeout);
     auto report = exchange(store, {place.rank, place.world_size}, own, meetings);
     if (!report) return 0;
-    report->findings.insert(report->findings.begin(), absent_finding(expected, place.world_size));
+    const auto absent = absent_hosts(hosts_text, *report, std::max(0, expected - place.world_size));
+    report->findings.insert(report->findings.begin(), presence_finding(expected, place.world_size, absent));
     const std::string text = json ? to_json(*report) : to_text(*report);
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kExitSystem;
     return state_of(*report) == FindingState::problem ? kExitProblem : 0;

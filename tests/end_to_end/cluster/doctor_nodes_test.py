@@ -138,7 +138,7 @@ class Namespaces(DoctorOfNodesTest):
         with NodeNetwork(3) as network:
             report = self.examine(network, "--last-call=1", nodes=2, of=3)
             self.assert_all_meet(report, 2)
-            self.assert_found(report, "nodes", "", "problem", "2 of 3 are there")
+            self.assert_found(report, "nodes", "", "problem", "2 of 3 are there; the others have not come in time")
 
     def test_names_that_others_do_not_know(self):
         with NodeNetwork(2, named=False) as network, tempfile.NamedTemporaryFile("w") as resolver:
@@ -282,7 +282,7 @@ exec unshare --uts sh -c 'hostname "$1"; exec /bin/sh -c "$2"' sh "$1" "$2"
         self.assertEqual(code, PROBLEM)
         self.assertIn("no route to gone", err)
         self.assert_all_meet(report, 2)
-        self.assert_found(report, "nodes", "", "problem", "2 of 3 are there")
+        self.assert_found(report, "nodes", "", "problem", "2 of 3 are there; gone has not come in time")
 
     def test_a_single_host(self):
         report = self.report_of(*self.start("gpu1", "--json"))

@@ -157,6 +157,13 @@ class Step(SlurmTest):
         code, out, err = self.run_it("srun", "-N1", program("ddprun"), "doctor", "--json")
         self.assertEqual(json.loads(out)["host"], "n1")
 
+    def test_doctor_names_the_node_of_a_step_that_does_not_come(self):
+        come = '[ "$SLURM_NODEID" = 1 ] || exec "$0" doctor --json --last-call=1'
+        code, out, err = self.run_it("srun", "-N3", "sh", "-c", come, program("ddprun"))
+        report = json.loads(out)
+        self.assertEqual((code, [node["host"] for node in report["nodes"]]), (1, ["n1", "n3"]), err)
+        self.assertIn("2 of 3 are there; n2 has not come in time", [one["text"] for one in report["findings"]])
+
     def test_a_step_of_a_part_of_its_job(self):
         script = f"""#!/bin/sh
 srun -N2 -w n2,n3 {program("ddprun")} sh -c '{WHO}'
