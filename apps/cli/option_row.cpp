@@ -80,6 +80,27 @@ void name_variables(CLI::App& app, const std::vector<OptionGroup>& groups) {
     }
 }
 
+void add_row(CLI::App& app, const std::string& heading, const OptionRow& row) {
+    const bool is_word = !row.names.starts_with('-');
+    CLI::Option* option =
+        row.metavar.empty() && !is_word ? app.add_flag(row.names) : app.add_option(row.names);
+    option->description(row.help)->required(is_word);
+    if (!row.metavar.empty()) option->type_name(row.metavar);
+    if (!heading.empty()) option->group(heading);
+    if (row.metavar.starts_with('[')) option->expected(0, 1);
+    if (row.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+template <class IsWanted>
+void add_rows_that(CLI::App& app, const std::vector<OptionGroup>& groups, const IsWanted& is_wanted) {
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    for (const OptionGroup& group : groups) {
+        for (const OptionRow& row : group.rows) {
+            if (is_wanted(row)) add_row(app, group.heading, row);
+        }
+    }
+}
+
 }  // namespace
 
 std::string first_name(const OptionRow& row) { return row.names.substr(0, row.names.find(',')); }
@@ -103,19 +124,16 @@ OptionRow config_row() {
 }
 
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups) {
-    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    for (const OptionGroup& group : groups) {
-        for (const OptionRow& row : group.rows) {
-            const bool is_word = !row.names.starts_with('-');
-            CLI::Option* option =
-                row.metavar.empty() && !is_word ? app.add_flag(row.names) : app.add_option(row.names);
-            option->description(row.help)->required(is_word);
-            if (!row.metavar.empty()) option->type_name(row.metavar);
-            if (!group.heading.empty()) option->group(group.heading);
-            if (row.metavar.starts_with('[')) option->expected(0, 1);
-            if (row.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-        }
-    }
+    add_rows_that(app, groups, [](const OptionRow&) { return true; });
+}
+
+void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed) {
+    const auto own = app.get_options();
+    const bool prints = std::any_of(own.begin(), own.end(), [&typed](const CLI::Option* option) {
+        return typed.contains("--" + option->get_lnames().front());
+    });
+    add_rows_that(app, groups,
+                  [&](const OptionRow& row) { return prints || typed.contains(long_name(row)); });
 }
 
 void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage) {

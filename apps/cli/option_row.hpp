@@ -50,9 +50,15 @@ std::string variable_of(const OptionRow& row);
 // The option of the configuration file itself, for a program that has one.
 OptionRow config_row();
 
+// An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
+using TypedNames = std::map<std::string, std::string>;
+
 // Adds the rows to `app`, --help, and the options by which the documentation is printed. `usage` is what
 // follows the program's name; empty: CLI11's.
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups);
+// Of the rows those only that were typed, unless something is to be printed that they all are part of. CLI11 compares each
+// option with each other one, which of ddprun's would be half of what the processor has to do before the first worker.
+void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
 void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage = "");
 
 // Lets CLI11 cut the words up. What is to be shown in place of work: --help, --version, the documentation.
@@ -62,9 +68,6 @@ std::optional<std::string> parse_words(CLI::App& app, const std::vector<OptionGr
 
 // What the command line of `app`, parsed, gives to the rows. Throws UsageError for a value.
 void take_values(const CLI::App& app, const std::vector<OptionGroup>& groups);
-
-// An option's long name -> what the user wrote for it: "--node_rank", or an abbreviation.
-using TypedNames = std::map<std::string, std::string>;
 
 // What one source says of an option: for one that may be repeated all of its texts.
 struct ToldValue {

@@ -278,8 +278,8 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     CommandLine line;
     const std::vector<OptionGroup> groups = option_rows(line);
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS] PROGRAM [ARGUMENTS…]");
-    add_rows(app, groups);
     LauncherWords own = split_words(app, groups, words);
+    add_typed_rows(app, groups, own.typed);
     line.start.option_words = without_start_words(own.options);
     line.start.program_words = own.program;
     line.program = std::move(own.program);

@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "apps/cli/option_values.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun {
 namespace {
@@ -33,68 +34,102 @@ std::optional<OptionWord> as_option(const std::string& word) {
     return option;
 }
 
-std::string first_long_name(const CLI::Option& option) { return "--" + option.get_lnames().front(); }
+// As OptionRow has them; CLI11's get_name() has none of hidden options.
+std::string names_of(const CLI::Option& option) {
+    std::string names;
+    for (const std::string& name : option.get_lnames()) names += (names.empty() ? "--" : ",--") + name;
+    for (const std::string& name : option.get_snames()) names += (names.empty() ? "-" : ",-") + name;
+    return names;
+}
+
+// "--tee" of "--tee,-t".
+std::string first_long_name(std::string_view names) {
+    const auto begin = std::min(names.find("--"), names.size());
+    return std::string(names.substr(begin, names.find(',', begin) - begin));
+}
 
 // What the command line may name.
+struct KnownOption {
+    std::string_view names;  // as OptionRow has them
+    bool needs_value = false;
+    bool is_torchruns = false;
+
+    bool is_called(std::string_view name) const {
+        const auto all = split_at(names, ',');
+        return std::find(all.begin(), all.end(), name) != all.end();
+    }
+    bool has_name_beginning(std::string_view begin) const {
+        const auto all = split_at(names, ',');
+        return std::any_of(all.begin(), all.end(), [&](auto name) { return name.starts_with(begin); });
+    }
+};
+
 class KnownOptions {
   public:
-    KnownOptions(const CLI::App& app, const std::vector<OptionGroup>& groups)
-        : options_(app.get_options()), torchruns_{"--help", "--print-completion"} {
+    KnownOptions(const CLI::App& app, const std::vector<OptionGroup>& groups) {
+        for (const CLI::Option* option : app.get_options()) {
+            const std::string& names = names_.emplace_back(names_of(*option));
+            const bool needs_value = option->get_items_expected_min() > 0;
+            auto& shown = option->get_group().empty() ? hidden_ : options_;
+            shown.push_back({names, needs_value, names != "--version"});
+        }
         for (const OptionGroup& group : groups) {
-            for (const OptionRow& row : group.rows) {
-                if (row.is_torchruns || row.variables.starts_with(kTorchrunsVariables))
-                    torchruns_.insert(long_name(row));
-            }
+            for (const OptionRow& row : group.rows)
+                options_.push_back({row.names, !row.metavar.empty() && !row.metavar.starts_with('['),
+                                    row.is_torchruns || row.variables.starts_with(kTorchrunsVariables)});
         }
     }
 
     // Null for what is none.
-    const CLI::Option* find(const OptionWord& word) const {
-        for (const CLI::Option* option : options_) {
-            if (option->check_name(word.name)) return option;
-        }
+    const KnownOption* find(const OptionWord& word) const {
+        if (const KnownOption* option = find_named(word.name)) return option;
         const auto begins = abbreviated(word);
         if (begins.size() < 2) return begins.empty() ? nullptr : begins.front();
         std::vector<std::string> names;
-        for (const CLI::Option* option : begins) names.push_back(first_long_name(*option));
+        for (const KnownOption* option : begins) names.push_back(first_long_name(option->names));
         throw UsageError(fmt::format("{}: ambiguous, it may be {}", word.typed, alternatives(names)));
     }
 
     // Whether a word means an option, be it several.
     bool is_option(const std::string& word) const {
         const auto option = as_option(word);
-        if (!option) return false;
-        const auto has_name = [&](const CLI::Option* known) { return known->check_name(option->name); };
-        return std::any_of(options_.begin(), options_.end(), has_name) || !abbreviated(*option).empty();
+        return option && (find_named(option->name) != nullptr || !abbreviated(*option).empty());
     }
 
     std::vector<std::string> shown_names() const {
         std::vector<std::string> names;
-        for (const CLI::Option* option : options_) {
-            if (option->get_group().empty()) continue;
-            for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+        for (const KnownOption& option : options_) {
+            for (const std::string_view name : split_at(option.names, ',')) {
+                if (name.starts_with("--")) names.emplace_back(name);
+            }
         }
         return names;
     }
 
   private:
+    const KnownOption* find_named(std::string_view name) const {
+        for (const auto* options : {&options_, &hidden_}) {
+            for (const KnownOption& option : *options) {
+                if (option.is_called(name)) return &option;
+            }
+        }
+        return nullptr;
+    }
+
     // torchrun's options that begin so, or else ours.
-    std::vector<const CLI::Option*> abbreviated(const OptionWord& word) const {
-        std::vector<const CLI::Option*> torchruns, ours;
+    std::vector<const KnownOption*> abbreviated(const OptionWord& word) const {
+        std::vector<const KnownOption*> torchruns, ours;
         if (!word.is_long || word.name == kEndOfOptions) return ours;
-        for (const CLI::Option* option : options_) {
-            const auto begins_so = [&](const std::string& name) {
-                return ("--" + name).starts_with(word.name);
-            };
-            const auto& names = option->get_lnames();
-            if (option->get_group().empty() || std::none_of(names.begin(), names.end(), begins_so)) continue;
-            (torchruns_.contains(first_long_name(*option)) ? torchruns : ours).push_back(option);
+        for (const KnownOption& option : options_) {
+            if (option.has_name_beginning(word.name))
+                (option.is_torchruns ? torchruns : ours).push_back(&option);
         }
         return torchruns.empty() ? ours : torchruns;
     }
 
-    std::vector<const CLI::Option*> options_;
-    std::set<std::string> torchruns_;
+    std::deque<std::string> names_;  // of those that are no rows
+    std::vector<KnownOption> options_;
+    std::vector<KnownOption> hidden_;  // which nobody is told of
 };
 
 class WordReader {
@@ -115,18 +150,19 @@ class WordReader {
     bool take(const std::string& word) {
         const auto begin = as_option(word);
         if (!begin) return false;
-        const CLI::Option* option = known_.find(*begin);
+        const KnownOption* option = known_.find(*begin);
         if (option == nullptr) {
             throw UsageError(
                 fmt::format("{}: no such flag{}", begin->typed,
                             did_you_mean(begin->name, known_.shown_names(), "; see ddprun --help")));
         }
         // Of a short one too: what is printed of it has the long name.
-        const std::string name = begin->is_long ? first_long_name(*option) : begin->name;
-        taken_.typed[first_long_name(*option)] = begin->typed;
+        const std::string long_name = first_long_name(option->names);
+        const std::string name = begin->is_long ? long_name : begin->name;
+        taken_.typed[long_name] = begin->typed;
         const std::string rest = word.substr(begin->end);
         // One whose value is optional takes it only behind an "=".
-        if (option->get_items_expected_min() == 0) {
+        if (!option->needs_value) {
             const bool is_joined_by_short = !begin->is_long && !rest.empty() && rest.front() != '=';
             taken_.options.push_back(is_joined_by_short ? name : name + rest);
             return !is_joined_by_short || take("-" + rest);

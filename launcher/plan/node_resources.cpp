@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -109,12 +110,15 @@ CpuList affinity_cpus() {
     // The kernel refuses sets smaller than its own.
     std::vector<cpu_set_t> set(kMaxCpus / CPU_SETSIZE);
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
-    const bool is_known = ::sched_getaffinity(0, bytes, set.data()) == 0;
-    const int count =
-        is_known ? kMaxCpus : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     CpuList cpus;
-    for (int cpu = 0; cpu < count; ++cpu) {
-        if (!is_known || CPU_ISSET_S(cpu, bytes, set.data())) cpus.push_back(cpu);
+    if (::sched_getaffinity(0, bytes, set.data()) != 0) {
+        cpus.resize(std::max(1U, std::thread::hardware_concurrency()));
+        std::iota(cpus.begin(), cpus.end(), 0);
+        return cpus;
+    }
+    const int all = CPU_COUNT_S(bytes, set.data());
+    for (int cpu = 0; static_cast<int>(cpus.size()) < all; ++cpu) {
+        if (CPU_ISSET_S(cpu, bytes, set.data())) cpus.push_back(cpu);
     }
     return cpus;
 }

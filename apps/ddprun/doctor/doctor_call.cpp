@@ -104,8 +104,8 @@ DoctorCall parse_doctor_call(const std::vector<std::string>& words, const Enviro
     groups.insert(groups.end(), of_nodes.begin(), of_nodes.end());
     app.footer("Exit codes: 0 without a problem, 1 with one, 2 for a wrong command line.");
     add_standard_options(app, DDPRUN_VERSION, "[OPTIONS]");
-    add_rows(app, groups);
     LauncherWords split = split_words(app, groups, {words.begin() + 1, words.end()});
+    add_typed_rows(app, groups, split.typed);
     if (!split.program.empty())
         throw UsageError(
             fmt::format("doctor {}: no option, and doctor starts no program", split.program.front()));
