@@ -105,10 +105,12 @@ void add_rows_that(CLI::App& app, const std::vector<OptionGroup>& groups, const 
 
 std::string first_name(const OptionRow& row) { return row.names.substr(0, row.names.find(',')); }
 
-std::string long_name(const OptionRow& row) {
-    const auto begin = row.names.find("--");
-    return begin == row.names.npos ? "" : row.names.substr(begin, row.names.find(',', begin) - begin);
+std::string long_name(std::string_view names) {
+    const auto begin = std::min(names.find("--"), names.size());
+    return std::string(names.substr(begin, names.find(',', begin) - begin));
 }
+
+std::string long_name(const OptionRow& row) { return long_name(row.names); }
 
 std::string variable_of(const OptionRow& row) {
     std::string name = long_name(row).substr(2);

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/cli/option_values.hpp"
@@ -45,6 +46,7 @@ inline std::function<void(const std::string&)> into(std::string& target) { retur
 // What errors call it, "--tee"; its first long name, "--tee"; and its own variable, "DDPRUN_TEE".
 std::string first_name(const OptionRow& row);
 std::string long_name(const OptionRow& row);
+std::string long_name(std::string_view names);  // as OptionRow has them
 std::string variable_of(const OptionRow& row);
 
 // The option of the configuration file itself, for a program that has one.

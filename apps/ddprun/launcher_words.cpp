@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <string_view>
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::string_view kEndOfOptions = "--";
 constexpr std::string_view kTorchrunsVariables = "PET_";
+// Those of its options that are no rows here.
+constexpr std::array<std::string_view, 2> kTorchrunsOwn{"--help", "--print-completion"};
 
 // A word that begins like an option: its name with dashes, and where that ends in the word.
 struct OptionWord {
@@ -42,12 +45,6 @@ std::string names_of(const CLI::Option& option) {
     return names;
 }
 
-// "--tee" of "--tee,-t".
-std::string first_long_name(std::string_view names) {
-    const auto begin = std::min(names.find("--"), names.size());
-    return std::string(names.substr(begin, names.find(',', begin) - begin));
-}
-
 // What the command line may name.
 struct KnownOption {
     std::string_view names;  // as OptionRow has them
@@ -69,9 +66,10 @@ class KnownOptions {
     KnownOptions(const CLI::App& app, const std::vector<OptionGroup>& groups) {
         for (const CLI::Option* option : app.get_options()) {
             const std::string& names = names_.emplace_back(names_of(*option));
-            const bool needs_value = option->get_items_expected_min() > 0;
-            auto& shown = option->get_group().empty() ? hidden_ : options_;
-            shown.push_back({names, needs_value, names != "--version"});
+            const bool is_torchruns =
+                std::count(kTorchrunsOwn.begin(), kTorchrunsOwn.end(), long_name(names)) > 0;
+            auto& options = option->get_group().empty() ? hidden_ : options_;
+            options.push_back({names, option->get_items_expected_min() > 0, is_torchruns});
         }
         for (const OptionGroup& group : groups) {
             for (const OptionRow& row : group.rows)
@@ -86,7 +84,7 @@ class KnownOptions {
         const auto begins = abbreviated(word);
         if (begins.size() < 2) return begins.empty() ? nullptr : begins.front();
         std::vector<std::string> names;
-        for (const KnownOption* option : begins) names.push_back(first_long_name(option->names));
+        for (const KnownOption* option : begins) names.push_back(long_name(option->names));
         throw UsageError(fmt::format("{}: ambiguous, it may be {}", word.typed, alternatives(names)));
     }
 
@@ -157,9 +155,9 @@ class WordReader {
                             did_you_mean(begin->name, known_.shown_names(), "; see ddprun --help")));
         }
         // Of a short one too: what is printed of it has the long name.
-        const std::string long_name = first_long_name(option->names);
-        const std::string name = begin->is_long ? long_name : begin->name;
-        taken_.typed[long_name] = begin->typed;
+        const std::string whole = long_name(option->names);
+        const std::string name = begin->is_long ? whole : begin->name;
+        taken_.typed[whole] = begin->typed;
         const std::string rest = word.substr(begin->end);
         // One whose value is optional takes it only behind an "=".
         if (!option->needs_value) {
