@@ -5,8 +5,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
     cat <<'USAGE'
-usage: scripts/test.sh [--preset release|asan|tsan] [ctest arguments]
-  --preset   which build of CMakePresets.json to test (default: release)
+usage: scripts/test.sh [--preset release|asan|tsan] [--build-only] [ctest arguments]
+  --preset      which build of CMakePresets.json to test (default: release)
+  --build-only  builds what is to be tested, and ends
   Everything else goes to ctest: -R NAME runs the tests that match, -E NAME all others.
   In the environment, DDPRUN_WERROR=ON makes compiler warnings errors, and DDPRUN_JOIN_TESTS=ON joins the tests' sources,
   which builds faster from nothing, and slower after a change.
@@ -14,11 +15,13 @@ USAGE
 }
 
 preset=release
+build_only=
 ctest_arguments=()
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --preset) preset="${2:-}"; shift; [[ $# -eq 0 ]] || shift ;;
         --preset=*) preset="${1#*=}"; shift ;;
+        --build-only) build_only=yes; shift ;;
         -h | --help) usage; exit 0 ;;
         *) ctest_arguments+=("$1"); shift ;;
     esac
@@ -33,6 +36,7 @@ scripts/setup.sh --for test
 cmake --preset "$preset" -DDDPRUN_BUILD_TESTS=ON ${DDPRUN_WERROR:+"-DDDPRUN_WERROR=$DDPRUN_WERROR"} \
     ${DDPRUN_JOIN_TESTS:+"-DDDPRUN_JOIN_TESTS=$DDPRUN_JOIN_TESTS"}
 cmake --build "$folder"
+[[ -z "$build_only" ]] || exit 0
 
 # ctest shows the output of all tests or of failed ones; wanted here: of failed and skipped ones, and from the others
 # every line that says what was skipped and why.
