@@ -58,10 +58,11 @@ using TypedNames = std::map<std::string, std::string>;
 // Adds the rows to `app`, --help, and the options by which the documentation is printed. `usage` is what
 // follows the program's name; empty: CLI11's.
 void add_rows(CLI::App& app, const std::vector<OptionGroup>& groups);
-// Of the rows those only that were typed, unless something is to be printed that they all are part of. CLI11 compares each
-// option with each other one, which of ddprun's would be half of what the processor has to do before the first worker.
-void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
 void add_standard_options(CLI::App& app, const std::string& version, const std::string& usage = "");
+
+// After add_standard_options(): of the rows those only that were typed, or all where what is to be printed has them all.
+// CLI11 compares each option with each other one, which was half of what ddprun computed before its first worker.
+void add_typed_rows(CLI::App& app, const std::vector<OptionGroup>& groups, const TypedNames& typed);
 
 // Lets CLI11 cut the words up. What is to be shown in place of work: --help, --version, the documentation.
 // Throws UsageError.

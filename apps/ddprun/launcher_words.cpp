@@ -45,7 +45,7 @@ std::string names_of(const CLI::Option& option) {
     return names;
 }
 
-// What the command line may name.
+// One of CLI11's, or a row, which CLI11 is told of only once it was typed.
 struct KnownOption {
     std::string_view names;  // as OptionRow has them
     bool needs_value = false;
@@ -61,6 +61,7 @@ struct KnownOption {
     }
 };
 
+// What the command line may name.
 class KnownOptions {
   public:
     KnownOptions(const CLI::App& app, const std::vector<OptionGroup>& groups) {

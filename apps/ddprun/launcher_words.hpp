@@ -16,11 +16,11 @@ struct LauncherWords {
 };
 
 // Splits the words as argparse would. The launcher's end at "--" or at the first word that is neither an option of
-// `app`, nor one of the rows, nor an option's value. One "--" is dropped, before the program or else directly behind its name. A long name
-// may be abbreviated as long as only one option begins so; first those count that torchrun has (as `groups` say), so
-// that ours make none of its abbreviations ambiguous. A value of a short option may follow "=". An option with an
-// empty value counts as not given and is left out. Throws UsageError for an option that is none, for an abbreviation
-// of several, and for one without its value.
+// `app`, nor one of the rows, nor an option's value. One "--" is dropped, before the program or else directly behind
+// its name. A long name may be abbreviated as long as only one option begins so; first those count that torchrun has
+// (as `groups` say), so that ours make none of its abbreviations ambiguous. A value of a short option may follow "=".
+// An option with an empty value counts as not given and is left out. Throws UsageError for an option that is none,
+// for an abbreviation of several, and for one without its value.
 LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
                           const std::vector<std::string>& words);
 

@@ -23,18 +23,19 @@ namespace {
 // The job's store is there before its workers.
 constexpr std::chrono::seconds kStoreTimeout{30};
 
-// Those of the list that none of these nodes is; none where there is no list, or the nodes' own names say otherwise.
+// Those of the list that none of these nodes is; none where it names no hosts, or the nodes' own names say otherwise.
 std::vector<std::string> absent_hosts(std::string_view list, const ClusterReport& report, int absent) {
-    if (list.empty()) return {};
-    const auto hosts = value_or_throw<UsageError>(expand_host_list(list));
-    std::vector<bool> has_come(hosts.size());
+    const auto expanded = expand_host_list(list);
+    const auto* hosts = std::get_if<std::vector<std::string>>(&expanded);
+    if (hosts == nullptr) return {};
+    std::vector<bool> has_come(hosts->size());
     for (const NodeWord& node : report.nodes) {
-        if (const auto place = position_of(node.report.host, hosts))
+        if (const auto place = position_of(node.report.host, *hosts))
             has_come[static_cast<std::size_t>(*place)] = true;
     }
     std::vector<std::string> others;
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-        if (!has_come[i]) others.push_back(hosts[i]);
+    for (std::size_t i = 0; i < hosts->size(); ++i) {
+        if (!has_come[i]) others.push_back((*hosts)[i]);
     }
     if (others.size() != static_cast<std::size_t>(absent)) others.clear();
     return others;
