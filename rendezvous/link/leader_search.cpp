@@ -15,6 +15,8 @@ namespace asio = boost::asio;
 void LeaderSearch::begin(Following own, int leader, const CoordinatorLoss& loss) {
     called_ = leader;
     follows_ = true;
+    unclear_.reset();
+    life_ = std::make_shared<int>(0);  // Nothing of a search before comes to this one.
     succession_.emplace(std::move(own), Succession::TimePoint::clock::now());
     if (loss.kind == CoordinatorLoss::Kind::left) succession_->note_gone(leader);
     last_cause_ = "no other node leads the job";
@@ -25,7 +27,9 @@ void LeaderSearch::lose(const CoordinatorLoss& loss, const Endpoint& place) {
     if (loss.kind == CoordinatorLoss::Kind::left) last_cause_ = loss.cause;
     if (loss.is_dead && leader != kNobody) succession_->note_gone(leader);
     const bool is_unclear = loss.kind == CoordinatorLoss::Kind::broken && !loss.is_dead && leader != kNobody;
-    is_unclear ? look_at(leader, place) : go_on();
+    if (!is_unclear) return go_on();
+    unclear_.emplace(leader, place);
+    look();
 }
 
 void LeaderSearch::pass_over(const CoordinatorLoss& loss) {
@@ -35,13 +39,13 @@ void LeaderSearch::pass_over(const CoordinatorLoss& loss) {
 
 // A process that dies with something unread has its connection reset. That could come from elsewhere, too; but if
 // its machine answers that nobody listens where the coordinator did, it is dead.
-void LeaderSearch::look_at(int leader, const Endpoint& place) {
+void LeaderSearch::look() {
     asio::co_spawn(
         executor_,
-        [this, leader, place, life = std::weak_ptr(life_)]() -> asio::awaitable<void> {
+        [this, place = unclear_->second, life = std::weak_ptr(life_)]() -> asio::awaitable<void> {
             const bool is_dead = co_await is_refused(place, kCallTimeout);
             if (life.expired() || !succession_) co_return;
-            if (is_dead) succession_->note_gone(leader);
+            if (is_dead) succession_->note_gone(std::exchange(unclear_, {})->first);
             go_on();
         },
         asio::detached);
@@ -60,9 +64,14 @@ void LeaderSearch::go_on() {
 }
 
 void LeaderSearch::step_after(std::chrono::milliseconds pause) {
+    wait(pause, [this] { step(); });
+}
+
+template <typename Then>
+void LeaderSearch::wait(std::chrono::milliseconds pause, Then then) {
     pause_.expires_after(pause);
-    pause_.async_wait([this](boost::system::error_code cancelled) {
-        if (!cancelled) step();
+    pause_.async_wait([then](boost::system::error_code cancelled) {
+        if (!cancelled) then();
     });
 }
 
@@ -77,7 +86,9 @@ void LeaderSearch::step() {
     }
     const Succession::Step next = succession_->next(Succession::TimePoint::clock::now());
     if (next.kind == Succession::Kind::end) return fail(last_cause_);
-    if (next.kind == Succession::Kind::pause) return step_after(Succession::kPause);
+    // A process may take its time to die, or its machine to answer.
+    if (next.kind == Succession::Kind::pause)
+        return wait(Succession::kPause, [this] { unclear_ ? look() : step(); });
     take(next);
 }
 

@@ -75,8 +75,10 @@ class LeaderSearch {
     void fail(const std::string& why);
 
   private:
-    void look_at(int leader, const Endpoint& place);
+    void look();
     void step_after(std::chrono::milliseconds pause);
+    template <typename Then>
+    void wait(std::chrono::milliseconds pause, Then then);
     void take(const Succession::Step& next);
 
     boost::asio::any_io_executor executor_;
@@ -85,8 +87,10 @@ class LeaderSearch {
     std::optional<Succession> succession_;
     std::optional<int> called_;  // the member that is being asked
     bool follows_ = false;       // and the agent follows it
-    bool was_called_ = false;    // somebody, in vain, since etcd was asked last
-    std::string last_cause_;     // why nobody leads
+    // The member that led, and where, as long as nobody knows whether it is dead.
+    std::optional<std::pair<int, Endpoint>> unclear_;
+    bool was_called_ = false;  // somebody, in vain, since etcd was asked last
+    std::string last_cause_;   // why nobody leads
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 

@@ -1,8 +1,10 @@
 """The node that hosts the rendezvous is lost, leaves or comes back: the others go on under another coordinator."""
 
+import ctypes
 import os
 import re
 import signal
+import socket
 import time
 
 from elastic_test import PREEMPTED, UNAVAILABLE, Elastic
@@ -12,6 +14,24 @@ from support import main
 # Longer where everything is slow.
 HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 2
 BRIEF = ("--heartbeat", HEARTBEAT, "--grace", 2)
+
+
+def listener_of(pid, port):
+    """The socket by which that process listens at this port, as one of ours, too."""
+    pidfd_getfd = 438  # the call's number, on all machines
+    process = os.pidfd_open(pid)
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            if not os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                continue
+            found = socket.socket(fileno=ctypes.CDLL(None, use_errno=True).syscall(pidfd_getfd, process, int(name), 0))
+            is_inet = found.family in (socket.AF_INET, socket.AF_INET6)
+            if is_inet and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and found.getsockname()[1] == port:
+                return found
+            found.close()
+    finally:
+        os.close(process)
+    raise AssertionError(f"process {pid} does not listen at port {port}")
 
 
 class Takeover(Elastic):
@@ -35,6 +55,16 @@ class Takeover(Elastic):
 
 
 class Losses(Takeover):
+    def test_a_host_that_dies_slowly(self):
+        host, second = self.all_run("1:2", 2, *BRIEF, "--verbose")
+        listener = listener_of(host.pid, self.port)
+        self.kill(host)
+        # As long as something seems to listen there, this may be a connection that was cut, and the host alive.
+        second.wait_for_line("^ddprun: .*would lead the job as node 1 ")
+        listener.close()
+        self.runs(second, 0, 1, 0, 1)
+        self.end(second)
+
     def test_the_survivors_go_on_and_the_host_comes_back_to_its_place(self):
         host, second, third = self.all_run("1:3", 3)
         self.kill(host)
