@@ -58,6 +58,9 @@ std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program
         if (!value && at != end) value = *at++;
         if (!value) throw UsageError(fmt::format(": {}: needs a value", kWorkers));
         if (at == end) throw UsageError(fmt::format(": {} {}: no program follows", kWorkers, *value));
+        if (at->starts_with('-'))
+            throw UsageError(fmt::format(": {} {}: {} stands where its program should; no other option may",
+                                         kWorkers, *value, *at));
         further.push_back({workers_of(*value), {at, end}});
         at = end;
     }

@@ -50,6 +50,8 @@ TEST_CASE("programs: what is missing or wrong is said in one line") {
     CHECK(programs_refusal({"a", ":", "--nproc-per-node="}).starts_with(": --nproc-per-node : "));
     CHECK(programs_refusal({"a", ":", "--nproc-per-node=1", ":", "--nproc-per-node=1", "c"}) ==
           ": --nproc-per-node 1: no program follows");
+    CHECK(programs_refusal({"a", ":", "--nproc-per-node=2", "--no-python", "b"}) ==
+          ": --nproc-per-node 2: --no-python stands where its program should; no other option may");
     CHECK(programs_refusal({"a", ":", "--nproc-per-node=0", "b"}).starts_with(": --nproc-per-node 0: "));
     CHECK_THROWS_WITH(launch_of({"--nproc-per-node=4096", "a", ":", "--nproc-per-node=1", "b"}),
                       "--nproc-per-node 4096 : 1: 4097 workers, must be at most 4096");
