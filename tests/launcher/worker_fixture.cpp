@@ -64,8 +64,8 @@ StdoutToPipe::~StdoutToPipe() {
 
 int StdoutToPipe::take_reader() { return std::exchange(reader_, -1); }
 
-TemporaryFolder::TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ddprun-test-XXXXXX").string();
+TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "ddprun-test-XXXXXX").string();
     require(::mkdtemp(name.data()) != nullptr, "mkdtemp");
     path_ = name;
 }

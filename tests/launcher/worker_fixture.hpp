@@ -60,7 +60,7 @@ class StdoutToPipe {
 // A folder of its own, removed at the end.
 class TemporaryFolder {
   public:
-    TemporaryFolder();
+    explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path());
     TemporaryFolder(const TemporaryFolder&) = delete;
     TemporaryFolder& operator=(const TemporaryFolder&) = delete;
     ~TemporaryFolder();

@@ -1,6 +1,7 @@
 #include "tests/launcher/plan/machine_fixture.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -55,6 +56,11 @@ Machine::Machine(const std::string& table) {
     }
     file("sys/devices/system/node/has_memory", cpu_list_text(numbers) + "\n");
     file("proc/self/status", fmt::format("Name:\tx\nMems_allowed_list:\t{}\n", cpu_list_text(numbers)));
+}
+
+fs::path Machine::memory_or_disk() {
+    const char* memory = "/dev/shm";
+    return ::access(memory, W_OK) == 0 ? fs::path(memory) : fs::temp_directory_path();
 }
 
 Machine& Machine::file(const std::string& path, const std::string& text) {

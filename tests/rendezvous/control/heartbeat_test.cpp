@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
+#include "tests/support/seed_count.hpp"
 
 namespace ddprun {
 
@@ -188,7 +189,7 @@ TEST_CASE("an agent's time runs from the last answer that was heard, not from th
 // is cut, or only slow, or cut in one direction.
 TEST_CASE(
     "whatever the network does, an agent gives up before it is given up, and nobody does in a short cut") {
-    for (unsigned seed = 1; seed <= 500; ++seed) {
+    for (unsigned seed = 1; seed <= seed_count(500); ++seed) {
         INFO("seed " << seed);
         std::mt19937 random(seed);
         const auto pick = [&](int low, int high) {

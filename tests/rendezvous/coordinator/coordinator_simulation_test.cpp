@@ -5,6 +5,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
+#include "tests/support/seed_count.hpp"
 
 namespace ddprun {
 
@@ -243,7 +244,7 @@ struct Simulation {
 }  // namespace
 
 TEST_CASE("simulated networks: every job ends, with one truth on every agent") {
-    for (unsigned seed = 1; seed <= 300; ++seed) {
+    for (unsigned seed = 1; seed <= seed_count(300); ++seed) {
         INFO("seed " << seed);
         Simulation simulation(seed);
         constexpr int kSteps = 200'000;

@@ -6,6 +6,7 @@
 
 #include "tests/rendezvous/link/takeover_world.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/seed_count.hpp"
 
 namespace ddprun {
 
@@ -20,8 +21,9 @@ std::pair<unsigned, unsigned> seeds_or(unsigned count) {
 }
 
 void tell_stories(TakeoverWorld::Decider decider, int least_takeovers) {
+    constexpr unsigned kStories = 500;
     int takeovers = 0, most_rounds = 0;
-    const auto [first, count] = seeds_or(500);
+    const auto [first, count] = seeds_or(seed_count(kStories));
     for (unsigned seed = first; seed < first + count; ++seed) {
         INFO("seed " << seed);
         TakeoverWorld world(seed, decider);
@@ -36,7 +38,7 @@ void tell_stories(TakeoverWorld::Decider decider, int least_takeovers) {
         most_rounds = std::max(most_rounds, world.rounds());
     }
     // Else this has shown little.
-    if (count < 500) return;
+    if (count < kStories) return;
     CHECK(takeovers > least_takeovers);
     CHECK(most_rounds > 5);
 }

@@ -1,0 +1,2 @@
+// A program for the build's sake: the tests take its precompiled headers (tests/CMakeLists.txt).
+int main() {}
