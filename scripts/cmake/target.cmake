@@ -65,7 +65,7 @@ if(DDPRUN_SANITIZE)
       other_processes                                                      # is traced
       gpu_check train_digits_gpu_on_standin                                # nccl_test calls the same
       install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
-      rendezvous_load                                                      # measures
+      rendezvous_load takeover_matrix                                      # measures, wants the machine for itself
       fork_test fork_program                                               # a sanitizer's threads do not survive fork()
       # What texts, plans, names, networks and folders are like: the code that runs is that of the unit tests and of the others.
       torchrun_lines placement explain clusters addresses node_addresses late_names port_range ports namespaces odd_networks
@@ -75,8 +75,9 @@ endif()
 if(DDPRUN_SANITIZE MATCHES "thread")
   list(APPEND DDPRUN_LEFT_OUT
       train_digits_unit_test ddpbench ddpbench_unit_test device_steps_test distributed_sampler_test  # one thread
-      worker_env_test cluster_test doctor_test ddprun_command_line_test ddpctl_unit_test
-      numbers differences secret strangers surroundings)  # what is refused
+      worker_env_test cluster_test doctor_test ddprun_command_line_test ddpctl_unit_test start doctor train_digits
+      numbers differences secret strangers surroundings                       # what is refused
+      etcd etcd_takeover events newcomer culprits word watchdog times preemption)  # the agent's one thread alone
 endif()
 
 # ddprun_program(NAME SOURCES...): a program in bin/

@@ -22,6 +22,7 @@ def main():
     if restarts == 0 and rank == world - 1:
         sys.exit(3)
     dist.barrier()
+    dist.destroy_process_group()
 
 
 main()
