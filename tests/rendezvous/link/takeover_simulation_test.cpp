@@ -6,7 +6,7 @@
 
 #include "tests/rendezvous/link/takeover_world.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/seed_count.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace ddprun {
 

@@ -1,4 +1,4 @@
-// How many seeds a property test tries.
+// What the tests do less of where a sanitizer makes them several times slower.
 #pragma once
 
 namespace ddprun {
@@ -9,7 +9,7 @@ constexpr bool kIsSanitized = true;
 constexpr bool kIsSanitized = false;
 #endif
 
-// All of them as built for users; a sanitizer, several times slower, looks at the code that they run, not at what comes of it.
+// Of a property test: all as built for users; a sanitizer looks at the code that runs, not at what comes of it.
 constexpr unsigned seed_count(unsigned all) { return kIsSanitized ? (all + 9) / 10 : all; }
 
 }  // namespace ddprun
