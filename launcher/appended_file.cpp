@@ -14,7 +14,7 @@ std::string AppendedFile::loss(const std::string& why) const {
 }
 
 std::optional<std::string> AppendedFile::append(std::string line) {
-    if (is_torn_) line.insert(0, "\n");
+    if (is_torn_) line.insert(line.begin(), '\n');
     ssize_t count = 0;
     do {
         count = ::write(fd_.get(), line.data(), line.size());

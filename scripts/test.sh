@@ -9,8 +9,7 @@ usage: scripts/test.sh [--preset release|asan|tsan] [--build-only] [ctest argume
   --preset      which build of CMakePresets.json to test (default: release)
   --build-only  builds what is to be tested, and ends
   Everything else goes to ctest: -R NAME runs the tests that match, -E NAME all others.
-  In the environment, DDPRUN_WERROR=ON makes compiler warnings errors, and DDPRUN_JOIN_TESTS=ON joins the tests' sources,
-  which builds faster from nothing, and slower after a change.
+  In the environment, DDPRUN_WERROR=ON makes compiler warnings errors.
 USAGE
 }
 
@@ -33,8 +32,7 @@ case "$preset" in
 esac
 
 scripts/setup.sh --for test
-cmake --preset "$preset" -DDDPRUN_BUILD_TESTS=ON ${DDPRUN_WERROR:+"-DDDPRUN_WERROR=$DDPRUN_WERROR"} \
-    ${DDPRUN_JOIN_TESTS:+"-DDDPRUN_JOIN_TESTS=$DDPRUN_JOIN_TESTS"}
+cmake --preset "$preset" -DDDPRUN_BUILD_TESTS=ON ${DDPRUN_WERROR:+"-DDDPRUN_WERROR=$DDPRUN_WERROR"}
 cmake --build "$folder"
 [[ -z "$build_only" ]] || exit 0
 

@@ -16,7 +16,10 @@ std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_view text)
 
 std::string to_string(const std::vector<Endpoint>& endpoints) {
     std::string text;
-    for (const Endpoint& endpoint : endpoints) text += (text.empty() ? "" : ",") + to_string(endpoint);
+    for (const Endpoint& endpoint : endpoints) {
+        if (!text.empty()) text += ',';
+        text += to_string(endpoint);
+    }
     return text;
 }
 

@@ -7,8 +7,10 @@ target_compile_options(ddprun_options INTERFACE -Wall -Wextra -Wpedantic -Wswitc
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ddprun_options INTERFACE -Wno-restrict)
 endif()
-# Sources that are compiled as one are no scopes of each other.
-target_compile_options(ddprun_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
+# Sources that are compiled as one are no scopes of each other, nor headers.
+set(is_joined $<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>)
+target_compile_options(ddprun_options INTERFACE $<$<NOT:${is_joined}>:-Wshadow>
+                                                $<$<AND:${is_joined},$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>)
 if(DDPRUN_WERROR)
   target_compile_options(ddprun_options INTERFACE -Werror)
 endif()
