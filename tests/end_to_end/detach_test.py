@@ -361,6 +361,7 @@ class OtherUsers(DetachTest):
         self.assertEqual(self.status(job)["state"], "running")
 
 
+@unittest.skipIf("DDPRUN_SANITIZED" in os.environ, "skipped: trains for long, and sanitizers see each program elsewhere")
 class Readme(DetachTest):
     ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -381,7 +382,6 @@ class Readme(DetachTest):
         self.assertRegex(done.stdout, r"ended, exit code 143")
         self.assertIn("ddprun:   survivors: 0", done.stdout)
 
-    @unittest.skipIf("DDPRUN_SANITIZED" in os.environ, "skipped: trains for long, and sanitizers see each program elsewhere")
     def test_the_commands_of_the_first_page_work(self):
         train, fail, detach, two_nodes = self.commands("README.md", "Use")
         self.assertIn("scripts/two_nodes.sh", two_nodes)  # which needs root, and has tests of its own
