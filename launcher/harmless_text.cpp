@@ -96,7 +96,6 @@ std::string_view last_state(std::string_view line) {
 }
 
 std::string harmless_line(std::string_view line, std::size_t limit) {
-    line = last_state(line);
     std::string shown;
     // A line may be of any length, and no more of it than this can matter.
     while (!line.empty() && shown.size() <= limit) {
@@ -121,6 +120,10 @@ std::string harmless_line(std::string_view line, std::size_t limit) {
     }
     if (shown.size() <= limit) return shown;
     return std::string(head_of(shown, limit - std::min(limit, kCut.size()))) + std::string(kCut);
+}
+
+std::string harmless_output_line(std::string_view line, std::size_t limit) {
+    return harmless_line(last_state(line), limit);
 }
 
 std::string valid_utf8(std::string_view text) {

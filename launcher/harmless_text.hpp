@@ -17,10 +17,14 @@ inline constexpr std::size_t kMaxShownLine = 400;
 // Carriage returns at the end are not part of it.
 std::string_view last_state(std::string_view line);
 
-// One line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a
-// carriage return leaves only what it did not overwrite (last_state()), a tab becomes
-// blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'.
+// One line that moves no cursor, changes no colour and hides nothing: escape sequences are left out, a tab becomes
+// blanks, and any other control character (C0, C1, bidirectional, line and paragraph separators) becomes '?'. Also a
+// carriage return: a stranger's value in a sentence of ours must not take away what stands before it.
 std::string harmless_line(std::string_view line, std::size_t limit = kMaxShownLine);
+
+// The same of a line that a program wrote, whose carriage returns leave only what they did not overwrite
+// (last_state()).
+std::string harmless_output_line(std::string_view line, std::size_t limit = kMaxShownLine);
 
 // The text itself with U+FFFD for what is no UTF-8; control characters stay.
 std::string valid_utf8(std::string_view text);

@@ -115,7 +115,7 @@ void FailureJudge::ended(const ExitStatus& status) {
     }
     if (!succeeded(status)) return answer({}, "ended by " + to_string(status));
     if (const auto judgement = parse_answer(said_)) return answer(*judgement, {});
-    const std::string first = harmless_line(said_.substr(0, said_.find('\n')), kShownAnswer);
+    const std::string first = harmless_output_line(said_.substr(0, said_.find('\n')), kShownAnswer);
     answer({}, first.empty() ? "said nothing"
                              : fmt::format("said '{}', not restart, stop or exclude NODE", first));
 }

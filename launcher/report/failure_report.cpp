@@ -98,10 +98,12 @@ Lines evidence_of(const Failure& failure) {
     Lines words;
     const bool wrote_file = !failure.error_message.empty() || !failure.traceback.empty();
     for (const std::string* text : {&failure.error_message, &failure.traceback}) {
-        for (const std::string_view line : lines_of(*text)) words.push_back(kEvidence + harmless_line(line));
+        for (const std::string_view line : lines_of(*text))
+            words.push_back(kEvidence + harmless_output_line(line));
     }
     if (!wrote_file) {
-        for (const std::string& line : failure.last_lines) words.push_back(kEvidence + harmless_line(line));
+        for (const std::string& line : failure.last_lines)
+            words.push_back(kEvidence + harmless_output_line(line));
     }
     if (words.empty()) return {};
     const std::string whose = failure.witness < 0 ? "its" : fmt::format("rank {}'s", failure.witness);

@@ -76,7 +76,7 @@ void HostStart::shake_hands(std::string_view bytes) {
         case Handshake::Word::need: return ship();
         case Handshake::Word::too_much:
             trouble_ = fmt::format("its shell says more than {} bytes before the relay answers: '{}'",
-                                   kMaxNoise, harmless_line(handshake_.noise()));
+                                   kMaxNoise, harmless_output_line(handshake_.noise()));
             shell_->signal(SIGKILL);
     }
 }

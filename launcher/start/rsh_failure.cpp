@@ -48,7 +48,7 @@ std::string end_text(const ExitStatus& status) {
 std::string rsh_failure_text(std::string_view target, std::string_view command, const RshEnd& end) {
     std::string text =
         fmt::format("{}: {} {}", target, command.substr(command.rfind('/') + 1), end_text(end.status));
-    const std::string line = harmless_line(end.last_line);
+    const std::string line = harmless_output_line(end.last_line);
     if (!line.empty()) text += ": " + line;
     if (const KnownCause* cause = known_cause(line)) text += fmt::format(" ({})", cause->remedy);
     return text;

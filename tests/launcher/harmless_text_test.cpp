@@ -38,8 +38,8 @@ TEST_CASE("harmless lines") {
          "c",
          "?c"},
         {"\x1b", "?"},
-        {"10%\r50%\r100%", "100%"},
-        {"done\r\r", "done"},
+        {"it is not\rall is well", "it is not?all is well"},
+        {"3\r", "3?"},
         {"a\tb", "a    b"},
         {std::string("a\0b", 3), "a?b"},
         {"a\x7f\x01", "a??"},
@@ -64,6 +64,12 @@ TEST_CASE("harmless lines") {
         INFO(row.line);
         CHECK(harmless_line(row.line) == row.shown);
     }
+}
+
+TEST_CASE("of a program's line what its carriage returns have overwritten is left out") {
+    CHECK(harmless_output_line("10%\r50%\r100%") == "100%");
+    CHECK(harmless_output_line("done\r\r") == "done");
+    CHECK(harmless_output_line("old\r\x1b[1mnew\x1b[0m\a") == "new?");
 }
 
 TEST_CASE("harmless lines have a limit and keep characters whole") {

@@ -59,7 +59,7 @@ TEST_CASE("launcher log: what comes from elsewhere reaches no terminal and no fi
         {"gpu\xe2\x80\xae"
          "7",
          "gpu?7"},  // bidirectional
-        {"a\rddprun: b", "ddprun: b"},
+        {"a\rddprun: b", "a?ddprun: b"},
         {std::string("a\0b", 3), "a?b"},
     };
     TemporaryFolder folder;
