@@ -17,10 +17,14 @@
 namespace ddprun {
 namespace {
 
+constexpr const char* kRecordName = "job.json";
 constexpr const char* kRoomName = ".result";
 constexpr std::size_t kResultRoom = 64 * 1024;
 // Some more than the result says of one.
 constexpr std::size_t kRoomOfRank = 512;
+constexpr const char* kRecordRoomName = ".job";
+// What the record says more once the job has a name; some more than the longest file name.
+constexpr std::size_t kRoomOfNames = 4096;
 
 }  // namespace
 
@@ -45,7 +49,10 @@ DetachedJob::DetachedJob(std::filesystem::path folder, const LaunchOptions& opti
     if (!self) fail(Errc::refused, "cannot detach: /proc does not show this process");
     record_.start_time = self->start_time;
     record_.start_unix_ms = unix_time_now_ms();
-    write_record();
+    const std::filesystem::path path = folder_ / kRecordName;
+    const std::string text = to_json(record_);
+    if (const auto error = replace_file(path, text)) fail_record(error);
+    record_room_.emplace(folder_ / kRecordRoomName, text.size() + kRoomOfNames);
 }
 
 DetachedJob::~DetachedJob() {
@@ -64,7 +71,10 @@ void DetachedJob::workers_run(const RoundReady& place) {
     record_.job_id = place.job_id;
     record_.node_rank = place.group_rank;
     record_.id = job_folder_name(place.job_id, place.group_rank, options_.nnodes);
-    write_record();
+    // The workers' output may have filled the disk by now.
+    if (const auto error =
+            record_room_->become(folder_ / kRecordRoomName, folder_ / kRecordName, to_json(record_)))
+        fail_record(error);
     folder_ = publish_job_folder(folder_, record_.id);
     published_ = true;
     room_.grow(kResultRoom + kRoomOfRank * static_cast<std::size_t>(place.world_size));
@@ -79,10 +89,9 @@ std::optional<std::string> DetachedJob::ended(const JobResult& result) {
     return fmt::format("'{}' cannot be written: {}", path.string(), error.message());
 }
 
-void DetachedJob::write_record() const {
-    const std::filesystem::path path = folder_ / "job.json";
-    if (const auto error = replace_file(path, to_json(record_)))
-        throw Error(error, fmt::format("cannot write '{}': {}", path.string(), error.message()));
+void DetachedJob::fail_record(const boost::system::error_code& error) const {
+    const std::filesystem::path path = folder_ / kRecordName;
+    throw Error(error, fmt::format("cannot write '{}': {}", path.string(), error.message()));
 }
 
 SignalEffect DetachedJob::effect_of(int signal) const {

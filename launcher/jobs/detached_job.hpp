@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,13 +38,14 @@ class DetachedJob : public AgentWatcher {
     std::optional<std::string> ended(const JobResult& result) override;
 
   private:
-    void write_record() const;
+    [[noreturn]] void fail_record(const boost::system::error_code& error) const;
     SignalEffect effect_of(int signal) const;
 
     std::filesystem::path folder_;
     FolderClaim claim_;
     const LaunchOptions& options_;
     JobRecord record_;
+    std::optional<ReservedFile> record_room_;
     ReservedFile room_;
     OwnedDescriptor starter_;
     bool published_ = false;

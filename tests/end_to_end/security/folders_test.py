@@ -68,6 +68,15 @@ class FullFolders(Folders):
         self.assertIn("exiting with code 3", out)
         self.assertTrue(out.endswith("\n1\n0"), out)
 
+    def test_output_that_fills_the_disk_while_the_job_starts_does_not_stop_it(self):
+        code, out, err = self.script("""
+            for i in 1 2 3 4 5 6 7 8 9 10; do
+                id=$("$0" --detach --nproc-per-node 4 sh -c 'seq 20000; exit 3')
+                "$1" attach $id >/dev/null 2>&1 || echo "code $?"
+                rm -r /tmp/ddprun-0/$id
+            done""", size="100k")
+        self.assertEqual((code, out), (0, "\n".join(["code 3"] * 10)), err)
+
     def test_a_full_disk_is_said_in_one_line(self):
         for room in (0, 64 * 1024):
             code, out, err = self.script(f"""
