@@ -206,6 +206,16 @@ int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::Docto
     return run_starter(options);
 }
 
+// What Asio says of a descriptor that could not be had names its own parts, and no remedy.
+std::string sentence_of(const boost::system::system_error& error) {
+    const std::string remedy = ddprun::open_files_remedy(error.code().value());
+    if (error.code() != boost::system::errc::too_many_files_open) return error.what();
+    if (dynamic_cast<const ddprun::Error*>(&error) == nullptr)
+        return "no descriptor is left for the launcher" + remedy + ": " + error.code().message();
+    const std::string text = error.what();
+    return text.find(remedy) == std::string::npos ? text + remedy : text;
+}
+
 // `exits_with_one` is what the user says of that, as soon as it is known.
 int run(const std::string& called, const std::vector<std::string>& words, ddprun::LauncherLog& log,
         bool& exits_with_one) {
@@ -260,7 +270,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {
-        return end_by(error.what(), kExitSystem);
+        return end_by(sentence_of(error), kExitSystem);
     } catch (const std::system_error& error) {
         return end_by(error.what(), kExitSystem);
     } catch (const std::bad_alloc&) {

@@ -76,6 +76,16 @@ class DescriptorLimits(EndToEndTest):
         self.assertEqual(job.wait(), SYSTEM)
         self.assertIn("(this process may have 128, ulimit -n): Too many open files", job.err())
 
+    @unittest.skipIf("DDPRUN_SANITIZED" in os.environ, "a sanitizer needs descriptors of its own")
+    def test_at_the_lowest_limits_the_number_is_said_and_what_helps(self):
+        for limit in range(8, 26):
+            job = self.with_limit(f"-n {limit}", "--nproc-per-node=1", "true")
+            with self.subTest(limit=limit):
+                if job.wait() != 0:
+                    self.assertEqual(job.wait(), SYSTEM)
+                    self.assertIn(f" (this process may have {limit}, ulimit -n)", job.err())
+                    self.assertNotIn("[system:", job.err())
+
 
 if __name__ == "__main__":
     support.main()
