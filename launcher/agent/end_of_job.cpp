@@ -7,6 +7,7 @@
 #include "launcher/process/survivors.hpp"
 #include "launcher/report/error_file.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
 namespace ddprun {
@@ -57,6 +58,12 @@ void complete(JobEnding& ending, const LaunchOptions& options, const RoundWorker
         ending.unknown_node_count = ending.round.group_world_size - 1;
     }
     if (!may_have_survivors(ending, workers)) return;
+    if (!sees_own_processes()) {
+        ending.unknown_nodes.insert(ending.unknown_nodes.begin(),
+                                    node_text(ending.round.group_rank, ending.host));
+        ++ending.unknown_node_count;
+        return;
+    }
     const auto launcher = read_process_stat(::getpid());
     for (const Survivor& survivor :
          find_survivors(ending.round.job_id, launcher ? launcher->start_time : 0)) {

@@ -122,11 +122,12 @@ class Surroundings(EndToEndTest):
         with tempfile.TemporaryDirectory() as folder:
             os.mkfifo(f"{folder}/runs")
             left = f"setsid sh -c 'echo > {folder}/runs; exec sleep 1000' & read line < {folder}/runs"
-            code, _, err = self.run_job("--nproc-per-node=1", "sh", "-c", left,
+            code, _, err = self.run_job("--nproc-per-node=1", "sh", "-c", f"{left}; exit 3",
                                         prefix=("unshare", "-m", "sh", "-c", 'umount -l /proc; exec "$@"', "sh"))
-        self.assertEqual(code, 0)
+        self.assertEqual(code, 3)
         self.assertRegex(err.splitlines()[0], "/proc does not show this process")
         self.assertIn("without /proc nobody can look for them", err)
+        self.assertRegex(err, r"survivors: 0, unknown on node 0 \(.+\)")
         for pid in support.processes_of_job(self.marker):
             os.kill(pid, signal.SIGKILL)
 
