@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/harmless_text.hpp"
@@ -69,7 +70,9 @@ std::string JoinStatus::remind(TimePoint now) {
 }
 
 std::string JoinStatus::time_text(TimePoint::duration age) const {
-    return fmt::format("{} of at most {} (--join-timeout)", duration_text(age), duration_text(timeout_));
+    // Who listens there and says nothing is given time to answer beyond that.
+    const auto shown = std::min<TimePoint::duration>(age, timeout_);
+    return fmt::format("{} of at most {} (--join-timeout)", duration_text(shown), duration_text(timeout_));
 }
 
 std::string JoinStatus::advice_to(int node_rank) {

@@ -28,8 +28,8 @@ bool has_only(std::string_view characters, std::string_view text) {
 // A zone, behind the percent sign, is an interface's name or number; the parser would take any bytes there.
 bool is_ipv6(std::string_view text) {
     const auto percent = text.find('%');
-    if (percent != std::string_view::npos && !has_only(kNameCharacters, text.substr(percent + 1)))
-        return false;
+    const auto zone = percent == std::string_view::npos ? std::string_view("-") : text.substr(percent + 1);
+    if (zone.empty() || !has_only(kNameCharacters, zone)) return false;
     if (text.find('\0') != std::string_view::npos) return false;
     boost::system::error_code error;
     boost::asio::ip::make_address_v6(std::string(text), error);

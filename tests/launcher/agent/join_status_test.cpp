@@ -78,6 +78,8 @@ TEST_CASE("the passing line begins with what a narrow terminal must not cut off"
     status.waiting({1, 2, {1}, {"node 0 (gpu0)"}}, kStart + 4s);
     CHECK(status.passing(kStart + 5s) ==
           "5 s of at most 60 s (--join-timeout): joined 1/2, missing node 1; there: node 0 (gpu0)");
+    // Who is about to be told that nothing answers has waited beyond the limit.
+    CHECK_THAT(status.passing(kStart + 65s), Catch::StartsWith("60 s of at most 60 s (--join-timeout): "));
 }
 
 TEST_CASE("who was not elected is told why, whatever etcd's words hold") {

@@ -37,7 +37,7 @@ TEST_CASE("texts that are no endpoint") {
         CHECK_FALSE(parse_endpoint(text, 1));
     }
     // A zone is a name, and nothing ends at a NUL.
-    for (const char* zone : {"a b", "\x1b[2J", "e\n", "x]"})
+    for (const char* zone : {"", "a b", "\x1b[2J", "e\n", "x]"})
         CHECK_FALSE(parse_endpoint("fe80::1%" + std::string(zone), 1));
     CHECK_FALSE(parse_endpoint(std::string("::1\0x", 5), 1));
     CHECK_FALSE(parse_endpoint(std::string("fe80::1%a\0", 10), 1));
