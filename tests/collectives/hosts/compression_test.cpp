@@ -14,6 +14,7 @@
 
 #include "collectives/grad_buckets.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 using namespace ddprun;
@@ -159,6 +160,7 @@ float reduced_everywhere(Communicator& comm, float value, ReduceOp op, Compressi
 
 TEST_CASE("a compressed all_reduce sends half the bytes between hosts", "[compression]") {
     for (const std::size_t count : {std::size_t{1'000}, std::size_t{30'001}, std::size_t{1'000'003}}) {
+        if (kIsSanitized && count > 100'000) continue;
         INFO(count << " elements");
         check_bytes_halved([&](Communicator& comm, Compression compression) {
             std::vector<float> data(count, 1);
@@ -199,6 +201,7 @@ TEST_CASE("compressed all_reduces are right but for rounding, with the same bits
         for (const std::size_t count : kCounts) {
             for (const Compression compression : kBoth) {
                 for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::max}) {
+                    if (kIsSanitized && op != ReduceOp::avg) continue;  // their way is the same
                     INFO("seed " << seed << ", hosts " << text_of(hosts) << ", " << name_of(op) << " of "
                                  << count << " as " << name_of(compression));
                     check_values(hosts, seed, count, op, compression, 1);
