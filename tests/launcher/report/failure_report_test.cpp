@@ -245,7 +245,7 @@ TEST_CASE("report: what a worker wrote does no harm") {
     facts.entry_name = "tr\x1b[2Jain";
     const std::string report = failure_report(facts);
     CHECK_THAT(report, Catch::StartsWith("train failed;"));
-    CHECK_THAT(report, Catch::Contains("(pu?07)"));
+    CHECK_THAT(report, Catch::Contains("(g?pu?07)"));
     CHECK_THAT(report, Catch::Contains("    | bell? back?\n    | nul?byte\n    | two?lines\n    | "
                                        "\xEF\xBF\xBD\xEF\xBF\xBD\n"));
     CHECK_THAT(report, Catch::Contains("\n    | 20%\n"));
