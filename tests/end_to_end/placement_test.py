@@ -199,6 +199,13 @@ class OtherMachine(EndToEndTest):
         self.assertRegex(out, r"^rank 0 on node 0 \(.+\): CPUs? [\d,-]+, NUMA node 0, GPU 1 \(0000:21:00\.0, NUMA node 0\), "
                               r"NIC mlx5_2, OMP_NUM_THREADS=\d+; runs true$")
 
+    def test_a_mask_behind_another_counts_anew_and_a_launcher_within_reads_it(self):
+        show = ("sh", "-c", 'echo "$ROCR_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES $DDPRUN_DEVICE $DDPRUN_NIC"')
+        for nested in ((), (support.program("ddprun"),)):
+            code, out, err = self.run_there("--nproc-per-node=gpu", *nested, *show, env={"ROCR_VISIBLE_DEVICES": "1,0"})
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(sorted(out.splitlines()), ["1,0 0 0 mlx5_2", "1,0 1 0 mlx5_1"])
+
 
 if __name__ == "__main__":
     support.main()
