@@ -12,6 +12,7 @@
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
+#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -284,6 +285,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     for (const RankCommand& one : line.rank_programs)
         options.programs.push_back({one, program_of(one.words, line, facts)});
     options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
+    if (wants_timers(facts.environment))
+        options.timer_place = facts.variable(kTimerFileVariable).value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;

@@ -89,14 +89,14 @@ void RoundWorkers::prepare() {
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
-    if (wants_timers(options_.environment)) make_watchdog();
+    if (options_.timer_place) make_watchdog();
     tell_traces();
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
 }
 
 void RoundWorkers::make_watchdog() {
-    auto pipe = std::make_unique<TimerPipe>(options_.environment, temporary_folder(options_.environment));
+    auto pipe = std::make_unique<TimerPipe>(*options_.timer_place, temporary_folder(options_.environment));
     const auto pids = [this] {
         std::vector<pid_t> running;
         for (const WorkerStatus& worker : group_.running_workers()) running.push_back(worker.pid);

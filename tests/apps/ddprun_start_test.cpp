@@ -240,4 +240,15 @@ TEST_CASE("start: variables are set over those that are inherited, which may be 
     CHECK(line.rank_variables[1].value == "x:y");
 }
 
+TEST_CASE("launch: whether there are timers the launcher's own environment says, not the workers'") {
+    const auto timers = [](const Environment& environment) {
+        NodeFacts facts;
+        facts.environment = environment;
+        return resolve_launch(parse_command_line({"--clean-env", "--no-python", "p"}, {}), facts).timer_place;
+    };
+    CHECK_FALSE(timers({{"TORCHELASTIC_TIMER_FILE", "/t"}}));
+    CHECK(timers({{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}) == "");
+    CHECK(timers({{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}, {"TORCHELASTIC_TIMER_FILE", "/t"}}) == "/t");
+}
+
 }  // namespace ddprun

@@ -47,8 +47,7 @@ class WaitingChild {
 // A watchdog, and workers that write to it.
 struct TimerWatch {
     explicit TimerWatch(std::vector<pid_t> pids) : workers(std::move(pids)) {
-        watchdog.emplace(context.get_executor(),
-                         std::make_unique<TimerPipe>(Environment(), folder.path().string()),
+        watchdog.emplace(context.get_executor(), std::make_unique<TimerPipe>("", folder.path().string()),
                          WatchdogEvents{[this] { return workers; },
                                         [this](const std::string& text) { warnings.push_back(text); }});
         watchdog->start();
