@@ -102,9 +102,27 @@ void RoundWorkers::make_watchdog() {
         for (const WorkerStatus& worker : group_.running_workers()) running.push_back(worker.pid);
         return running;
     };
-    watchdog_.emplace(executor_, std::move(pipe), WatchdogEvents{pids, events_.on_warning});
+    const auto on_expired = [this](const ExpiredTimer& timer, std::optional<pid_t> worker) {
+        timer_expired(timer, worker);
+    };
+    watchdog_.emplace(executor_, std::move(pipe), WatchdogEvents{pids, on_expired, events_.on_warning});
     station_.timer_file = watchdog_->path();
     watchdog_->start();
+}
+
+void RoundWorkers::timer_expired(const ExpiredTimer& timer, std::optional<pid_t> worker) {
+    TimerExpired news{
+        .round = place_.round, .pid = timer.pid, .scope = timer.scope, .length_ms = timer.length.count()};
+    for (const WorkerStatus& status : group_.running_workers()) {
+        if (worker != status.pid) continue;
+        news.rank = status.rank;
+        news.local_rank = status.local_rank;
+        news.signal = std::max(timer.signal, 0);
+    }
+    events_.on_timer(news);
+    // Of a worker itself its end tells.
+    if (news.signal > 0 && worker != timer.pid)
+        events_.on_warning(fmt::format("rank {}: {}", news.rank, cause_text(timer, *worker)));
 }
 
 // What fails here fails the round: the other nodes and the report are to hear of it.
