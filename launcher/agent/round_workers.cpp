@@ -16,6 +16,7 @@
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_hint.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -62,7 +63,8 @@ void RoundWorkers::start() {
         events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
         const std::string& place = options_.workers.at(static_cast<std::size_t>(worker.local_rank)).place;
         if (!place.empty())
-            events_.on_step(fmt::format("rank {} of {}: {}", worker.rank, place_.world_size, place));
+            events_.on_step(fmt::format("rank {} of {} on {}: {}", worker.rank, place_.world_size,
+                                        node_text(place_.group_rank, station_.host), place));
     }
     if (relay_) relay_->start();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));

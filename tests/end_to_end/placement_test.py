@@ -70,7 +70,7 @@ class Binding(EndToEndTest):
                                    r"OMP_NUM_THREADS=\d+; runs sh -c ")
         place = re.search(r"CPUs? .*?(?=, OMP)", lines[0])[0]
         _, _, err = self.run_job("-v", *flags, *SHOW)
-        self.assertIn(f"ddprun: rank 0 of {workers}: {place}\n", err)
+        self.assertIn(f"ddprun: rank 0 of {workers} on node 0 ({os.uname().nodename}): {place}\n", err)
         code, out, _ = self.run_job("--dry-run", "--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "true")
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^local rank 0 on node 1 \(.+\): any of CPUs? ")
