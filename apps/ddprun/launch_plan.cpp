@@ -9,6 +9,7 @@
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/slurm.hpp"
+#include "launcher/health/health_port.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
@@ -295,6 +296,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
     options.environment = line.clean_environment ? clean_environment(facts.environment) : facts.environment;
+    options.environment.erase(kHealthPortVariable);  // a ddprun within a worker would want the same port
     for (const auto& [name, value] : line.variables) options.environment[name] = value;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;

@@ -224,13 +224,15 @@ TEST_CASE("start: variables are set over those that are inherited, which may be 
     const auto environment = [](Words words) {
         words.insert(words.end(), {"--nproc-per-node=1", "--no-python", "p"});
         NodeFacts facts;
-        facts.environment = {{"A", "1"}, {"PATH", "/p"}};
+        facts.environment = {{"A", "1"}, {"PATH", "/p"}, {"TORCHELASTIC_HEALTH_CHECK_PORT", "8080"}};
         Environment found = resolve_launch(parse_command_line(words, {}), facts).environment;
         found.erase("TORCHELASTIC_SIGNALS_TO_HANDLE");
         return found;
     };
     CHECK(environment({"--env=A=2=3", "--env=B="}) == Environment{{"A", "2=3"}, {"B", ""}, {"PATH", "/p"}});
     CHECK(environment({"--clean-env", "--env=B=x"}) == Environment{{"B", "x"}, {"PATH", "/p"}});
+    CHECK(environment({"--env=TORCHELASTIC_HEALTH_CHECK_PORT=8081"}) ==
+          Environment{{"A", "1"}, {"PATH", "/p"}, {"TORCHELASTIC_HEALTH_CHECK_PORT", "8081"}});
     const CommandLine line =
         parse_command_line({"--env-rank=local=0:A=1", "--env-rank=0,2-3:B=x:y", "p"}, {});
     REQUIRE(line.rank_variables.size() == 2);
