@@ -90,10 +90,10 @@ std::optional<std::string> shared_cache(const Environment& environment,
     return std::nullopt;
 }
 
-Environment LocalCache::variables() const {
+Environment cache_variables(const std::filesystem::path& folder) {
     Environment variables;
     for (const auto& [variable, name] : kCaches)
-        variables[variable] = (folder_ / kLocalCacheName / name).string();
+        variables[variable] = (folder / kLocalCacheName / name).string();
     return variables;
 }
 

@@ -19,6 +19,9 @@ namespace ddprun {
 
 inline constexpr char kLocalCacheName[] = "local_cache";
 
+// By which compilers find a LocalCache in this folder.
+Environment cache_variables(const std::filesystem::path& folder);
+
 class LocalCache {
   public:
     // Among the temporary files. Throws a system_error that names the flag.
@@ -27,8 +30,7 @@ class LocalCache {
     LocalCache& operator=(const LocalCache&) = delete;
     ~LocalCache();
 
-    // By which compilers find it.
-    Environment variables() const;
+    Environment variables() const { return cache_variables(folder_); }
     // False where the temporary files are on no file system of this machine, as far as that can be told.
     bool is_local() const { return is_local_; }
     const std::filesystem::path& folder() const { return folder_; }

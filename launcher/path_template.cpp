@@ -9,6 +9,7 @@ namespace {
 
 // Beyond that a name is refused by common file systems, with something before and behind it.
 constexpr std::size_t kMaxPathPart = 200;
+constexpr char kNodeRank = 'r';
 
 std::optional<std::string> meaning_of(char sign, const PathFacts& facts) {
     switch (sign) {
@@ -24,10 +25,10 @@ std::optional<std::string> meaning_of(char sign, const PathFacts& facts) {
 
 std::optional<std::string> path_complaint(std::string_view text) {
     for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 2)) {
-        if (at + 1 < text.size() && meaning_of(text[at + 1], {})) continue;
+        if (at + 1 < text.size() && (text[at + 1] == kNodeRank || meaning_of(text[at + 1], {}))) continue;
         return fmt::format(
-            "{} is none of %t (when the job was started), %j (its --rdzv-id), %h (the host) and %% "
-            "(a % itself)",
+            "{} is none of %t (when the job was started), %j (its --rdzv-id), %h (the host), %r (the number "
+            "of the node) and %% (a % itself)",
             text.substr(at, 2));
     }
     return std::nullopt;
@@ -44,6 +45,24 @@ std::string filled_path(std::string_view text, const PathFacts& facts) {
         }
         path += *meaning;
         ++at;
+    }
+    return path;
+}
+
+bool names_node_rank(std::string_view text) {
+    for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 2)) {
+        if (at + 1 < text.size() && text[at + 1] == kNodeRank) return true;
+    }
+    return false;
+}
+
+std::string with_node_rank(std::string_view text, int node_rank) {
+    std::string path;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const std::string_view sign = text.substr(at, text[at] == '%' ? 2 : 1);
+        const bool is_meant = sign.size() == 2 && sign[1] == kNodeRank;
+        path += is_meant ? std::to_string(node_rank) : std::string(sign);
+        at += sign.size() - 1;
     }
     return path;
 }

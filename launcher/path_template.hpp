@@ -3,6 +3,7 @@
 //   %t  when the job was first started, as 20261121-043202 in UTC: the same on all its nodes and in all its rounds
 //   %j  its --rdzv-id
 //   %h  this node's host name
+//   %r  its number, as its launcher knows it before the nodes meet: 0 where it is alone, --node-rank, the scheduler's
 //   %%  %
 #pragma once
 
@@ -25,8 +26,12 @@ struct PathFacts {
 // What is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.
 std::optional<std::string> path_complaint(std::string_view text);
 
-// The path, of a text without a complaint. What an id or a name says leads to no other folder.
+// The path, of a text without a complaint and without %r. What an id or a name says leads to no other folder.
 std::string filled_path(std::string_view text, const PathFacts& facts);
+
+// Whether %r is in it; and the text with that filled in and all other signs as they are.
+bool names_node_rank(std::string_view text);
+std::string with_node_rank(std::string_view text, int node_rank);
 
 // The folders at its beginning that have no signs, or all of it if it has none: what can be tried before the job
 // is known.

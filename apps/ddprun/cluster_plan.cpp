@@ -179,6 +179,7 @@ ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {
         plan.line.gpus_told_by = told_gpus_by(plan.table);
     }
     check_node_rank(plan.line);
+    fill_node_rank(plan.line);
     return plan;
 }
 

@@ -9,6 +9,7 @@
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_rows.hpp"
 #include "apps/ddprun/start_rows.hpp"
+#include "launcher/path_template.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
@@ -261,6 +262,21 @@ void check_node_rank(const CommandLine& line) {
                                    : std::to_string(line.nnodes);
     refuse(line, fmt::format("--node-rank {}", line.node_rank),
            "must be less than --nnodes, which is " + nnodes);
+}
+
+void fill_node_rank(CommandLine& line) {
+    const std::pair<const char*, std::string&> paths[] = {{"--log-dir", line.output.log_dir},
+                                                          {"--log-file", line.log_file},
+                                                          {"--events", line.events},
+                                                          {"--result-file", line.result_file}};
+    for (const auto& [flag, path] : paths) {
+        if (!names_node_rank(path)) continue;
+        if (line.node_rank == kUnnumbered)
+            refuse(line, fmt::format("{} {}", flag, path),
+                   "%r, the number of this node, is known only once it has joined; %h tells nodes apart, or "
+                   "give --node-rank");
+        path = with_node_rank(path, line.node_rank);
+    }
 }
 
 CommandLine::CommandLine() { terminating_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT}; }

@@ -99,6 +99,9 @@ inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --
 // (cluster_plan.hpp).
 void check_node_rank(const CommandLine& line);
 
+// Fills in %r in the paths of the line, once the number of the node is as it will be. Throws UsageError where it has none yet.
+void fill_node_rank(CommandLine& line);
+
 // `words` without the launcher's own name, which is `called`: without folders. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
                                const std::string& called = "ddprun");

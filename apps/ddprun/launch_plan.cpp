@@ -9,9 +9,11 @@
 #include "launcher/agent/rank_limits.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 #include "launcher/cluster/slurm.hpp"
+#include "launcher/health/health_port.hpp"
 #include "launcher/plan/own_address.hpp"
 #include "launcher/plan/program.hpp"
 #include "launcher/start/carried_environment.hpp"
+#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -284,6 +286,8 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     for (const RankCommand& one : line.rank_programs)
         options.programs.push_back({one, program_of(one.words, line, facts)});
     options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
+    if (wants_timers(facts.environment))
+        options.timer_place = facts.variable(kTimerFileVariable).value_or("");
     options.entry_name = program.entry_name;
     if (program.is_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;
@@ -292,6 +296,7 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
     if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
     options.environment = line.clean_environment ? clean_environment(facts.environment) : facts.environment;
+    options.environment.erase(kHealthPortVariable);  // a ddprun within a worker would want the same port
     for (const auto& [name, value] : line.variables) options.environment[name] = value;
     for (const std::string& name : line.own_variables) options.environment.erase(name);
     if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;

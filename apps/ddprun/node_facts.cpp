@@ -113,8 +113,9 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.environment = current_environment();
     for (const auto& [name, value] : line.variables) facts.environment[name] = value;
     facts.host_name = host_name();
-    if (line.nnodes > 1)
-        facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);
+    // On one node, too, where the file may be wrong, but there is nothing to be ordered.
+    facts.rank_order = find_rank_order(line.rank_order_by, facts.environment, facts.host_name);
+    if (line.nnodes == 1) facts.rank_order = {};
     facts.hardware = find_hardware(line, facts.environment);
     const auto path = facts.variable("PATH");
     if (line.like_torchrun) facts.venv_python = venv_python_beside(find_executable(called, path));

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kSeparator = ":";
 constexpr std::string_view kWorkers = "--nproc-per-node";
+constexpr std::string_view kProgramFollows = "--";
 
 using Word = std::vector<std::string>::iterator;
 
@@ -37,6 +38,7 @@ Word find_separator(Word from, Word end) {
 }
 
 int workers_of(const std::string& text) {
+    if (text.empty()) return 1;  // Of a shell's variable that is not set: not given.
     try {
         return number(1, kMaxWorkersPerNode)(text);
     } catch (const BadValue& bad) {
@@ -57,11 +59,16 @@ std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program
         ++at;
         if (!value && at != end) value = *at++;
         if (!value) throw UsageError(fmt::format(": {}: needs a value", kWorkers));
-        if (at == end) throw UsageError(fmt::format(": {} {}: no program follows", kWorkers, *value));
-        if (at->starts_with('-'))
-            throw UsageError(fmt::format(": {} {}: {} stands where its program should; no other option may",
-                                         kWorkers, *value, *at));
-        further.push_back({workers_of(*value), {at, end}});
+        const std::string number = fmt::format(": {}{}{}", kWorkers, value->empty() ? "" : " ", *value);
+        const bool is_ended = at != end && *at == kProgramFollows;
+        if (is_ended) ++at;
+        if (at == end) throw UsageError(number + ": no program follows");
+        if (!is_ended && at->starts_with('-'))
+            throw UsageError(
+                fmt::format("{}: {} stands where its program should; no other option may", number, *at));
+        std::vector<std::string> words(at, end);
+        if (!is_ended && words.size() > 1 && words[1] == kProgramFollows) words.erase(words.begin() + 1);
+        further.push_back({workers_of(*value), std::move(words)});
         at = end;
     }
     program.erase(first, program.end());

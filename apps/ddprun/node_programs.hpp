@@ -12,7 +12,8 @@ struct NodeProgram {
 };
 
 // Takes the programs behind a ":" out of `program`. Only a ":" with --nproc-per-node behind it is one; every other is
-// an argument. Throws UsageError for one without a number or without a program.
+// an argument. One "--" in front of such a program, or else directly behind its name, is dropped; an empty
+// number is 1. Throws UsageError for one without a number or without a program.
 std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program);
 
 }  // namespace ddprun

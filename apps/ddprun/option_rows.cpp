@@ -297,8 +297,9 @@ OptionGroup file_rows(CommandLine& line) {
          {"--tee,-t", "V|R:V,…", "Streams to files and to the console, with a header",
           output_part(plan, &OutputOptions::tee, &OutputPlan::tee), "PET_TEE"},
          {"--log-dir", "DIR",
-          "Where files go; /dev/null: no files (a new folder in TMPDIR)\nHere, in --log-file and in "
-          "--result-file %t is when the job was started, %j its --rdzv-id, %h the host, %% a %.",
+          "Where files go; /dev/null: no files (a new folder in TMPDIR)\nHere, in --log-file, "
+          "--events and --result-file %t is when the job was started, %j its --rdzv-id, %h the host, %r the "
+          "number of the node, %% a %.",
           output_part(plan, &OutputOptions::log_dir, &OutputPlan::log_dir, &OutputPlan::files),
           "PET_LOG_DIR"},
          {"--log-max", "SIZE", "Each file keeps its head and its tail, like 100M",

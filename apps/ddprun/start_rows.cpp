@@ -99,7 +99,9 @@ OptionGroup variable_rows(CommandLine& line) {
          {"--clean-env", "",
           "Workers do not inherit ddprun's own variables\nBut HOME, USER, LOGNAME, SHELL, PATH, TERM, LANG, "
           "LANGUAGE, "
-          "LC_*, TZ, TMPDIR and HOSTNAME; with --hosts those of the host they run on.",
+          "LC_*, TZ, TMPDIR, HOSTNAME and the masks of GPUs (CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, "
+          "HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, ZE_AFFINITY_MASK, GPU_DEVICE_ORDINAL); with --hosts "
+          "those of the host they run on.",
           into(line.clean_environment)}}};
 }
 

@@ -129,10 +129,12 @@ struct LaunchOptions {
     std::optional<int> told_exit_code;  // a worker that ends with it has told the user why: no report does
     std::string result_file;            // empty: none
     std::string own_error_file;         // the launcher's own TORCHELASTIC_ERROR_FILE; empty: none
-    std::string entry_name;             // what reports call the program
-    bool run_path = false;              // Python runs it as a path
-    std::string legacy_launch;          // its argument with the local rank; empty: none
-    std::string python_script;          // the file that it runs; empty: a module, or no Python
+    // Of the watchdog's pipe, likewise; empty: a new one; nothing: there is no watchdog.
+    std::optional<std::string> timer_place;
+    std::string entry_name;           // what reports call the program
+    bool run_path = false;            // Python runs it as a path
+    std::string legacy_launch;        // its argument with the local rank; empty: none
+    std::string python_script;        // the file that it runs; empty: a module, or no Python
     std::string interpreter;          // the Python that runs the workers, in words; empty: none, or not found
     std::vector<WorkerPlan> workers;  // one for each local rank
     std::vector<std::string> placement_remarks;  // what of it cannot be, in lines

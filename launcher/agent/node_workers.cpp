@@ -69,6 +69,7 @@ void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEve
     number_ = place.round;
     events.on_notice = [this](const std::string& text) { log_.info(text); };
     events.on_end = [this](const WorkerEnded& end) { watchers_.learnt(end); };
+    events.on_timer = [this](const TimerExpired& expired) { watchers_.learnt(expired); };
     events.on_warning = [this](const std::string& text) { log_.warn(text); };
     events.on_step = [this](const std::string& text) { log_.debug(text); };
     round_.emplace(executor_, runner_, pump_, options_, place, std::move(station), std::move(events));

@@ -16,6 +16,7 @@
 #include "launcher/report/error_file.hpp"
 #include "launcher/report/failure_hint.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/control/control_text.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -62,7 +63,8 @@ void RoundWorkers::start() {
         events_.on_step(fmt::format("rank {} of {}: pid {}", worker.rank, place_.world_size, worker.pid));
         const std::string& place = options_.workers.at(static_cast<std::size_t>(worker.local_rank)).place;
         if (!place.empty())
-            events_.on_step(fmt::format("rank {} of {}: {}", worker.rank, place_.world_size, place));
+            events_.on_step(fmt::format("rank {} of {} on {}: {}", worker.rank, place_.world_size,
+                                        node_text(place_.group_rank, station_.host), place));
     }
     if (relay_) relay_->start();
     if (refused) return fail(ledger_.refused(*refused, unix_time_now_ms()));
@@ -89,22 +91,40 @@ void RoundWorkers::prepare() {
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)
         relay_.emplace(executor_, STDIN_FILENO);
-    if (wants_timers(options_.environment)) make_watchdog();
+    if (options_.timer_place) make_watchdog();
     tell_traces();
     watch_ =
         LifeWatch::make(executor_, static_cast<int>(options_.workers.size()), [this] { look_for_deaths(); });
 }
 
 void RoundWorkers::make_watchdog() {
-    auto pipe = std::make_unique<TimerPipe>(options_.environment, temporary_folder(options_.environment));
+    auto pipe = std::make_unique<TimerPipe>(*options_.timer_place, temporary_folder(options_.environment));
     const auto pids = [this] {
         std::vector<pid_t> running;
         for (const WorkerStatus& worker : group_.running_workers()) running.push_back(worker.pid);
         return running;
     };
-    watchdog_.emplace(executor_, std::move(pipe), WatchdogEvents{pids, events_.on_warning});
+    const auto on_expired = [this](const ExpiredTimer& timer, std::optional<pid_t> worker) {
+        timer_expired(timer, worker);
+    };
+    watchdog_.emplace(executor_, std::move(pipe), WatchdogEvents{pids, on_expired, events_.on_warning});
     station_.timer_file = watchdog_->path();
     watchdog_->start();
+}
+
+void RoundWorkers::timer_expired(const ExpiredTimer& timer, std::optional<pid_t> worker) {
+    TimerExpired news{
+        .round = place_.round, .pid = timer.pid, .scope = timer.scope, .length_ms = timer.length.count()};
+    for (const WorkerStatus& status : group_.running_workers()) {
+        if (worker != status.pid) continue;
+        news.rank = status.rank;
+        news.local_rank = status.local_rank;
+        news.signal = std::max(timer.signal, 0);
+    }
+    events_.on_timer(news);
+    // Of a worker itself its end tells.
+    if (news.signal > 0 && worker != timer.pid)
+        events_.on_warning(fmt::format("rank {}: {}", news.rank, cause_text(timer, *worker)));
 }
 
 // What fails here fails the round: the other nodes and the report are to hear of it.

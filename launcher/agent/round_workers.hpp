@@ -40,6 +40,8 @@ struct RoundEvents {
     std::function<void(int rank)> on_first_success = [](int) {};
     // A worker ended; before what else comes of that.
     std::function<void(const WorkerEnded&)> on_end = [](const WorkerEnded&) {};
+    // A timer of a process of this node is over, and it is about to be sent the signal.
+    std::function<void(const TimerExpired&)> on_timer = [](const TimerExpired&) {};
     // What a user who waits wants to know: workers take long to end.
     std::function<void(const std::string&)> on_notice = [](const std::string&) {};
     // What is wrong, and ends nothing.
@@ -97,6 +99,7 @@ class RoundWorkers {
     // Those from local rank `first` up to `end`. Throws what the system refuses.
     std::optional<WorkerStartFailure> start_some(int first, int end);
     void make_watchdog();
+    void timer_expired(const ExpiredTimer& timer, std::optional<pid_t> worker);
     void look_for_deaths();
     std::vector<int> settle();
     void tell_ending(const std::vector<int>& ranks);

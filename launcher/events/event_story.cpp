@@ -213,6 +213,18 @@ std::string EventStory::learn(const WorkerEnded& ended, const EventTime& time) {
                time);
 }
 
+std::string EventStory::learn(const TimerExpired& expired, const EventTime& time) {
+    return own("timer.expired",
+               {{"round", expired.round},
+                {"rank", number_or_null(expired.rank, -1)},
+                {"local_rank", number_or_null(expired.local_rank, -1)},
+                {"pid", expired.pid},
+                {"scope", event_text(expired.scope)},
+                {"length_ms", expired.length_ms},
+                {"signal", name_or_null(expired.signal)}},
+               time);
+}
+
 std::string EventStory::workers_run(const RoundReady& round, std::size_t workers,
                                     const EventTime& time) const {
     return own("round.started", {{"round", round.round}, {"workers", workers}}, time);

@@ -60,6 +60,7 @@ class EventStory {
     std::string learn(const TookOver& news, const EventTime& time);
     std::string learn(const LedAgain& news, const EventTime& time);
     std::string learn(const WorkerEnded& ended, const EventTime& time);
+    std::string learn(const TimerExpired& expired, const EventTime& time);
 
     std::string own(std::string_view name, const boost::json::object& metadata, const EventTime& time) const;
     std::string rendezvous(RendezvousState state, std::string message, std::string error = {}) const;

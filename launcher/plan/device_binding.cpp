@@ -48,7 +48,7 @@ std::variant<std::vector<DeviceBinding>, std::string> bind_devices(const Binding
         DeviceBinding& binding = bindings[static_cast<std::size_t>(local_rank)];
         binding.ddprun_device = std::to_string(single ? 0 : device);
         // The inherited mask, or none at all, is already the node's list.
-        if (single) binding.mask = request.devices.gpus.at(static_cast<std::size_t>(device)).name;
+        if (single) binding.mask = request.devices.gpus.at(static_cast<std::size_t>(device)).entry;
     }
     return bindings;
 }

@@ -58,7 +58,7 @@ std::vector<VisibleGpu> behind(const std::vector<std::string>& entries,
     for (const std::string& entry : entries) {
         const auto index = as_index(entry.substr(0, entry.find('.')));
         const bool is_known = index && *index < counted.size();
-        visible.push_back({entry, is_known ? counted[*index].place : place_by_name(entry, gpus)});
+        visible.push_back({entry, is_known ? counted[*index].place : place_by_name(entry, gpus), entry});
     }
     return visible;
 }
@@ -81,8 +81,24 @@ std::string remark_on(const Mask& mask, const std::vector<std::string>& entries,
 
 std::vector<VisibleGpu> all_of(const std::vector<Gpu>& gpus) {
     std::vector<VisibleGpu> visible;
-    for (const Gpu& gpu : gpus) visible.push_back({std::to_string(visible.size()), gpu.place});
+    for (const Gpu& gpu : gpus) {
+        const std::string index = std::to_string(visible.size());
+        visible.push_back({index, gpu.place, index});
+    }
     return visible;
+}
+
+// The inner variable counts anew, from 0, what ROCR_VISIBLE_DEVICES leaves.
+void count_anew(std::vector<VisibleGpu>& gpus) {
+    for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].entry = std::to_string(i);
+}
+
+// People know these by what the outer mask calls them.
+void name_as_outside(std::vector<VisibleGpu>& gpus, const std::vector<VisibleGpu>& outer) {
+    for (VisibleGpu& gpu : gpus) {
+        const auto index = as_index(gpu.entry);
+        if (index && *index < outer.size()) gpu.name = outer[*index].name;
+    }
 }
 
 NodeDevices devices_of(std::vector<VisibleGpu> visible, const Mask& mask, std::string source) {
@@ -120,6 +136,7 @@ NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
     if (rocr.value) {
         const auto entries = mask_entries(*rocr.value, GpuVendor::amd);
         base = behind(entries, base, node.gpus);
+        count_anew(base);
         source = rocr.text();
         remark = remark_on(rocr, entries, node);
     }
@@ -130,7 +147,9 @@ NodeDevices amd_devices(const Environment& environment, const NodeGpus& node) {
         return devices;
     }
     const auto entries = mask_entries(*inner.value, GpuVendor::amd);
-    NodeDevices devices = devices_of(behind(entries, base, node.gpus), inner, inner.text());
+    std::vector<VisibleGpu> visible = behind(entries, base, node.gpus);
+    name_as_outside(visible, base);
+    NodeDevices devices = devices_of(std::move(visible), inner, inner.text());
     devices.remark = rocr.value ? std::move(remark) : remark_on(inner, entries, node);
     const auto missing = rocr.value ? beyond(entries, base.size()) : std::nullopt;
     if (missing)

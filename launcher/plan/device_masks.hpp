@@ -23,8 +23,9 @@ namespace ddprun {
 
 // One that workers may see.
 struct VisibleGpu {
-    std::string name;  // its entry of the mask, else its index
+    std::string name;  // for people: its entry of the outermost mask, else its index
     std::optional<PciPlace> place;
+    std::string entry;  // what NodeDevices::variable says for this one alone
 };
 
 // The devices of this node that the launcher may use, and how that is known.

@@ -101,8 +101,8 @@ std::string rest_line(const Finish& finish, const std::vector<const RankEnd*>& l
         parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", rest, manner_text(manner));
     }
     if (total == 0) return {};
-    return listed.empty() ? fmt::format("the other {} ranks: {}", total, parts)
-                          : fmt::format("and {} more: {}", total, parts);
+    if (!listed.empty()) return fmt::format("and {} more: {}", total, parts);
+    return total == 1 ? "the other rank: " + parts : fmt::format("the other {} ranks: {}", total, parts);
 }
 
 }  // namespace

@@ -24,9 +24,10 @@ constexpr std::array<std::string_view, 5> kGpuMasks{"CUDA_VISIBLE_DEVICES", "HIP
                                                     "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
                                                     "GPU_DEVICE_ORDINAL"};
 
-constexpr std::array<std::string_view, 12> kKeptClean{"HOME", "USER", "LOGNAME", "SHELL",
-                                                      "PATH", "TERM", "LANG",    "LANGUAGE",
-                                                      "LC_*", "TZ",   "TMPDIR",  "HOSTNAME"};
+// Besides the masks; by the last one those of CUDA are counted.
+constexpr std::array<std::string_view, 13> kKeptClean{
+    "HOME",   "USER",     "LOGNAME",          "SHELL", "PATH", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ",
+    "TMPDIR", "HOSTNAME", "CUDA_DEVICE_ORDER"};
 
 template <std::size_t kCount>
 bool is_listed(const std::array<std::string_view, kCount>& list, std::string_view name) {
@@ -56,7 +57,9 @@ Environment agent_environment(const Environment& carried, const Environment& own
 
 Environment clean_environment(const Environment& environment) {
     Environment clean = environment;
-    std::erase_if(clean, [](const auto& variable) { return !is_listed(kKeptClean, variable.first); });
+    std::erase_if(clean, [](const auto& variable) {
+        return !is_listed(kKeptClean, variable.first) && !is_listed(kGpuMasks, variable.first);
+    });
     return clean;
 }
 

@@ -23,7 +23,7 @@ struct HostsOwn {
 // What the agent on a host has: what was carried, over the host's own of those that are not.
 Environment agent_environment(const Environment& carried, const Environment& own, HostsOwn which);
 
-// What --clean-env leaves: who the user is, where programs are, language and time.
+// What --clean-env leaves: who the user is, where programs are, language and time, and which GPUs the job has.
 Environment clean_environment(const Environment& environment);
 
 }  // namespace ddprun

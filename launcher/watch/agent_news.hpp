@@ -1,6 +1,7 @@
 // AgentNews: what happens to an agent besides what its coordinator says. Plain values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -53,7 +54,18 @@ struct WorkerEnded {
     ResourceUse use;
 };
 
+// A timer that a process of this node has set for itself is over.
+struct TimerExpired {
+    int round = 0;
+    int rank = -1;  // of the worker that the process is, or is below; -1: of none
+    int local_rank = -1;
+    std::int64_t pid = 0;
+    std::string scope;
+    std::int64_t length_ms = 0;
+    int signal = 0;  // that it was sent; 0: none
+};
+
 using AgentNews = std::variant<PlaceKnown, StateChanged, SignalReceived, TimeWarning, CoordinatorLost,
-                               TookOver, LedAgain, WorkerEnded>;
+                               TookOver, LedAgain, WorkerEnded, TimerExpired>;
 
 }  // namespace ddprun

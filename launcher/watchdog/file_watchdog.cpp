@@ -32,6 +32,12 @@ int copy_of(int descriptor) {
 
 }  // namespace
 
+std::string cause_text(const ExpiredTimer& timer, pid_t worker) {
+    const std::string whose = timer.pid == worker ? "" : fmt::format(" of its process {}", timer.pid);
+    return fmt::format("its watchdog timer {}{} expired, and ddprun sent {}", to_text(timer), whose,
+                       signal_text(timer.signal));
+}
+
 FileWatchdog::FileWatchdog(const boost::asio::any_io_executor& executor, std::unique_ptr<TimerPipe> pipe,
                            WatchdogEvents events)
     : pipe_(std::move(pipe)),
@@ -138,14 +144,14 @@ void FileWatchdog::end(const ExpiredTimer& timer, const std::vector<ProcessStat>
     // One that has ended, whoever has its number now, needs nothing more.
     if (!is_there(timer.pid, timer.start_time)) return;
     const auto worker = owner_of(timer.pid, events_.workers(), processes);
+    events_.on_expired(timer, worker);
+    if (timer.signal <= 0) return;
     if (!worker) {
         return events_.on_warning(fmt::format(
             "the timer {} of process {} expired, which is none of this node's workers: it is sent nothing",
             to_text(timer), timer.pid));
     }
-    const std::string whose = timer.pid == *worker ? "" : fmt::format(" of its process {}", timer.pid);
-    causes_.emplace(*worker, fmt::format("its watchdog timer {}{} expired, and ddprun sent {}",
-                                         to_text(timer), whose, signal_text(timer.signal)));
+    causes_.emplace(*worker, cause_text(timer, *worker));
     const auto process = std::find_if(processes.begin(), processes.end(),
                                       [&](const ProcessStat& one) { return one.pid == timer.pid; });
     signal_process(*process, timer.signal);

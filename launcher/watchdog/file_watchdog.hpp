@@ -32,9 +32,14 @@ inline constexpr std::size_t kTimerBytesAtOnce = 64 * 1024;
 struct WatchdogEvents {
     // The workers that have not ended.
     std::function<std::vector<pid_t>()> workers;
+    // A process that is still there has this one no more; the worker that it is, or is below. Before a signal is sent.
+    std::function<void(const ExpiredTimer&, std::optional<pid_t> worker)> on_expired;
     // One line of what is wrong; of lines that are passed over only the first is told of.
     std::function<void(const std::string&)> on_warning;
 };
+
+// Why a process of this worker was sent the timer's signal, in words that begin with "its".
+std::string cause_text(const ExpiredTimer& timer, pid_t worker);
 
 class FileWatchdog {
   public:
@@ -54,7 +59,7 @@ class FileWatchdog {
     // taken.
     void rest();
 
-    // Why a process of this worker was ended, in words that begin with "its"; empty if none was.
+    // The cause_text() of the first timer that has ended a process of this worker; empty if none has.
     std::string cause_of(pid_t worker) const;
 
   private:

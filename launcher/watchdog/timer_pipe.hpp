@@ -3,8 +3,9 @@
 //   TORCHELASTIC_ENABLE_FILE_TIMER=1   there is one
 //   TORCHELASTIC_TIMER_FILE            where; else a new name among the temporary files. Workers are told the same
 //
-// A pipe that an earlier launcher has left at that place is removed first. One that somebody reads is another launcher's,
-// and stays: then this one takes a new name, too. Anything else stays as well, and is an error.
+// A pipe that an earlier launcher has left at that place is taken over. One that somebody reads is another launcher's,
+// and stays: then this one takes a new name, too. Anything else stays as well, and is an error. Of launchers that begin at
+// once one has it: the one that has locked it (flock).
 #pragma once
 
 #include <string>
@@ -21,9 +22,9 @@ bool wants_timers(const Environment& environment);
 
 class TimerPipe {
   public:
-    // For this user alone. `temporary`: the folder of temporary files. Throws a system_error that names the path and, where
-    // that is the user's, the variable.
-    TimerPipe(const Environment& environment, const std::string& temporary);
+    // For this user alone. `chosen`: where; empty: a new one in `temporary`, the folder of temporary files. Throws a
+    // system_error that names the path and, where that is the user's, the variable.
+    TimerPipe(const std::string& chosen, const std::string& temporary);
     TimerPipe(const TimerPipe&) = delete;
     TimerPipe& operator=(const TimerPipe&) = delete;
     ~TimerPipe();
@@ -35,7 +36,8 @@ class TimerPipe {
     int descriptor() const { return pipe_.get(); }
 
   private:
-    void make(const std::string& path);
+    // Without a word where another launcher has it, or had it until now.
+    void take(const std::string& path);
 
     std::string path_;
     OwnedDescriptor pipe_;

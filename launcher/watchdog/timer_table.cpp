@@ -42,20 +42,26 @@ std::optional<TimerTable::TimePoint> TimerTable::next() const {
 }
 
 std::vector<ExpiredTimer> TimerTable::take_expired(TimePoint now) {
-    // By process; of each the earliest that sends something.
-    std::map<pid_t, std::pair<TimePoint, ExpiredTimer>> found;
-    for (auto entry = timers_.begin(); entry != timers_.end();) {
-        const auto& [key, timer] = *entry;
-        const auto before = found.find(key.first);
-        const bool is_over = timer.due <= now;
-        if (is_over && timer.signal > 0 && (before == found.end() || timer.due < before->second.first))
-            found[key.first] = {timer.due,
-                                {key.first, timer.start_time, key.second, timer.signal, timer.length}};
-        entry = is_over ? timers_.erase(entry) : std::next(entry);
-    }
-    std::erase_if(timers_, [&](const auto& entry) { return found.contains(entry.first.first); });
+    std::map<pid_t, std::vector<std::pair<TimePoint, ExpiredTimer>>> found;
+    std::erase_if(timers_, [&](const auto& entry) {
+        const auto& [key, timer] = entry;
+        if (timer.due > now) return false;
+        found[key.first].push_back(
+            {timer.due, {key.first, timer.start_time, key.second, timer.signal, timer.length}});
+        return true;
+    });
     std::vector<ExpiredTimer> expired;
-    for (auto& [pid, first] : found) expired.push_back(std::move(first.second));
+    for (auto& [pid, timers] : found) {
+        std::stable_sort(timers.begin(), timers.end(),
+                         [](const auto& one, const auto& other) { return one.first < other.first; });
+        for (auto& [due, timer] : timers) {
+            expired.push_back(std::move(timer));
+            if (expired.back().signal <= 0) continue;
+            std::erase_if(timers_,
+                          [&](const auto& entry) { return entry.first.first == expired.back().pid; });
+            break;
+        }
+    }
     return expired;
 }
 

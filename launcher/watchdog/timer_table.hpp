@@ -3,8 +3,8 @@
 // A timer is set for a time of the wall clock, and waited for by the steady one from then on: a clock that is put right
 // ends nobody. A process is named by its pid and the time of its start, so that a pid which was given anew is
 // nobody's. What is over:
-//   of one process the timers that have expired, in order; the first with a signal is why it is sent that, and all of
-//   its timers are gone; if none has a signal, those that have expired are
+//   of one process the timers that have expired, in order, up to the first with a signal: that one is why it is sent it,
+//   and all of its timers are gone; if none has a signal, those that have expired are
 #pragma once
 
 #include <sys/types.h>
@@ -49,7 +49,7 @@ class TimerTable {
 
     // When the next one is over.
     std::optional<TimePoint> next() const;
-    // Those of which a process has to hear, and with them what they stand for is gone.
+    // Those that are over, each process's together, and with them what they stand for is gone.
     std::vector<ExpiredTimer> take_expired(TimePoint now);
 
     // Takes back those of processes of which this says that they are not there any more.

@@ -57,7 +57,10 @@ std::string to_text(const Failure& failure) {
     }
     const std::string end = failure.signal != 0 ? fmt::format("signal {}", failure.signal)
                                                 : fmt::format("exit code {}", failure.exit_code);
-    if (failure.witness < 0) return fmt::format("rank {} on {}: {}", failure.rank, node, end);
+    if (failure.witness < 0) {
+        const std::string why = failure.message.empty() ? "" : fmt::format(" ({})", failure.message);
+        return fmt::format("rank {} on {}: {}{}", failure.rank, node, end, why);
+    }
     return fmt::format("rank {} on {}: {}, says rank {} ({})", failure.rank, node, failure.accusation,
                        failure.witness, end);
 }

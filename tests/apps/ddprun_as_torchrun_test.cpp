@@ -234,7 +234,7 @@ TEST_CASE("--virtual-local-rank: AMD's and Intel's GPUs are shown by their own v
         const char* variable;
         const char* second;
     } rows[] = {
-        {{{"ROCR_VISIBLE_DEVICES", "2,3"}}, "HIP_VISIBLE_DEVICES", "3"},
+        {{{"ROCR_VISIBLE_DEVICES", "2,3"}}, "HIP_VISIBLE_DEVICES", "1"},
         {{{"HIP_VISIBLE_DEVICES", "5,1"}}, "HIP_VISIBLE_DEVICES", "1"},
         {{{"ROCR_VISIBLE_DEVICES", "2,3"}, {"CUDA_VISIBLE_DEVICES", "1,0"}}, "CUDA_VISIBLE_DEVICES", "0"},
         {{{"ZE_AFFINITY_MASK", "0.0,0.1"}}, "ZE_AFFINITY_MASK", "0.1"},
@@ -301,7 +301,7 @@ TEST_CASE("as torchrun: xpu counts GPUs of Intel's only") {
     CHECK_THAT(launch_refusal({"--nproc-per-node=xpu", "p"}, facts),
                Catch::Contains("--nproc-per-node xpu") && Catch::Contains("no GPU"));
     facts.hardware.devices.count = 2;
-    facts.hardware.devices.gpus = {{"0", {}}, {"1", {}}};
+    facts.hardware.devices.gpus = {{"0", {}, "0"}, {"1", {}, "1"}};
     facts.hardware.devices.source = "/dev/nvidia*";
     CHECK_THAT(launch_refusal({"--nproc-per-node=xpu", "p"}, facts),
                Catch::Contains("no GPU of Intel's") && Catch::Contains("/dev/nvidia*"));

@@ -43,6 +43,36 @@ Environment with_variable(Environment environment, const char* name, const char*
 
 }  // namespace
 
+TEST_CASE("cluster plan: %r in paths is the number of the node, where it has one before the nodes meet") {
+    const auto paths = [](const CommandLine& line) {
+        return ClusterWords{line.output.log_dir, line.log_file, line.events, line.result_file};
+    };
+    const ClusterWords signs{"--log-dir=d-%r-%t", "--log-file=f%%r%r", "--events=e.%r",
+                             "--result-file=%r/%h"};
+    const auto with = [&signs](ClusterWords words) {
+        words.insert(words.begin(), signs.begin(), signs.end());
+        return words;
+    };
+    CHECK(paths(planned(with({}), {}).line) == ClusterWords{"d-0-%t", "f%%r0", "e.0", "0/%h"});
+    CHECK(paths(planned(with({})).line) == ClusterWords{"d-1-%t", "f%%r1", "e.1", "1/%h"});
+    CHECK(paths(planned(with({"--nnodes=4", "--node-rank=3"}), {}).line).back() == "3/%h");
+    const ClusterWords c10d{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h"};
+    const auto unnumbered = [&c10d](const char* flag) {
+        ClusterWords words = c10d;
+        words.emplace_back(flag);
+        return plan_refusal([&words] { planned(words, {}); });
+    };
+    for (const std::string flag : {"--log-dir", "--log-file", "--events", "--result-file"}) {
+        CHECK(unnumbered((flag + "=a%r").c_str()) == flag +
+                                                         " a%r: %r, the number of this node, is known only "
+                                                         "once it has joined; %h tells nodes apart, or "
+                                                         "give --node-rank");
+    }
+    CHECK(unnumbered("--log-dir=a%%r") == "accepted");
+    CHECK(paths(planned(with({"--nnodes=2", "--rdzv-backend=c10d", "--node-rank=1"}), {}).line).back() ==
+          "1/%h");
+}
+
 TEST_CASE("cluster plan: what nobody has said comes from the step") {
     const ClusterPlan plan = planned({"--gpu-bind=none"});
     CHECK(plan.is_derived);

@@ -165,6 +165,17 @@ TEST_CASE("explain: what workers have over the inherited environment") {
     CHECK(change_named(by_net.changes, "DDPRUN_NODE_ADDR") == "DDPRUN_NODE_ADDR=10.0.0.2");
     CHECK(change_named(explained({"--port-range=40-49", "p"}).changes, "MASTER_PORT") ==
           "MASTER_PORT: a free port of 40-49");
+    const Explanation cached = explained(
+        {"--local-cache", "p"}, {{"TRITON_CACHE_DIR", "/t"}, {"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}});
+    CHECK(change_named(cached.changes, "CUDA_CACHE_PATH") == "CUDA_CACHE_PATH: a folder made at the start");
+    CHECK(change_named(cached.changes, "TRITON_CACHE_DIR") == "unchanged");
+    CHECK(change_named(cached.changes, "TORCHELASTIC_TIMER_FILE") ==
+          "TORCHELASTIC_TIMER_FILE: a pipe made at the start");
+    CHECK(change_named(
+              explained({"p"}, {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}, {"TORCHELASTIC_TIMER_FILE", "/t/p"}})
+                  .changes,
+              "TORCHELASTIC_TIMER_FILE") ==
+          "TORCHELASTIC_TIMER_FILE: /t/p, or a new pipe where another launcher reads that one");
     Environment chosen = kStep;
     chosen["NCCL_SOCKET_IFNAME"] = "eth7";
     CHECK(change_named(explained({"p"}, chosen).changes, "NCCL_SOCKET_IFNAME") == "unchanged");

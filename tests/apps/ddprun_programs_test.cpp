@@ -43,11 +43,38 @@ TEST_CASE("programs: only a colon in front of --nproc-per-node separates them") 
     CHECK(take_further_programs(empty).empty());
 }
 
+TEST_CASE("programs: an empty number is none, and one -- is dropped, as with PROGRAM") {
+    const struct {
+        Words words;
+        int workers;
+        Words program;
+    } rows[] = {
+        {{"--nproc-per-node", "", "b"}, 1, {"b"}},
+        {{"--nproc-per-node=", "b"}, 1, {"b"}},
+        {{"--nproc-per-node=2", "--", "b", "--", "c"}, 2, {"b", "--", "c"}},
+        {{"--nproc-per-node", "2", "--", "-b"}, 2, {"-b"}},
+        {{"--nproc-per-node", "2", "b", "--", "--", "c"}, 2, {"b", "--", "c"}},
+        {{"--nproc-per-node", "2", "b", "c", "--"}, 2, {"b", "c", "--"}},
+    };
+    for (const auto& row : rows) {
+        Words words{"a", ":"};
+        words.insert(words.end(), row.words.begin(), row.words.end());
+        CAPTURE(words);
+        const auto further = take_further_programs(words);
+        REQUIRE(further.size() == 1);
+        CHECK(further[0].workers == row.workers);
+        CHECK(further[0].words == row.program);
+    }
+}
+
 TEST_CASE("programs: what is missing or wrong is said in one line") {
     CHECK(programs_refusal({":", "--nproc-per-node", "1", "b"}) ==
           "no program in front of \": --nproc-per-node\"");
     CHECK(programs_refusal({"a", ":", "--nproc-per-node"}) == ": --nproc-per-node: needs a value");
-    CHECK(programs_refusal({"a", ":", "--nproc-per-node="}).starts_with(": --nproc-per-node : "));
+    CHECK(programs_refusal({"a", ":", "--nproc-per-node="}) == ": --nproc-per-node: no program follows");
+    CHECK(programs_refusal({"a", ":", "--nproc-per-node=1", "--"}) ==
+          ": --nproc-per-node 1: no program follows");
+    CHECK(programs_refusal({"a", ":", "--nproc-per-node=x", "b"}).starts_with(": --nproc-per-node x: "));
     CHECK(programs_refusal({"a", ":", "--nproc-per-node=1", ":", "--nproc-per-node=1", "c"}) ==
           ": --nproc-per-node 1: no program follows");
     CHECK(programs_refusal({"a", ":", "--nproc-per-node=2", "--no-python", "b"}) ==

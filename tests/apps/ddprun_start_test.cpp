@@ -224,13 +224,15 @@ TEST_CASE("start: variables are set over those that are inherited, which may be 
     const auto environment = [](Words words) {
         words.insert(words.end(), {"--nproc-per-node=1", "--no-python", "p"});
         NodeFacts facts;
-        facts.environment = {{"A", "1"}, {"PATH", "/p"}};
+        facts.environment = {{"A", "1"}, {"PATH", "/p"}, {"TORCHELASTIC_HEALTH_CHECK_PORT", "8080"}};
         Environment found = resolve_launch(parse_command_line(words, {}), facts).environment;
         found.erase("TORCHELASTIC_SIGNALS_TO_HANDLE");
         return found;
     };
     CHECK(environment({"--env=A=2=3", "--env=B="}) == Environment{{"A", "2=3"}, {"B", ""}, {"PATH", "/p"}});
     CHECK(environment({"--clean-env", "--env=B=x"}) == Environment{{"B", "x"}, {"PATH", "/p"}});
+    CHECK(environment({"--env=TORCHELASTIC_HEALTH_CHECK_PORT=8081"}) ==
+          Environment{{"A", "1"}, {"PATH", "/p"}, {"TORCHELASTIC_HEALTH_CHECK_PORT", "8081"}});
     const CommandLine line =
         parse_command_line({"--env-rank=local=0:A=1", "--env-rank=0,2-3:B=x:y", "p"}, {});
     REQUIRE(line.rank_variables.size() == 2);
@@ -238,6 +240,17 @@ TEST_CASE("start: variables are set over those that are inherited, which may be 
     CHECK_FALSE(line.rank_variables[0].names(0, 1));
     CHECK(line.rank_variables[1].names(3, 9));
     CHECK(line.rank_variables[1].value == "x:y");
+}
+
+TEST_CASE("launch: whether there are timers the launcher's own environment says, not the workers'") {
+    const auto timers = [](const Environment& environment) {
+        NodeFacts facts;
+        facts.environment = environment;
+        return resolve_launch(parse_command_line({"--clean-env", "--no-python", "p"}, {}), facts).timer_place;
+    };
+    CHECK_FALSE(timers({{"TORCHELASTIC_TIMER_FILE", "/t"}}));
+    CHECK(timers({{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}) == "");
+    CHECK(timers({{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}, {"TORCHELASTIC_TIMER_FILE", "/t"}}) == "/t");
 }
 
 }  // namespace ddprun

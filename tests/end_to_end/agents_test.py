@@ -70,9 +70,16 @@ class Joining(AgentsTest):
             hosts.write("n[1-\n")
             hosts.flush()
             for name, wrong in ((hosts.name, "line 3: n.*"), (hosts.name + ".no", ".* no file that can be read: .*")):
-                agent = self.agent(1, *worker("print-env"), flags=("--rank-order", name))
-                self.assertEqual(agent.wait(), 2)
-                self.assertRegex(agent.err(), rf"^ddprun: --rank-order {name}: {wrong}$")
+                for agent in (self.agent(1, *worker("print-env"), flags=("--rank-order", name)),
+                              self.launch("--rank-order", name, *worker("print-env"))):
+                    self.assertEqual(agent.wait(), 2)
+                    self.assertRegex(agent.err(), rf"^ddprun: --rank-order {name}: {wrong}$")
+        # Alone, there is nothing to be ordered.
+        with tempfile.NamedTemporaryFile("w") as hosts:
+            hosts.write("other\n")
+            hosts.flush()
+            for order in (hosts.name, "topology"):
+                self.assertEqual(self.run_job("--rank-order", order, "true"), (0, "", ""))
 
     def test_addresses_and_names_reach_the_workers_as_they_were_given(self):
         for host in ("127.0.0.1", "::1", "localhost"):

@@ -183,7 +183,8 @@ class OwnLines(OutputTest):
         lines = err.splitlines()
         self.assertTrue(all(line.startswith("ddprun: ") for line in lines), err)
         for pattern in (r"node 0 of 1 serves the rendezvous at 127\.0\.0\.1:\d+", r"round 0 of job none-",
-                        r"rank 0 of 2: pid \d+", r"rank 1 of 2: pid \d+", r"rank 1, pid \d+: exit code 3 after \d+ ms",
+                        r"rank 0 of 2: pid \d+", r"rank 1 of 2: pid \d+",
+                        r"rank 0 of 2 on node 0 \(.*\): any of CPU", r"rank 1, pid \d+: exit code 3 after \d+ ms",
                         r"stopping the workers by SIGTERM: rank 1 on node 0 \(.*\): exit code 3",
                         r"rank 0, pid \d+: signal 15 \(SIGTERM\) after \d+ ms, stopped by ddprun",
                         "joining -> running by round_ready", "running -> stopping by worker_failed",

@@ -70,7 +70,7 @@ class Binding(EndToEndTest):
                                    r"OMP_NUM_THREADS=\d+; runs sh -c ")
         place = re.search(r"CPUs? .*?(?=, OMP)", lines[0])[0]
         _, _, err = self.run_job("-v", *flags, *SHOW)
-        self.assertIn(f"ddprun: rank 0 of {workers}: {place}\n", err)
+        self.assertIn(f"ddprun: rank 0 of {workers} on node 0 ({os.uname().nodename}): {place}\n", err)
         code, out, _ = self.run_job("--dry-run", "--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "true")
         self.assertEqual(code, 0)
         self.assertRegex(out, r"^local rank 0 on node 1 \(.+\): any of CPUs? ")
@@ -198,6 +198,13 @@ class OtherMachine(EndToEndTest):
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out, r"^rank 0 on node 0 \(.+\): CPUs? [\d,-]+, NUMA node 0, GPU 1 \(0000:21:00\.0, NUMA node 0\), "
                               r"NIC mlx5_2, OMP_NUM_THREADS=\d+; runs true$")
+
+    def test_a_mask_behind_another_counts_anew_and_a_launcher_within_reads_it(self):
+        show = ("sh", "-c", 'echo "$ROCR_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES $DDPRUN_DEVICE $DDPRUN_NIC"')
+        for nested in ((), (support.program("ddprun"),)):
+            code, out, err = self.run_there("--nproc-per-node=gpu", *nested, *show, env={"ROCR_VISIBLE_DEVICES": "1,0"})
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(sorted(out.splitlines()), ["1,0 0 0 mlx5_2", "1,0 1 0 mlx5_1"])
 
 
 if __name__ == "__main__":

@@ -37,15 +37,34 @@ TEST_CASE("path template: another sign is named, with those that there are") {
         const char* text;
         const char* sign;
     };
-    const Row rows[] = {{"%r", "%r is"}, {"/a/%d/%t", "%d is"}, {"100%", "% is"}, {"%%%", "% is"},
+    const Row rows[] = {{"%R", "%R is"}, {"/a/%d/%t", "%d is"}, {"100%", "% is"}, {"%%%", "% is"},
                         {"%T", "%T is"}, {"%t%%x%1", "%1 is"},  {"% t", "%  is"}};
     for (const Row& row : rows) {
         CAPTURE(row.text);
         const auto why = path_complaint(row.text);
         REQUIRE(why);
         CHECK_THAT(*why, Catch::StartsWith(row.sign) && Catch::Contains("%t") && Catch::Contains("%j") &&
-                             Catch::Contains("%h") && Catch::Contains("%%"));
+                             Catch::Contains("%h") && Catch::Contains("%r") && Catch::Contains("%%"));
     }
+}
+
+TEST_CASE("path template: the number of the node is filled in before the rest") {
+    struct Row {
+        const char* text;
+        bool is_named;
+        const char* path;
+    };
+    const Row rows[] = {
+        {"", false, ""},           {"/logs/%r", true, "/logs/12"},     {"%r%r", true, "1212"},
+        {"%%r", false, "%%r"},     {"%%%r/%t-%j", true, "%%12/%t-%j"}, {"%h%", false, "%h%"},
+        {"r%t%%", false, "r%t%%"}, {"%t%r.%h", true, "%t12.%h"},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.text);
+        CHECK(names_node_rank(row.text) == row.is_named);
+        CHECK(with_node_rank(row.text, 12) == row.path);
+    }
+    CHECK_FALSE(path_complaint("%r-%t"));
 }
 
 TEST_CASE("path template: an id leads to no other folder") {

@@ -354,6 +354,8 @@ void read_path_templates(Text text) {
     if (!path_complaint(text) && text.find('/') == Text::npos)
         must(path.find('/') == std::string::npos, "a job's id leads to another folder");
     fixed_part(text);
+    if (!names_node_rank(text)) must(with_node_rank(text, 7) == text, "a path without %r is another one");
+    must(!names_node_rank(with_node_rank(text, 7)), "a node's number is still to be filled in");
 }
 
 using Reader = void (*)(Text);

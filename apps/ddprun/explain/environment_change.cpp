@@ -3,11 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
+#include "launcher/local_cache.hpp"
 #include "launcher/plan/carrier_interface.hpp"
 #include "launcher/secret_name.hpp"
+#include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/control/agent_message.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
@@ -53,6 +56,21 @@ Environment known_later(const LaunchOptions& options) {
     return later;
 }
 
+std::string timer_place_text(const std::string& chosen) {
+    if (chosen.empty()) return "a pipe made at the start";
+    return fmt::format("{}, or a new pipe where another launcher reads that one",
+                       harmless_line(std::filesystem::absolute(chosen).string()));
+}
+
+// What the node holds ready, unless the worker has it of the user.
+void add_of_station(const LaunchOptions& options, const Environment& worker, Environment& later) {
+    if (options.timer_place) later[kTimerFileVariable] = timer_place_text(*options.timer_place);
+    if (!options.local_cache) return;
+    for (const auto& [name, unused] : cache_variables({})) {
+        if (!worker.contains(name)) later[name] = "a folder made at the start";
+    }
+}
+
 // Of the first round. What several nodes decide is of no account.
 RoundReady first_round(const LaunchOptions& options) {
     RoundReady round;
@@ -90,7 +108,8 @@ std::vector<EnvironmentChange> changes_of_worker(LaunchOptions options, const En
     station.address = address;
     const WorkerSpec spec = place_worker(options, first_round(options), local_rank, station, {});
     auto changes = changes_between(inherited, spec.environment);
-    const Environment later = known_later(options);
+    Environment later = known_later(options);
+    add_of_station(options, spec.environment, later);
     std::erase_if(changes, [&later](const EnvironmentChange& change) { return later.contains(change.name); });
     for (const auto& [name, when] : later) changes.push_back({name, std::nullopt, when});
     std::sort(changes.begin(), changes.end(), is_before);

@@ -339,6 +339,14 @@ class StartVariables(StartTest):
             code, out, err = self.run_job(*place, "--clean-env", "--env", "B=2", *self.SHOW, env={"A": "0", "C": "1"})
             self.assertEqual((code, out, err), (0, "0 none 2 none", ""))
 
+    def test_a_clean_environment_has_the_masks(self):
+        script = os.path.join(self.folder, "masks.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write('import os\nprint(os.environ["CUDA_VISIBLE_DEVICES"])\n')
+        for flags, masks in (((), ["4,6", "4,6"]), (("--gpu-bind", "single"), ["4", "6"])):
+            code, out, err = self.run_job("--clean-env", "--nproc-per-node", 2, *flags, script, env={"CUDA_VISIBLE_DEVICES": "4,6"})
+            self.assertEqual((code, sorted(out.splitlines()), err), (0, masks, ""))
+
 
 class StartRefuses(StartTest):
     def refused(self, *arguments):

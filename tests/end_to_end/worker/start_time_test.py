@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""When the job was started, as all its ranks are told (DDPRUN_START_TIME), and in paths (%t, %j, %h, %%)."""
+"""When the job was started, as all its ranks are told (DDPRUN_START_TIME), and in paths (%t, %j, %h, %r, %%)."""
 
 import json
 import os
@@ -80,6 +80,23 @@ class StartTime(Elastic):
         with open(os.path.join(self.folder, f"a_b-{start}-100%.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file)["outcome"], "succeeded")
 
+    def test_the_number_of_the_node_in_paths(self):
+        flags = [word for flag, value in (("--log-dir", "logs-%r"), ("--log-file", "log-%r"), ("--events", "events-%r"),
+                                          ("--result-file", "%r-result")) for word in (flag, f"{self.folder}/{value}")]
+        agents = [self.node(2, "--node-rank", number, *flags, hosts=int(number == 0), words=("true",)) for number in (0, 1)]
+        self.assertEqual([agent.wait() for agent in agents], [0, 0])
+        names = ("logs-{}", "log-{}", "events-{}", "{}-result")
+        self.assertEqual(sorted(os.listdir(self.folder)), sorted(name.format(number) for name in names for number in (0, 1)))
+        with open(os.path.join(self.folder, "1-result"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["node_rank"], 1)
+
+    def test_a_number_that_the_node_gets_only_later_is_refused(self):
+        for flag in ("--log-dir", "--log-file", "--events", "--result-file"):
+            code, _, err = self.run_job(flag, "/tmp/%r", "--nnodes", 2, "--rdzv-backend", "c10d", "true")
+            self.assertEqual(code, 2, err)
+            self.assertRegex(err, f"^ddprun: {flag} /tmp/%r: %r, the number of this node, is known only once it has joined; "
+                                  "%h tells nodes apart, or give --node-rank$")
+
     def test_nodes_that_share_a_folder_have_one(self):
         flags = ("--log-dir", self.folder + "/%t", "--tee", 3)
         first = self.node(2, *flags, hosts=1, words=("sh", "-c", SAY))
@@ -92,8 +109,8 @@ class StartTime(Elastic):
         self.assertEqual(os.listdir(self.folder), [stamp(start)])
 
     def test_other_signs_are_refused(self):
-        for flag in ("--log-dir", "--log-file", "--result-file"):
-            for value, sign in (("/tmp/%r", "%r"), ("/tmp/100%", "%")):
+        for flag in ("--log-dir", "--log-file", "--events", "--result-file"):
+            for value, sign in (("/tmp/%d", "%d"), ("/tmp/100%", "%")):
                 code, _, err = self.run_job(flag, value, "true")
                 self.assertEqual(code, 2, err)
                 self.assertRegex(err, f"{flag}.*{re.escape(value)}.*{re.escape(sign)} is none of %t")

@@ -5,6 +5,7 @@ Part of it runs PyTorch's own client, and needs the Debian package python3-torch
 """
 
 import glob
+import json
 import os
 import re
 import signal
@@ -85,6 +86,8 @@ sys.exit(9)
 """))
         self.assertEqual(code, 9, err)
         self.assertIn("the child ended by 10", err)
+        self.assertRegex(err, r"(?m)^ddprun: rank 0: its watchdog timer 'child' of 0\.\d+ s of its process \d+ expired, and "
+                              "ddprun sent SIGUSR1$")
         self.assertRegex(err, r"its watchdog timer 'child' of 0\.\d+ s of its process \d+ expired, and ddprun sent SIGUSR1")
 
     def test_nobody_but_the_jobs_own_processes_is_sent_anything(self):
@@ -151,14 +154,48 @@ timer("after them", None)
             time.sleep(0.01)  # The end of a process that is not our child is no event for us.
         self.assertFalse(os.path.exists(pipe))
 
-    def test_every_round_has_its_own_timers(self):
-        code, _, err = self.run_job(*self.words("""
+    def test_every_round_has_its_own_timers_and_a_restart_tells_of_the_one_that_expired(self):
+        code, out, err = self.run_job(*self.words("""
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     timer("first round", 0.05)
     wait()
+print(os.environ["DDPRUN_RESTART_REASON"])
 """, "--max-restarts", 1, "--nproc-per-node", 2))
         self.assertEqual(code, 0, err)
+        reason = (r"rank \d on node 0 \(.*\): signal 9 \(its watchdog timer 'first round' of 0\.\d+ s expired, and ddprun "
+                  r"sent SIGKILL\)")
+        self.assertRegex(err, rf"(?m)^ddprun: {reason}; restart 1 of 1$")
+        self.assertRegex(out, rf"^{reason}\n{reason}$")
         self.nothing_left()
+
+    def test_each_timer_that_expires_is_an_event(self):
+        events = os.path.join(self.folder, "events")
+        code, _, err = self.run_job(*self.words("""
+timer("only told", 0.05, signal=0)
+timer("ends", 0.1)
+wait()
+""", "--events", events))
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        with open(events, encoding="utf-8") as file:
+            own = [(line["name"], line["metadata"]) for line in map(json.loads, file) if line.get("source") == "DDPRUN"]
+        names = [name for name, _ in own]
+        told = [facts for name, facts in own if name == "ddprun.timer.expired"]
+        self.assertEqual([(facts["rank"], facts["local_rank"], facts["round"], facts["scope"], facts["signal"])
+                          for facts in told], [(0, 0, 0, "only told", None), (0, 0, 0, "ends", "SIGKILL")])
+        ended = dict(own)["ddprun.worker.ended"]
+        self.assertEqual({facts["pid"] for facts in told}, {ended["pid"]})
+        self.assertTrue(all(0 <= facts["length_ms"] <= 100 for facts in told), told)
+        self.assertLess(names.index("ddprun.timer.expired"), names.index("ddprun.worker.ended"))
+
+    def test_there_are_timers_in_a_clean_environment_too(self):
+        for place in ({}, {"TORCHELASTIC_TIMER_FILE": os.path.join(self.folder, "timers")}):
+            code, out, err = self.run_job(*self.words("""
+print(os.environ["TORCHELASTIC_TIMER_FILE"], flush=True)
+timer("clean", 0)
+wait()
+""", "--clean-env"), env=place)
+            self.assertEqual(code, 128 + signal.SIGKILL, err)
+            self.assertTrue(out.startswith(place.get("TORCHELASTIC_TIMER_FILE", self.temporary)), out)
 
     def test_without_the_variable_there_is_no_pipe(self):
         code, out, err = self.run_job(*self.words('print(os.environ.get("TORCHELASTIC_TIMER_FILE"))'),

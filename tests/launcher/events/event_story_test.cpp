@@ -181,7 +181,25 @@ TEST_CASE("event story: what happens to the agent itself") {
           {"user_cpu_ms", 1500},
           {"system_cpu_ms", 0},
           {"max_rss_bytes", 4096},
-          {"major_page_faults", 1}}}};
+          {"major_page_faults", 1}}},
+        {TimerExpired{2, 3, 1, 9, "step", 300, SIGKILL},
+         "ddprun.timer.expired",
+         {{"round", 2},
+          {"rank", 3},
+          {"local_rank", 1},
+          {"pid", 9},
+          {"scope", "step"},
+          {"length_ms", 300},
+          {"signal", "SIGKILL"}}},
+        {TimerExpired{.round = 2, .pid = 9, .scope = "a stranger's"},
+         "ddprun.timer.expired",
+         {{"round", 2},
+          {"rank", nullptr},
+          {"local_rank", nullptr},
+          {"pid", 9},
+          {"scope", "a stranger's"},
+          {"length_ms", 0},
+          {"signal", nullptr}}}};
     for (const auto& [news, name, facts] : kNews) {
         EventStory told = story();
         CHECK(own(told.learns(news, kTime), name) == facts);

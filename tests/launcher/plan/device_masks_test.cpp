@@ -17,6 +17,13 @@ Entries addresses(const NodeDevices& devices) {
     return texts;
 }
 
+// What the map calls them, and what a worker's mask says for each alone.
+Entries names(const NodeDevices& devices) {
+    Entries texts;
+    for (const VisibleGpu& gpu : devices.gpus) texts.push_back(gpu.name + " by " + gpu.entry);
+    return texts;
+}
+
 // Without anything to see: what a launcher knows on a login node.
 NodeDevices masked(const Environment& environment) { return find_devices(environment, {}); }
 
@@ -116,13 +123,14 @@ TEST_CASE("AMD's are those of the topology, behind two masks") {
     const NodeDevices outer = find_devices({{"ROCR_VISIBLE_DEVICES", "2,GPU-000000000000abc3"}}, node);
     CHECK(addresses(outer) == Entries{"0000:35:00.0", "0000:45:00.0"});
     CHECK(outer.variable == "HIP_VISIBLE_DEVICES");
-    CHECK(outer.gpus[1].name == "GPU-000000000000abc3");
+    CHECK(names(outer) == Entries{"2 by 0", "GPU-000000000000abc3 by 1"});
     CHECK_FALSE(outer.mask);
 
     const NodeDevices both =
         find_devices({{"ROCR_VISIBLE_DEVICES", "2,3"}, {"HIP_VISIBLE_DEVICES", "1"}}, node);
     CHECK(addresses(both) == Entries{"0000:45:00.0"});
     CHECK(both.contradiction.empty());
+    CHECK(names(both) == Entries{"3 by 1"});
     const NodeDevices cuda = find_devices({{"CUDA_VISIBLE_DEVICES", "3"}, {"HIP_VISIBLE_DEVICES", ""}}, node);
     CHECK(addresses(cuda) == Entries{"0000:45:00.0"});
     CHECK(cuda.variable == "CUDA_VISIBLE_DEVICES");
@@ -134,6 +142,22 @@ TEST_CASE("AMD's are those of the topology, behind two masks") {
     CHECK(find_devices({}, find_gpus(machine.root())).count == 3);
     std::filesystem::remove(machine.root() / "dev/kfd");
     CHECK(find_devices({}, find_gpus(machine.root())).count == 0);
+}
+
+TEST_CASE("behind ROCR_VISIBLE_DEVICES devices are counted anew from 0, also by a launcher within") {
+    const Environment outer{{"ROCR_VISIBLE_DEVICES", "1,0"}};
+    const NodeDevices devices = masked(outer);
+    CHECK(names(devices) == Entries{"1 by 0", "0 by 1"});
+    for (const VisibleGpu& gpu : devices.gpus) {
+        Environment inner = outer;
+        inner[devices.variable] = gpu.entry;
+        const NodeDevices within = masked(inner);
+        CHECK(within.contradiction.empty());
+        CHECK(names(within) == Entries{gpu.name + " by " + gpu.entry});
+    }
+    CHECK(names(masked({{"HIP_VISIBLE_DEVICES", "4,6"}})) == Entries{"4 by 4", "6 by 6"});
+    CHECK(names(masked({{"ROCR_VISIBLE_DEVICES", "4,6"}, {"CUDA_VISIBLE_DEVICES", "1,GPU-7"}})) ==
+          Entries{"6 by 1", "GPU-7 by GPU-7"});
 }
 
 TEST_CASE("the graphics of a processor are no GPU for workers, unless there is another one") {

@@ -75,6 +75,9 @@ TEST_CASE("ends: whoever leaves the counts out still gets every rank") {
     finish.failed_too = 0;
     CHECK(end_lines(finish, 2).size() == 2);
     CHECK(end_lines(finish, 1) == Lines{"the other 2 ranks: 2 failed too"});
+    Finish alone;
+    alone.succeeded = 1;
+    CHECK(end_lines(alone, 3) == Lines{"the other rank: 1 succeeded"});
 }
 
 TEST_CASE("ends: every rank is shown or counted, in any room") {

@@ -28,6 +28,10 @@ TEST_CASE("variables of the machine stay there, the others go along", "[start]")
     CHECK(agent_environment(carried_environment(here), there, {.all = true}) == there);
     CHECK(clean_environment({{"A", "1"}, {"PATH", "/p"}, {"LC_ALL", "C"}, {"PATHS", "x"}}) ==
           Environment{{"PATH", "/p"}, {"LC_ALL", "C"}});
+    const Environment gpus{{"CUDA_VISIBLE_DEVICES", "4,6"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+                           {"HIP_VISIBLE_DEVICES", "1"},    {"ROCR_VISIBLE_DEVICES", "4,6"},
+                           {"ZE_AFFINITY_MASK", "0.1"},     {"GPU_DEVICE_ORDINAL", "2"}};
+    CHECK(clean_environment(gpus) == gpus);
 }
 
 TEST_CASE("a remote shell's failure names the host, the code, the last words and a remedy", "[start]") {

@@ -44,12 +44,16 @@ class WaitingChild {
     pid_t pid_;
 };
 
+using Expired = std::vector<std::pair<std::string, pid_t>>;
+
 // A watchdog, and workers that write to it.
 struct TimerWatch {
     explicit TimerWatch(std::vector<pid_t> pids) : workers(std::move(pids)) {
-        watchdog.emplace(context.get_executor(),
-                         std::make_unique<TimerPipe>(Environment(), folder.path().string()),
+        watchdog.emplace(context.get_executor(), std::make_unique<TimerPipe>("", folder.path().string()),
                          WatchdogEvents{[this] { return workers; },
+                                        [this](const ExpiredTimer& timer, std::optional<pid_t> worker) {
+                                            expired.emplace_back(timer.scope, worker.value_or(0));
+                                        },
                                         [this](const std::string& text) { warnings.push_back(text); }});
         watchdog->start();
     }
@@ -77,6 +81,7 @@ struct TimerWatch {
     boost::asio::io_context context{1};
     std::vector<pid_t> workers;
     std::vector<std::string> warnings;
+    Expired expired;  // scope, and the worker; 0: none
     std::optional<FileWatchdog> watchdog;
 };
 
@@ -89,6 +94,7 @@ TEST_CASE("watchdog: a worker whose timer expires gets its signal, and the cause
     watched.set(worker.pid(), "step", 10ms, SIGUSR1);
     watched.set(other.pid(), "step", 1h);
     run_until(watched.context, [&] { return !watched.watchdog->cause_of(worker.pid()).empty(); });
+    CHECK(watched.expired == Expired{{"step", worker.pid()}});
     // Of what was left when the request was read.
     CHECK_THAT(watched.watchdog->cause_of(worker.pid()),
                Catch::StartsWith("its watchdog timer 'step' of ") &&
@@ -112,8 +118,20 @@ TEST_CASE("watchdog: nobody is sent anything whose timer was taken back, or who 
     run_until(watched.context, [&] { return !watched.warnings.empty(); });
     CHECK_THAT(watched.warnings.front(), Catch::Contains(std::to_string(stranger.pid())) &&
                                              Catch::Contains("none of this node's workers"));
+    CHECK(watched.expired == Expired{{"step", 0}});
     CHECK(worker.end_by(SIGUSR2) == SIGUSR2);
     CHECK(stranger.end_by(SIGUSR2) == SIGUSR2);
+}
+
+TEST_CASE("watchdog: a timer without a signal ends nobody, and is told of") {
+    WaitingChild worker;
+    TimerWatch watched({worker.pid()});
+    watched.set(worker.pid(), "only told", 0ms, 0);
+    run_until(watched.context, [&] { return !watched.expired.empty(); });
+    CHECK(watched.expired == Expired{{"only told", worker.pid()}});
+    CHECK(watched.watchdog->cause_of(worker.pid()).empty());
+    CHECK(watched.warnings.empty());
+    CHECK(worker.end_by(SIGUSR2) == SIGUSR2);
 }
 
 TEST_CASE("watchdog: of lines that are none one is told of, and those after it are read") {
