@@ -14,16 +14,10 @@
 namespace ddprun {
 namespace {
 
-// The flag is called as the user has typed it.
+constexpr std::string_view kMasterAddr = "--master-addr";
+
 [[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
-    const auto end = std::min(flag.find(' '), flag.size());
-    const std::string name = flag.substr(0, end);
-    const auto origin = line.origins.find(name);
-    const bool is_known = origin != line.origins.end();
-    const auto typed = line.typed.find(name);
-    const bool is_typed = typed != line.typed.end() && is_known && origin->second.name.empty();
-    throw UsageError(fmt::format("{}{}: {}{}", is_typed ? typed->second : name, flag.substr(end), why,
-                                 is_known ? origin_text(origin->second) : ""));
+    throw UsageError(as_said(line, fmt::format("{}: {}", flag, why)));
 }
 
 void set_tls(CommandLine& line) {
@@ -253,6 +247,13 @@ Environment without_outer_job(Environment environment) {
 }
 
 }  // namespace
+
+std::string as_said(const CommandLine& line, const std::string& message) {
+    const bool is_endpoints = !line.rdzv_endpoint.empty() && line.rdzv_backend != RdzvBackend::etcd;
+    if (is_endpoints && message.starts_with(kMasterAddr))
+        return as_said("--rdzv-endpoint" + message.substr(kMasterAddr.size()), line.typed, line.origins);
+    return as_said(message, line.typed, line.origins);
+}
 
 void check_node_rank(const CommandLine& line) {
     if (line.node_rank < line.nnodes) return;

@@ -155,15 +155,11 @@ StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts)
 // Neither a node that is alone has a use for a network, nor one without workers, which may host in another one.
 OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::size_t workers) {
     const std::string networks = workers > 0 && line.nnodes > 1 ? line.networks : "";
-    auto chosen = choose_own_address({.local_addr = line.local_addr,
-                                      .resolved = facts.local.value_or(std::vector<std::string>{}),
-                                      .networks = networks,
-                                      .own = facts.addresses});
-    if (const auto* wrong = std::get_if<std::string>(&chosen)) {
-        const auto origin = line.origins.find(line.local_addr.empty() ? "--net" : "--local-addr");
-        throw UsageError(*wrong + (origin == line.origins.end() ? "" : origin_text(origin->second)));
-    }
-    return std::get<OwnAddress>(std::move(chosen));
+    return value_or_throw<UsageError>(
+        choose_own_address({.local_addr = line.local_addr,
+                            .resolved = facts.local.value_or(std::vector<std::string>{}),
+                            .networks = networks,
+                            .own = facts.addresses}));
 }
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.

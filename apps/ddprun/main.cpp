@@ -76,10 +76,17 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
     return run_agent(options, log, watchers);
 }
 
+// An error's value may have a line break in it.
+std::string one_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
 void tell_remarks(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
-    for (const std::string& remark : line.remarks) log.info(remark);
+    for (const std::string& remark : line.remarks) log.info(as_said(line, remark));
     for (const std::string& name : line.unknown_signals)
-        log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
+        log.info(
+            as_said(line, "--signals-to-handle " + name + ": no signal that can be handled; passed over"));
     if (line.address_assumed)
         log.info(
             "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
@@ -212,6 +219,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     using namespace ddprun;
     const auto start = std::chrono::steady_clock::now();
     std::optional<Observers> observers;
+    CommandLine said;
     const auto end_by = [&](const std::string& why, int code) {
         log.error(why);
         if (observers) observers->fails(exits_with_one && code != kExitUsage ? 1 : code, why);
@@ -230,8 +238,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         std::optional<OwnedDescriptor> relay_line;
         const std::string started = take_variable(kStartedVariable);
         if (!started.empty()) relay_line = take_relay_line();
-        CommandLine said =
-            parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
+        said = parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
         if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
         if (relay_line)
             become_started(said, whole_number<int>(started).value_or(0),
@@ -258,7 +265,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         tell_remarks(line, log);
         return launch({called, words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
     } catch (const UsageError& error) {
-        return end_by(error.what(), kExitUsage);
+        return end_by(one_line(as_said(said, error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {
         return end_by(error.what(), kExitSystem);
     } catch (const std::system_error& error) {

@@ -81,7 +81,7 @@ int explain_launch(const CommandLine& said, const std::string& called) {
     try {
         add_plan(explanation, said, called);
     } catch (const UsageError& error) {
-        explanation.refusal = error.what();
+        explanation.refusal = as_said(said, error.what());
     }
     const int code = show(said.json ? explanation_json(explanation) : explanation_text(explanation));
     if (!explanation.refusal.empty()) throw UsageError(explanation.refusal);

@@ -153,6 +153,19 @@ class Lines(LinesTest):
                 for word in said:
                     self.assertIn(word, err)
 
+    def test_an_error_is_one_line_that_names_what_was_typed(self):
+        for words, variables, begin, end in (
+                (["--nproc_per_node=2\nx", "x"], {}, "--nproc_per_node 2 x: ", ""),
+                (["x"], {"PET_MAX_RESTARTS": "x\n"}, "--max-restarts x ", " (from PET_MAX_RESTARTS)"),
+                (["--nproc_per_node=gpu", "x"], {"CUDA_VISIBLE_DEVICES": ""}, "--nproc_per_node gpu: ", ""),
+                (["--log_dir=/etc/passwd", "-t=3", "x"], {}, "--log_dir '/etc/passwd': ", ""),
+                (["--result_file=/nowhere/x", "x"], {}, "--result_file ", ""),
+                (["x"], {"DDPRUN_LOG_FILE": "/nowhere/x"}, "--log-file ", " (from DDPRUN_LOG_FILE)"),
+                (["--rdzv_endpoint=203.0.113.9:1", "x"], {}, "--rdzv_endpoint 203.0.113.9: ", "")):
+            code, out, err = self.run_line(*words, env=variables)
+            self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
+            self.assertTrue(err.startswith("ddprun: " + begin) and err.endswith(end + "\n"), err)
+
     def test_a_single_node_takes_a_free_port_and_its_own_id_by_standalone(self):
         ids, ports = set(), set()
         for _ in range(3):

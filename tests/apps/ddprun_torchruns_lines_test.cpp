@@ -1,0 +1,70 @@
+// Launch lines that torchrun takes: what they mean where two of their words disagree, how values may be written, and what
+// errors call them.
+#include "apps/ddprun/cluster_plan.hpp"
+#include "apps/ddprun/launch_plan.hpp"
+#include "tests/apps/config_text.hpp"
+#include "tests/support/catch.hpp"
+
+namespace ddprun {
+namespace {
+
+using Words = std::vector<std::string>;
+
+CommandLine taken(const Words& words, const Environment& environment = {},
+                  const std::string& called = "ddprun") {
+    return parse_command_line(words, environment, called);
+}
+
+// As main shows it.
+std::string shown_refusal(const Words& words, const NodeFacts& facts, const Environment& environment = {}) {
+    const CommandLine line = taken(words, environment);
+    try {
+        resolve_launch(line, facts);
+    } catch (const UsageError& error) {
+        return as_said(line, error.what());
+    }
+    return "accepted";
+}
+
+NodeFacts facts_of_node() {
+    NodeFacts facts;
+    facts.hardware.usable_cpus = 8;
+    facts.fresh_id = "fresh";
+    return facts;
+}
+
+}  // namespace
+
+TEST_CASE("torchrun's lines: an error calls an option as it was typed, wherever it is found") {
+    const std::pair<Words, std::string> rows[] = {
+        {{"--rdzv_conf=join_timeout=x", "p"}, "--rdzv_conf join_timeout x: "},
+        {{"--local_ranks_filter=a", "p"}, "--local_ranks_filter 'a': "},
+        {{"-r", "4", "p"}, "-r '4': "},
+        {{"-t=9", "p"}, "-t '9': "},
+        {{"--requeue_on=NOSUCH", "p"}, "--requeue_on NOSUCH: no such signal"},
+        {{"--no_python", "-m", "p"}, "accepted"},  // only later, see below
+    };
+    for (const auto& [words, begin] : rows) CHECK_THAT(refusal(words), Catch::StartsWith(begin));
+    CHECK(shown_refusal({"--no_python", "-m", "p"}, facts_of_node()) ==
+          "--no_python: contradicts --module (-m)");
+    CHECK_THAT(shown_refusal({"--nproc_per_node=gpu", "p"}, facts_of_node()),
+               Catch::StartsWith("--nproc_per_node gpu: "));
+    CHECK_THAT(shown_refusal({"-t=5:1", "p"}, facts_of_node()), Catch::StartsWith("-t 5:1: "));
+    CHECK_THAT(shown_refusal({"p"}, facts_of_node(), {{"PET_TEE", "5:1"}}),
+               Catch::StartsWith("--tee 5:1: ") && Catch::EndsWith(" (from PET_TEE)"));
+    CHECK(as_said(taken({"--log_dir=/etc/passwd", "p"}), "--log-dir /etc/passwd: no folder") ==
+          "--log_dir /etc/passwd: no folder");
+    CHECK(as_said(taken({"p"}), "--log-dir /etc/passwd: no folder") == "--log-dir /etc/passwd: no folder");
+}
+
+TEST_CASE("torchrun's lines: the address of an endpoint is called that in errors") {
+    NodeFacts facts = facts_of_node();
+    facts.master = "unknown host";
+    const std::string why = " nosuch.invalid: cannot be resolved on this machine: unknown host";
+    CHECK(shown_refusal({"--rdzv_endpoint=nosuch.invalid:1", "p"}, facts) == "--rdzv_endpoint" + why);
+    CHECK(shown_refusal({"p"}, facts, {{"PET_RDZV_ENDPOINT", "nosuch.invalid:1"}}) ==
+          "--rdzv-endpoint" + why + " (from PET_RDZV_ENDPOINT)");
+    CHECK(shown_refusal({"--master_addr=nosuch.invalid", "p"}, facts) == "--master_addr" + why);
+}
+
+}  // namespace ddprun
