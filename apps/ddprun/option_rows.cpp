@@ -293,9 +293,9 @@ OptionGroup file_rows(CommandLine& line) {
         {{"--redirects,-r", "V|R:V,…",
           "Streams to files only: 0 none, 1 stdout, 2 stderr, 3 both, for all or by local rank\nAs 0:3,1:1, "
           "for instance.",
-          output_part(plan, &OutputOptions::redirects, &OutputPlan::redirects), "PET_REDIRECTS"},
+          of_number(output_part(plan, &OutputOptions::redirects, &OutputPlan::redirects)), "PET_REDIRECTS"},
          {"--tee,-t", "V|R:V,…", "Streams to files and to the console, with a header",
-          output_part(plan, &OutputOptions::tee, &OutputPlan::tee), "PET_TEE"},
+          of_number(output_part(plan, &OutputOptions::tee, &OutputPlan::tee)), "PET_TEE"},
          {"--log-dir", "DIR",
           "Where files go; /dev/null: no files (a new folder in TMPDIR)\nHere, in --log-file and in "
           "--result-file %t is when the job was started, %j its --rdzv-id, %h the host, %% a %.",
@@ -341,7 +341,7 @@ OptionGroup console_rows(CommandLine& line) {
           "refused, here and in --local-ranks-filter, --wrap, --tty, -r and -t.",
           output_part(plan, &OutputOptions::show, &OutputPlan::ranks_shown)},
          {"--local-ranks-filter", "RANKS", "Only these local ranks on the console",
-          output_part(plan, &OutputOptions::local_ranks_filter, &OutputPlan::local_ranks_shown),
+          of_number(output_part(plan, &OutputOptions::local_ranks_filter, &OutputPlan::local_ranks_shown)),
           "PET_LOCAL_RANKS_FILTER"},
          {"--log-line-prefix-template", "TEMPLATE",
           "The header of --tee, with ${role_name} ${rank} ${local_rank} ${hostname}",

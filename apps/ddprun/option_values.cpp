@@ -40,7 +40,7 @@ int passable_signal(const std::string& name, const std::string& shown) {
 }
 
 std::chrono::milliseconds lasting(const std::string& text, const char* wanted) {
-    const auto duration = parse_duration(text);
+    const auto duration = parse_duration(number_text(text));
     if (!duration || duration->count() == 0) throw BadValue(wanted);
     return *duration;
 }
@@ -126,7 +126,8 @@ NodeCount parse_nnodes(const std::string& text) {
     return {high, low == high ? std::nullopt : std::optional(low)};
 }
 
-std::string parse_nproc(const std::string& text) {
+std::string parse_nproc(const std::string& given) {
+    std::string text = number_text(given);
     if (text == "auto" || text == "gpu" || text == "xpu" || text == "cpu") return text;
     try {
         number(0, kMaxWorkersPerNode)(text);

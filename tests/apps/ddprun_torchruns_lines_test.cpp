@@ -35,6 +35,22 @@ NodeFacts facts_of_node() {
 
 }  // namespace
 
+TEST_CASE("torchrun's lines: numbers may have white space around them and a plus before them") {
+    for (const char* two : {" 2", "2\n", "2\r", "+2", "\t+2 \r\n"}) {
+        CHECK(std::stoi(taken({"p"}, {{"PET_NPROC_PER_NODE", two}}).nproc_per_node) == 2);
+        CHECK(taken({std::string("--max_restarts=") + two, "p"}).restarts.max_restarts == 2);
+        CHECK(taken({std::string("--nnodes=") + two, "--node-rank=0", "--master-addr=h", "p"}).nnodes == 2);
+        CHECK(taken({"p"}, {{"PET_REDIRECTS", two}}).output.redirects.any());
+        CHECK(refusal({std::string("--monitor-interval=") + two, "p"}) == "accepted");
+        CHECK(taken({std::string("--min-uptime=") + two, "p"}).restarts.min_uptime ==
+              std::chrono::seconds(2));
+    }
+    CHECK(taken({"--nnodes= 1 : 3 ", "p"}).nnodes == 3);
+    CHECK(taken({"p"}, {{"PET_STANDALONE", "1\r"}}).standalone);
+    for (const char* none : {" ", "+", "+-2", "2 2", "++2"})
+        CHECK(refusal({std::string("--max_restarts=") + none, "p"}) != "accepted");
+}
+
 TEST_CASE("torchrun's lines: an error calls an option as it was typed, wherever it is found") {
     const std::pair<Words, std::string> rows[] = {
         {{"--rdzv_conf=join_timeout=x", "p"}, "--rdzv_conf join_timeout x: "},
