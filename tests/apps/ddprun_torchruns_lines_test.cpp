@@ -83,4 +83,11 @@ TEST_CASE("torchrun's lines: the address of an endpoint is called that in errors
     CHECK(shown_refusal({"--master_addr=nosuch.invalid", "p"}, facts) == "--master_addr" + why);
 }
 
+TEST_CASE("torchrun's lines: a short option without a value takes nothing that is joined to it") {
+    CHECK(refusal({"-m=pkg.mod"}) == "-m=pkg.mod: -m takes no value; write -m as a word of its own");
+    CHECK(refusal({"-mpkg.mod"}) == "-mpkg.mod: -m takes no value; write -m as a word of its own");
+    CHECK(refusal({"-v=1", "p"}) == "-v=1: -v takes no value; write -v as a word of its own");
+    CHECK(refusal({"-mq", "p"}) == "accepted");
+}
+
 }  // namespace ddprun
