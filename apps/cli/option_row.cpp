@@ -60,12 +60,13 @@ std::string with_place(const std::string& message, const OptionOrigin& origin) {
 
 // `typed`: what errors call the option; empty: by its first name.
 void set_row(const OptionRow& row, const ToldValue& given, const std::string& typed = {}) {
-    // Where an option has no value of its own, `true` says that it is given.
+    // An option that needs no value is there a flag.
     const bool may_be_bare =
         row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
     const std::string& shown = typed.empty() ? first_name(row) : typed;
     for (std::string text : given.texts) {
-        if (may_be_bare && text == "true") text.clear();
+        if (may_be_bare && (text == "false" || text == "0")) continue;
+        if (may_be_bare && (text == "true" || text == "1")) text.clear();
         try {
             row.set(text);
         } catch (const BadValue& bad) {

@@ -334,7 +334,7 @@ OptionGroup console_rows(CommandLine& line) {
         "Console",
         {{"--prefix", "[=TEMPLATE]",
           "Put the host and rank in front of each line, or TEMPLATE with {host} {rank} {local_rank} {role} "
-          "{time} {stream}\nBy variable or file, true stands for no template.",
+          "{time} {stream}\nBy variable or file, 1 or true stands for no template.",
           output_part(plan, &OutputOptions::prefix, &OutputPlan::prefix)},
          {"--show", "RANKS",
           "Only these global ranks on the console, like 0,8-15\nRanks that the job does not have are "

@@ -90,4 +90,14 @@ TEST_CASE("torchrun's lines: a short option without a value takes nothing that i
     CHECK(refusal({"-mq", "p"}) == "accepted");
 }
 
+TEST_CASE("torchrun's lines: a flag that may have a value is given by 1, and not by 0") {
+    for (const char* yes : {"1", "true"})
+        CHECK(taken({"p"}, {{"DDPRUN_LEGACY_LAUNCH", yes}}).legacy_launch == "--local-rank");
+    for (const char* no : {"0", "false"}) {
+        CHECK(taken({"p"}, {{"DDPRUN_LEGACY_LAUNCH", no}}).legacy_launch.empty());
+        CHECK(taken({"p"}, {{"DDPRUN_LEGACY_LAUNCH", no}}, "ddprun-launch").legacy_launch.empty());
+    }
+    CHECK(taken({"p"}, {{"DDPRUN_LEGACY_LAUNCH", "local_rank"}}).legacy_launch == "--local_rank");
+}
+
 }  // namespace ddprun
