@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
@@ -201,6 +202,11 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     become_task(options.workers.at(static_cast<std::size_t>(local_rank_of(variables))).argv, environment);
 }
 
+int show(const std::string& text) {
+    ddprun::print(text);
+    return 0;
+}
+
 // With --hosts, or on all hosts of an allocation.
 int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor,
               ddprun::LauncherLog& log) {
@@ -232,7 +238,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (is_doctor_command(words, name)) {
             if (is_doctor_node(words)) return run_doctor_node(words, current_environment());
             doctor = parse_doctor_call(words, current_environment());
-            if (doctor->show) return std::fputs(doctor->show->c_str(), stdout) < 0 ? kExitSystem : 0;
+            if (doctor->show) return show(*doctor->show);
             forget_job_variables();
         }
         std::optional<OwnedDescriptor> relay_line;
@@ -244,7 +250,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
             become_started(said, whole_number<int>(started).value_or(0),
                            take_variable(kStartedHostsVariable));
         exits_with_one = said.exits_with_one;
-        if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
+        if (said.show) return show(*said.show);
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
         if (said.start.is_asked()) return start_job(said, doctor, log);

@@ -166,6 +166,14 @@ class Lines(LinesTest):
             self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
             self.assertTrue(err.startswith("ddprun: " + begin) and err.endswith(end + "\n"), err)
 
+    def test_what_cannot_be_shown_is_said(self):
+        for word in ("--help", "--version", "--print-completion=bash", "--dry-run"):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([program("ddprun"), word, "true"], env=self.environment, stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=support.HANG_GUARD)
+            self.assertEqual((done.returncode, done.stderr),
+                             (71, "ddprun: cannot write to stdout: No space left on device\n"), word)
+
     def test_a_single_node_takes_a_free_port_and_its_own_id_by_standalone(self):
         ids, ports = set(), set()
         for _ in range(3):
