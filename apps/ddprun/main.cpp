@@ -92,7 +92,7 @@ void tell_remarks(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
         log.info(
             "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
             "cannot reach");
-    for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
+    for (const std::string& complaint : line.rdzv_conf.complaints) log.info(as_said(line, complaint));
 }
 
 // What can be known to fail before anything starts. Throws UsageError.

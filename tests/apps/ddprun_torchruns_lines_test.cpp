@@ -100,4 +100,22 @@ TEST_CASE("torchrun's lines: a flag that may have a value is given by 1, and not
     CHECK(taken({"p"}, {{"DDPRUN_LEGACY_LAUNCH", "local_rank"}}).legacy_launch == "--local_rank");
 }
 
+TEST_CASE("torchrun's lines: a store of another type is refused") {
+    CHECK(refusal({"--rdzv-conf=store_type=foo", "p"}) == "--rdzv-conf store_type foo: must be tcp or file");
+}
+
+TEST_CASE("keys of --rdzv-conf that nobody knows are passed over with a word") {
+    const RdzvConf conf =
+        parse_rdzv_conf("join_timout=5,store_type=file,of_mine=x,timeout=3,use_libuv=0,cacert=x");
+    CHECK(conf.join_timeout == std::chrono::seconds(3));
+    CHECK(conf.complaints ==
+          std::vector<std::string>{
+              "--rdzv-conf store_type file: passed over, the store is ddprun's own, over TCP",
+              "--rdzv-conf join_timout, of_mine: passed over, no such keys; did you mean join_timeout?"});
+    CHECK(parse_rdzv_conf("of_mine=x").complaints ==
+          std::vector<std::string>{"--rdzv-conf of_mine: passed over, no such key"});
+    CHECK(parse_rdzv_conf("store_type=TCP").complaints.empty());
+    CHECK(taken({"--rdzv-conf= \t", "p"}).rdzv_conf.complaints.empty());
+}
+
 }  // namespace ddprun
