@@ -188,7 +188,10 @@ void check_spares(const CommandLine& line) {
 void check_together(const CommandLine& line) {
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
-        refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
+        refuse(line, "--nproc-per-node 0",
+               "nothing would run on this one node; 0 is for one of several that only hosts. Did a count of "
+               "GPUs find "
+               "none? auto takes CPUs then");
     if (line.nodes_said && !line.start.is_asked()) check_node_rank(line);
     if (line.detach && line.tty_rank)
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");

@@ -36,17 +36,18 @@ std::string interpreter_text(const NodeFacts& facts) {
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
     if (line.workers_by_gpus)
         return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : line.workers_without_gpus;
+    const NodeDevices& devices = facts.hardware.devices;
+    if (line.nproc_per_node == "xpu" && (devices.count == 0 || devices.vendor != GpuVendor::intel))
+        throw UsageError(fmt::format(
+            "--nproc-per-node xpu: this node has no GPU of Intel's (/dev/dri){}",
+            devices.count > 0 ? fmt::format(", but others ({}), which gpu counts", devices.source) : ""));
     const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
-    if (asks_for_gpus && facts.hardware.devices.count == 0)
+    if (asks_for_gpus && devices.count == 0)
         throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
-                                     facts.hardware.devices.source));
-    if (line.nproc_per_node == "xpu" && facts.hardware.devices.vendor != GpuVendor::intel)
-        throw UsageError(fmt::format("--nproc-per-node xpu: this node has no GPU of Intel's ({})",
-                                     facts.hardware.devices.source));
-    if (asks_for_gpus) return facts.hardware.devices.count;
+                                     devices.source));
+    if (asks_for_gpus) return devices.count;
     if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
-    if (line.nproc_per_node == "auto")
-        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : facts.hardware.usable_cpus;
+    if (line.nproc_per_node == "auto") return devices.count > 0 ? devices.count : facts.hardware.usable_cpus;
     return std::stoi(line.nproc_per_node);
 }
 

@@ -104,6 +104,23 @@ TEST_CASE("torchrun's lines: a store of another type is refused") {
     CHECK(refusal({"--rdzv-conf=store_type=foo", "p"}) == "--rdzv-conf store_type foo: must be tcp or file");
 }
 
+TEST_CASE("torchrun's lines: no GPU for xpu is one of Intel's, and no worker at all is a failed count") {
+    NodeFacts facts = facts_of_node();
+    facts.hardware.devices.source = "/dev/nvidia*";
+    CHECK(shown_refusal({"--nproc_per_node=xpu", "p"}, facts) ==
+          "--nproc_per_node xpu: this node has no GPU of Intel's (/dev/dri)");
+    CHECK_THAT(refusal({"--nproc_per_node=0", "p"}),
+               Catch::StartsWith("--nproc_per_node 0: nothing would run"));
+}
+
+TEST_CASE("torchrun's lines: with --virtual-local-rank no error advises what contradicts it") {
+    NodeFacts facts = facts_of_node();
+    facts.hardware.devices = find_devices({{"CUDA_VISIBLE_DEVICES", "3"}}, {});
+    const std::string alone = shown_refusal({"--virtual-local-rank", "--nproc-per-node=2", "p"}, facts);
+    CHECK_THAT(alone, Catch::StartsWith("2 workers") && !Catch::Contains("--gpu-bind none"));
+    CHECK_THAT(shown_refusal({"--nproc-per-node=2", "p"}, facts), Catch::Contains("--gpu-bind none"));
+}
+
 TEST_CASE("keys of --rdzv-conf that nobody knows are passed over with a word") {
     const RdzvConf conf =
         parse_rdzv_conf("join_timout=5,store_type=file,of_mine=x,timeout=3,use_libuv=0,cacert=x");
