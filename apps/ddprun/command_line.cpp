@@ -109,11 +109,30 @@ void check_program(const CommandLine& line) {
     if (line.detach) refuse(line, "--stdin " + value, "contradicts --detach, after which nothing is read");
 }
 
-// HOST:0, which is another thing than HOST.
-bool asks_for_free_port(const CommandLine& line) {
-    if (line.rdzv_endpoint.empty() || line.master_port) return false;
-    const auto endpoint = parse_endpoint(line.rdzv_endpoint, 1);  // None where there are several of them.
-    return endpoint && endpoint->port == 0;
+// The endpoint's own; HOST:0 is another thing than HOST. Of several of them there is none.
+std::optional<std::uint16_t> port_of_endpoint(const CommandLine& line) {
+    const auto one = parse_endpoint(line.rdzv_endpoint, 1), other = parse_endpoint(line.rdzv_endpoint, 2);
+    return one && one->port == other->port ? std::optional(one->port) : std::nullopt;
+}
+
+bool asks_for_free_port(const CommandLine& line) { return port_of_endpoint(line) == std::uint16_t{0}; }
+
+// The endpoint is the stronger, as torchrun has it.
+void take_endpoint(CommandLine& line, const std::string& host) {
+    auto port = port_of_endpoint(line);
+    // No other node could know which port that is.
+    if (port == std::uint16_t{0} && line.nnodes > 1) port.reset();
+    std::string passed_over;
+    if (line.master_addr && *line.master_addr != host)
+        passed_over = fmt::format("--master-addr {}", *line.master_addr);
+    if (port && line.master_port && *line.master_port != *port)
+        passed_over +=
+            fmt::format("{}--master-port {}", passed_over.empty() ? "" : " and ", *line.master_port);
+    if (!passed_over.empty())
+        line.remarks.push_back(
+            fmt::format("--rdzv-endpoint {}: stronger than {}", line.rdzv_endpoint, passed_over));
+    line.master_addr = host;
+    if (port) line.master_port = *port == 0 ? std::nullopt : port;
 }
 
 void set_master(CommandLine& line) {
@@ -122,12 +141,7 @@ void set_master(CommandLine& line) {
     if (line.rdzv_endpoint.find(',') != std::string::npos)
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "several endpoints are for --rdzv-backend etcd only");
-    const auto endpoint = parse_endpoint(line.rdzv_endpoint, line.master_port.value_or(0));
-    if (line.master_addr && *line.master_addr != endpoint->host)
-        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
-               "contradicts --master-addr " + *line.master_addr);
-    line.master_addr = endpoint->host;
-    if (endpoint->port != 0) line.master_port = endpoint->port;
+    take_endpoint(line, parse_endpoint(line.rdzv_endpoint, 0)->host);
 }
 
 // From one place both, the time's own option is the stronger.
@@ -197,7 +211,7 @@ void check_together(const CommandLine& line) {
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
-    if (line.nnodes > 1 && !line.etcd && asks_for_free_port(line))
+    if (line.nnodes > 1 && !line.etcd && !line.master_port && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "no other node could know which port is free here; 0 is for one node only");
     if (line.numa_binding && line.origins.contains("--bind"))

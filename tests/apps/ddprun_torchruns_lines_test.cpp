@@ -35,11 +35,39 @@ NodeFacts facts_of_node() {
 
 }  // namespace
 
+TEST_CASE("torchrun's lines: --standalone passes over what it overrides, wrong or not") {
+    for (const char* word :
+         {"--rdzv_endpoint=:29500", "--rdzv_backend=foo", "--master_addr=a:b:c:", "--master_port=99999"}) {
+        CHECK(refusal({"--standalone", word, "p"}) == "accepted");
+        CHECK(refusal({word, "p"}, {{"PET_STANDALONE", "1"}}) == "accepted");
+        CHECK(refusal({word, "p"}) != "accepted");
+    }
+}
+
+TEST_CASE("torchrun's lines: --rdzv-endpoint is stronger than --master-addr and --master-port") {
+    const CommandLine free = taken({"--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0",
+                                    "--master_addr=10.0.0.1", "--master_port=6000", "p"});
+    CHECK(free.master_addr == "localhost");
+    CHECK_FALSE(free.master_port);
+    CHECK(free.remarks == Words{"--rdzv-endpoint localhost:0: stronger than --master-addr 10.0.0.1 and "
+                                "--master-port 6000"});
+    CHECK(as_said(free, free.remarks.front()).starts_with("--rdzv_endpoint localhost:0: "));
+    const CommandLine other = taken({"--rdzv-endpoint=h:7", "--master-addr=h", "--master-port=6000", "p"});
+    CHECK(other.master_port == 7);
+    CHECK(other.remarks == Words{"--rdzv-endpoint h:7: stronger than --master-port 6000"});
+    const CommandLine same = taken({"--rdzv-endpoint=h:7", "--master-addr=h", "--master-port=7", "p"});
+    CHECK(same.remarks.empty());
+    const CommandLine without_port = taken({"--rdzv-endpoint=h", "--master-port=6000", "p"});
+    CHECK(without_port.master_port == 6000);
+    CHECK(without_port.remarks.empty());
+}
+
 TEST_CASE("torchrun's lines: numbers may have white space around them and a plus before them") {
     for (const char* two : {" 2", "2\n", "2\r", "+2", "\t+2 \r\n"}) {
         CHECK(std::stoi(taken({"p"}, {{"PET_NPROC_PER_NODE", two}}).nproc_per_node) == 2);
         CHECK(taken({std::string("--max_restarts=") + two, "p"}).restarts.max_restarts == 2);
         CHECK(taken({std::string("--nnodes=") + two, "--node-rank=0", "--master-addr=h", "p"}).nnodes == 2);
+        CHECK(taken({"p"}, {{"PET_MASTER_PORT", two}}).master_port == 2);
         CHECK(taken({"p"}, {{"PET_REDIRECTS", two}}).output.redirects.any());
         CHECK(refusal({std::string("--monitor-interval=") + two, "p"}) == "accepted");
         CHECK(taken({std::string("--min-uptime=") + two, "p"}).restarts.min_uptime ==

@@ -166,6 +166,14 @@ class Lines(LinesTest):
             self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
             self.assertTrue(err.startswith("ddprun: " + begin) and err.endswith(end + "\n"), err)
 
+    def test_what_is_passed_over_is_one_line_which_q_leaves_out(self):
+        line = ["--rdzv_conf=of_mine=1,yours=2", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0",
+                "--master_addr=10.0.0.1", "--master_port=6000", "true"]
+        self.assertEqual(self.run_line(*line), (
+            0, "", "ddprun: --rdzv_endpoint localhost:0: stronger than --master-addr 10.0.0.1 and --master-port 6000\n"
+                   "ddprun: --rdzv_conf of_mine, yours: passed over, no such keys\n"))
+        self.assertEqual(self.run_line("-q", *line), (0, "", ""))
+
     def test_what_cannot_be_shown_is_said(self):
         for word in ("--help", "--version", "--print-completion=bash", "--dry-run"):
             with open("/dev/full", "wb") as full:
