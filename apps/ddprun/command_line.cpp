@@ -93,6 +93,11 @@ void set_likeness(CommandLine& line, const std::string& called) {
     if (!said("--gpu-bind")) line.gpu_bind = line.numa_binding ? GpuBind::all : GpuBind::none;
     if (!said("--signal-scope")) line.signal_scope = SignalScope::group;
     if (!said("--stdin") && !line.tty_rank) line.standard_input = {.all = true};
+    if (!said("--allow-different")) line.allow_different = true;
+    if (!said("--min-uptime")) line.restarts.min_uptime = {};
+    if (!said("--same-failure")) line.restarts.same_failure = 0;
+    // Whoever hosts numbers the nodes.
+    if (line.rdzv_backend != RdzvBackend::fixed && line.origins.erase("--node-rank") > 0) line.node_rank = 0;
 }
 
 void check_program(const CommandLine& line) {

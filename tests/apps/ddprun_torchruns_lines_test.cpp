@@ -15,6 +15,8 @@ CommandLine taken(const Words& words, const Environment& environment = {},
     return parse_command_line(words, environment, called);
 }
 
+CommandLine by_torchrun(const Words& words) { return taken(words, {}, "torchrun"); }
+
 // As main shows it.
 std::string shown_refusal(const Words& words, const NodeFacts& facts, const Environment& environment = {}) {
     const CommandLine line = taken(words, environment);
@@ -60,6 +62,49 @@ TEST_CASE("torchrun's lines: --rdzv-endpoint is stronger than --master-addr and 
     const CommandLine without_port = taken({"--rdzv-endpoint=h", "--master-port=6000", "p"});
     CHECK(without_port.master_port == 6000);
     CHECK(without_port.remarks.empty());
+}
+
+TEST_CASE("torchrun's lines: with c10d and etcd torchrun's nodes have no numbers of their own") {
+    for (const char* backend : {"c10d", "etcd"}) {
+        const Words words = {std::string("--rdzv-backend=") + backend, "--nnodes=2", "--rdzv-endpoint=h:1",
+                             "--node_rank=7", "p"};
+        CHECK(by_torchrun(words).node_rank == kUnnumbered);
+        CHECK(refusal(words) == "--node_rank 7: must be less than --nnodes, which is 2");
+    }
+    CHECK(by_torchrun({"--rdzv-backend=c10d", "--node_rank=5", "p"}).node_rank == 0);
+    CHECK(by_torchrun({"--nnodes=2", "--node_rank=1", "p"}).node_rank == 1);
+    CHECK(
+        taken({"--rdzv-backend=c10d", "--nnodes=2", "--rdzv-endpoint=h:1", "--node-rank=1", "p"}).node_rank ==
+        1);
+}
+
+TEST_CASE("torchrun's lines: its nodes may differ, and it restarts as often as it is told") {
+    const CommandLine line = by_torchrun({"p"});
+    CHECK(line.allow_different);
+    CHECK(line.restarts.min_uptime == std::chrono::seconds(0));
+    CHECK(line.restarts.same_failure == 0);
+    const CommandLine own = by_torchrun({"--allow-different=0", "--min-uptime=5", "--same-failure=4", "p"});
+    CHECK_FALSE(own.allow_different);
+    CHECK(own.restarts.min_uptime == std::chrono::seconds(5));
+    CHECK(own.restarts.same_failure == 4);
+    CHECK_FALSE(taken({"p"}).allow_different);
+    CHECK(taken({"p"}).restarts.same_failure == 3);
+}
+
+TEST_CASE("torchrun's lines: bare variables that would be refused are none to torchrun, schedulers are") {
+    const Environment bare = {{"MASTER_ADDR", "h"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
+    const ClusterView view{.environment = bare, .host_name = "h", .addresses = {}, .files = {}};
+    CHECK(plan_cluster(by_torchrun({"p"}), view).line.nnodes == 1);
+    CHECK_THROWS_AS(plan_cluster(taken({"p"}), view), UsageError);
+    ClusterView pod = view;
+    pod.environment["KUBERNETES_SERVICE_HOST"] = "10.0.0.1";
+    CHECK(plan_cluster(by_torchrun({"p"}), pod).line.nnodes == 2);
+    ClusterView mpi = view;
+    mpi.environment["OMPI_COMM_WORLD_SIZE"] = "2";
+    mpi.environment["OMPI_COMM_WORLD_RANK"] = "1";
+    mpi.environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+    mpi.environment["OMPI_COMM_WORLD_LOCAL_RANK"] = "1";
+    CHECK_THROWS_AS(plan_cluster(by_torchrun({"p"}), mpi), UsageError);
 }
 
 TEST_CASE("torchrun's lines: numbers may have white space around them and a plus before them") {

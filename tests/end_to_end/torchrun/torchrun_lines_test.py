@@ -182,6 +182,11 @@ class Lines(LinesTest):
             self.assertEqual((done.returncode, done.stderr),
                              (71, "ddprun: cannot write to stdout: No space left on device\n"), word)
 
+    def test_torchrun_restarts_as_often_as_it_is_told(self):
+        for name, restarts in (("torchrun", 5), ("ddprun", 2)):
+            out = self.run_line("--max_restarts=5", self.script, "fail", name=name)[1]
+            self.assertEqual(len(re.findall("^rank ", out, re.MULTILINE)), 1 + restarts, name)
+
     def test_a_single_node_takes_a_free_port_and_its_own_id_by_standalone(self):
         ids, ports = set(), set()
         for _ in range(3):
