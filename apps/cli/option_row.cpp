@@ -53,20 +53,28 @@ void add_variables(const OptionRow& row, const Environment& environment, std::ve
     }
 }
 
+std::string with_place(const std::string& message, const OptionOrigin& origin) {
+    const std::string place = origin_text(origin);
+    return message.ends_with(place) ? message : message + place;
+}
+
 // `typed`: what errors call the option; empty: by its first name.
 void set_row(const OptionRow& row, const ToldValue& given, const std::string& typed = {}) {
-    // Where an option has no value of its own, `true` says that it is given.
+    // An option that needs no value is there a flag.
     const bool may_be_bare =
         row.metavar.starts_with('[') && given.origin.source != OptionSource::command_line;
     const std::string& shown = typed.empty() ? first_name(row) : typed;
     for (std::string text : given.texts) {
-        if (may_be_bare && text == "true") text.clear();
+        if (may_be_bare && (text == "false" || text == "0")) continue;
+        if (may_be_bare && (text == "true" || text == "1")) text.clear();
         try {
             row.set(text);
         } catch (const BadValue& bad) {
             throw UsageError(fmt::format("{} {}: {}{}", shown, text, bad.what(), origin_text(given.origin)));
         } catch (const UsageError& error) {
-            throw UsageError(error.what() + origin_text(given.origin));
+            const std::string name = long_name(row);
+            const std::string said = as_said(error.what(), {{name, shown}}, {{name, given.origin}});
+            throw UsageError(with_place(said, given.origin));
         }
     }
 }
@@ -216,6 +224,15 @@ OptionOrigins origins_of(const std::vector<ToldOption>& options) {
     OptionOrigins origins;
     for (const ToldOption& option : options) origins[option.name] = option.told.front().origin;
     return origins;
+}
+
+std::string as_said(const std::string& message, const TypedNames& typed, const OptionOrigins& origins) {
+    const std::string name = message.substr(0, message.find_first_of(" :="));
+    const auto origin = origins.find(name);
+    if (origin == origins.end()) return message;
+    const auto word = typed.find(name);
+    const bool is_typed = word != typed.end() && origin->second.source == OptionSource::command_line;
+    return with_place((is_typed ? word->second : name) + message.substr(name.size()), origin->second);
 }
 
 std::string origin_text(const OptionOrigin& origin) {

@@ -92,6 +92,9 @@ std::vector<ToldOption> take_values(const CLI::App& app, const std::vector<Optio
 // Where the values are from that count.
 OptionOrigins origins_of(const std::vector<ToldOption>& options);
 
+// An error that begins with an option's long name, with that as it was typed, and with the place of the value at its end.
+std::string as_said(const std::string& message, const TypedNames& typed, const OptionOrigins& origins);
+
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);
 

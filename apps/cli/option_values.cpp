@@ -16,15 +16,28 @@
 namespace ddprun {
 std::string any_text(const std::string& text) { return text; }
 
+std::string number_text(const std::string& text) {
+    constexpr const char* kWhite = " \t\n\v\f\r";
+    const auto first = std::min(text.find_first_not_of(kWhite), text.size());
+    const std::string bare = text.substr(first, text.find_last_not_of(kWhite) + 1 - first);
+    const bool is_plus = bare.size() > 1 && bare[0] == '+' && bare[1] >= '0' && bare[1] <= '9';
+    return is_plus ? bare.substr(1) : bare;
+}
+
+std::function<void(const std::string&)> of_number(std::function<void(const std::string&)> set) {
+    return [set = std::move(set)](const std::string& text) { set(number_text(text)); };
+}
+
 Grammar<int> number(int low, int high) {
     return [low, high](const std::string& text) {
-        const auto value = whole_number<int>(text, low, high);
+        const auto value = whole_number<int>(number_text(text), low, high);
         if (!value) throw BadValue(fmt::format("must be a whole number from {} to {}", low, high));
         return *value;
     };
 }
 
-std::string decimal_text(const std::string& text) {
+std::string decimal_text(const std::string& given) {
+    const std::string text = number_text(given);
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool is_number = error == std::errc() && end == text.data() + text.size();
@@ -35,7 +48,7 @@ std::string decimal_text(const std::string& text) {
 
 Grammar<std::uint64_t> byte_size(std::uint64_t low) {
     return [low](const std::string& text) {
-        const auto size = parse_size(text);
+        const auto size = parse_size(number_text(text));
         if (!size || *size < low)
             throw BadValue(fmt::format("must be a size like 8, 32K, 1M or 2G, at least {}", low));
         return *size;
@@ -43,12 +56,13 @@ Grammar<std::uint64_t> byte_size(std::uint64_t low) {
 }
 
 std::chrono::milliseconds duration_of(const std::string& text) {
-    return parsed_by(parse_duration, "must be a duration like 60s")(text);
+    return parsed_by(parse_duration, "must be a duration like 60s")(number_text(text));
 }
 
 int signal_of(const std::string& text) { return parsed_by(parse_signal, "no such signal")(text); }
 
-bool yes_or_no(const std::string& text) {
+bool yes_or_no(const std::string& given) {
+    const std::string text = number_text(given);
     for (const char* yes : {"true", "on", "yes"}) {
         if (text == yes) return true;
     }

@@ -51,6 +51,12 @@ Value value_or_throw(std::variant<Value, std::string> parsed) {
 // The text itself.
 std::string any_text(const std::string& text);
 
+// A number's text as Python's int() takes it: without white space around it, and without a plus before its digits.
+std::string number_text(const std::string& text);
+
+// `set` gets that in place of the text.
+std::function<void(const std::string&)> of_number(std::function<void(const std::string&)> set);
+
 // A whole number from `low` to `high`.
 Grammar<int> number(int low, int high);
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/cli/print.hpp"
 #include "apps/ddpctl/job_output.hpp"
 #include "apps/ddpctl/job_text.hpp"
 #include "apps/ddpctl/rerun.hpp"
@@ -26,11 +27,6 @@ namespace {
 // What attach shows of what was printed before.
 constexpr std::uint64_t kAttachLines = 10;
 constexpr std::size_t kMaxResultShown = 64 << 20;
-
-void print(const std::string& text) {
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-        fail_errno(errno, "cannot write to stdout");
-}
 
 void say(const std::string& line) { std::fprintf(stderr, "ddpctl: %s\n", line.c_str()); }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/cli/print.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/jobs/deciding_variables.hpp"
@@ -95,8 +96,7 @@ int run_again(const RerunCommand& command) {
     const RunRecord record = read_record(command.run);
     const Rerun rerun = rerun_of(record, current_environment());
     if (command.dry_run) {
-        if (std::fputs((rerun.line + "\n").c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-            fail_errno(errno, "cannot write to stdout");
+        print(rerun.line + "\n");
         return 0;
     }
     if (record.version != DDPRUN_VERSION)

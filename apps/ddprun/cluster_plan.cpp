@@ -157,10 +157,23 @@ void take_workers(CommandLine& line, const ClusterTable& table) {
         line.workers_by_gpus = true;
 }
 
+bool is_of_bare_variables(const ClusterTable& table) {
+    const auto all = families();
+    return std::any_of(all.begin(), all.end(), [&table](const Family& family) {
+        return family.belief == Belief::bare && family.title == table.family;
+    });
+}
+
 }  // namespace
 
 ClusterTable table_of(const CommandLine& line, const ClusterView& view) {
-    return derive_cluster(view, request_of(line));
+    const ClusterRequest request = request_of(line);
+    ClusterTable table = derive_cluster(view, request);
+    if (!line.like_torchrun || table.refusal.empty() || !is_of_bare_variables(table)) return table;
+    // torchrun reads none of them: what cannot be a job by them is one without them.
+    ClusterView rest = view;
+    rest.environment.erase("WORLD_SIZE");
+    return derive_cluster(rest, request);
 }
 
 ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {

@@ -15,16 +15,10 @@
 namespace ddprun {
 namespace {
 
-// The flag is called as the user has typed it.
+constexpr std::string_view kMasterAddr = "--master-addr";
+
 [[noreturn]] void refuse(const CommandLine& line, const std::string& flag, const std::string& why) {
-    const auto end = std::min(flag.find(' '), flag.size());
-    const std::string name = flag.substr(0, end);
-    const auto origin = line.origins.find(name);
-    const bool is_known = origin != line.origins.end();
-    const auto typed = line.typed.find(name);
-    const bool is_typed = typed != line.typed.end() && is_known && origin->second.name.empty();
-    throw UsageError(fmt::format("{}{}: {}{}", is_typed ? typed->second : name, flag.substr(end), why,
-                                 is_known ? origin_text(origin->second) : ""));
+    throw UsageError(as_said(line, fmt::format("{}: {}", flag, why)));
 }
 
 void set_tls(CommandLine& line) {
@@ -100,6 +94,11 @@ void set_likeness(CommandLine& line, const std::string& called) {
     if (!said("--gpu-bind")) line.gpu_bind = line.numa_binding ? GpuBind::all : GpuBind::none;
     if (!said("--signal-scope")) line.signal_scope = SignalScope::group;
     if (!said("--stdin") && !line.tty_rank) line.standard_input = {.all = true};
+    if (!said("--allow-different")) line.allow_different = true;
+    if (!said("--min-uptime")) line.restarts.min_uptime = {};
+    if (!said("--same-failure")) line.restarts.same_failure = 0;
+    // Whoever hosts numbers the nodes.
+    if (line.rdzv_backend != RdzvBackend::fixed && line.origins.erase("--node-rank") > 0) line.node_rank = 0;
 }
 
 void check_program(const CommandLine& line) {
@@ -116,11 +115,30 @@ void check_program(const CommandLine& line) {
     if (line.detach) refuse(line, "--stdin " + value, "contradicts --detach, after which nothing is read");
 }
 
-// HOST:0, which is another thing than HOST.
-bool asks_for_free_port(const CommandLine& line) {
-    if (line.rdzv_endpoint.empty() || line.master_port) return false;
-    const auto endpoint = parse_endpoint(line.rdzv_endpoint, 1);  // None where there are several of them.
-    return endpoint && endpoint->port == 0;
+// The endpoint's own; HOST:0 is another thing than HOST. Of several of them there is none.
+std::optional<std::uint16_t> port_of_endpoint(const CommandLine& line) {
+    const auto one = parse_endpoint(line.rdzv_endpoint, 1), other = parse_endpoint(line.rdzv_endpoint, 2);
+    return one && one->port == other->port ? std::optional(one->port) : std::nullopt;
+}
+
+bool asks_for_free_port(const CommandLine& line) { return port_of_endpoint(line) == std::uint16_t{0}; }
+
+// The endpoint is the stronger, as torchrun has it.
+void take_endpoint(CommandLine& line, const std::string& host) {
+    auto port = port_of_endpoint(line);
+    // No other node could know which port that is.
+    if (port == std::uint16_t{0} && line.nnodes > 1) port.reset();
+    std::string passed_over;
+    if (line.master_addr && *line.master_addr != host)
+        passed_over = fmt::format("--master-addr {}", *line.master_addr);
+    if (port && line.master_port && *line.master_port != *port)
+        passed_over +=
+            fmt::format("{}--master-port {}", passed_over.empty() ? "" : " and ", *line.master_port);
+    if (!passed_over.empty())
+        line.remarks.push_back(
+            fmt::format("--rdzv-endpoint {}: stronger than {}", line.rdzv_endpoint, passed_over));
+    line.master_addr = host;
+    if (port) line.master_port = *port == 0 ? std::nullopt : port;
 }
 
 void set_master(CommandLine& line) {
@@ -129,12 +147,7 @@ void set_master(CommandLine& line) {
     if (line.rdzv_endpoint.find(',') != std::string::npos)
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "several endpoints are for --rdzv-backend etcd only");
-    const auto endpoint = parse_endpoint(line.rdzv_endpoint, line.master_port.value_or(0));
-    if (line.master_addr && *line.master_addr != endpoint->host)
-        refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
-               "contradicts --master-addr " + *line.master_addr);
-    line.master_addr = endpoint->host;
-    if (endpoint->port != 0) line.master_port = endpoint->port;
+    take_endpoint(line, parse_endpoint(line.rdzv_endpoint, 0)->host);
 }
 
 // From one place both, the time's own option is the stronger.
@@ -195,13 +208,16 @@ void check_spares(const CommandLine& line) {
 void check_together(const CommandLine& line) {
     if (line.elasticity.spares > 0) check_spares(line);
     if (line.nproc_per_node == "0" && line.nnodes == 1)
-        refuse(line, "--nproc-per-node 0", "a node without workers is one of several, but --nnodes is 1");
+        refuse(line, "--nproc-per-node 0",
+               "nothing would run on this one node; 0 is for one of several that only hosts. Did a count of "
+               "GPUs find "
+               "none? auto takes CPUs then");
     if (line.nodes_said && !line.start.is_asked()) check_node_rank(line);
     if (line.detach && line.tty_rank)
         refuse(line, "--detach", "goes on without a terminal, so --tty cannot be given with it");
     if (line.nnodes > 1 && line.master_port == std::uint16_t{0} && !line.etcd)
         refuse(line, "--master-port 0", "the nodes must agree on a port; 0 is for one node only");
-    if (line.nnodes > 1 && !line.etcd && asks_for_free_port(line))
+    if (line.nnodes > 1 && !line.etcd && !line.master_port && asks_for_free_port(line))
         refuse(line, "--rdzv-endpoint " + line.rdzv_endpoint,
                "no other node could know which port is free here; 0 is for one node only");
     if (line.numa_binding && line.origins.contains("--bind"))
@@ -254,6 +270,13 @@ Environment without_outer_job(Environment environment) {
 }
 
 }  // namespace
+
+std::string as_said(const CommandLine& line, const std::string& message) {
+    const bool is_endpoints = !line.rdzv_endpoint.empty() && line.rdzv_backend != RdzvBackend::etcd;
+    if (is_endpoints && message.starts_with(kMasterAddr))
+        return as_said("--rdzv-endpoint" + message.substr(kMasterAddr.size()), line.typed, line.origins);
+    return as_said(message, line.typed, line.origins);
+}
 
 void check_node_rank(const CommandLine& line) {
     if (line.node_rank < line.nnodes) return;

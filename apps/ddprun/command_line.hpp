@@ -95,6 +95,10 @@ struct CommandLine : LaunchOptions {
 inline constexpr const char* kTorchrunName = "torchrun";           // as with --like-torchrun
 inline constexpr const char* kLegacyLaunchName = "ddprun-launch";  // as with --legacy-launch
 
+// An error, or a remark, that begins with an option, as the user has said that one: --rdzv_endpoint where it is of
+// --master-addr and the address is the endpoint's.
+std::string as_said(const CommandLine& line, const std::string& message);
+
 // Throws UsageError for a number that is none of the job's nodes. Where the user says nothing of their count, the cluster may
 // (cluster_plan.hpp).
 void check_node_rank(const CommandLine& line);

@@ -38,17 +38,18 @@ std::string interpreter_text(const NodeFacts& facts) {
 int local_world_size(const CommandLine& line, const NodeFacts& facts) {
     if (line.workers_by_gpus)
         return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : line.workers_without_gpus;
+    const NodeDevices& devices = facts.hardware.devices;
+    if (line.nproc_per_node == "xpu" && (devices.count == 0 || devices.vendor != GpuVendor::intel))
+        throw UsageError(fmt::format(
+            "--nproc-per-node xpu: this node has no GPU of Intel's (/dev/dri){}",
+            devices.count > 0 ? fmt::format(", but others ({}), which gpu counts", devices.source) : ""));
     const bool asks_for_gpus = line.nproc_per_node == "gpu" || line.nproc_per_node == "xpu";
-    if (asks_for_gpus && facts.hardware.devices.count == 0)
+    if (asks_for_gpus && devices.count == 0)
         throw UsageError(fmt::format("--nproc-per-node {}: this node has no GPU ({})", line.nproc_per_node,
-                                     facts.hardware.devices.source));
-    if (line.nproc_per_node == "xpu" && facts.hardware.devices.vendor != GpuVendor::intel)
-        throw UsageError(fmt::format("--nproc-per-node xpu: this node has no GPU of Intel's ({})",
-                                     facts.hardware.devices.source));
-    if (asks_for_gpus) return facts.hardware.devices.count;
+                                     devices.source));
+    if (asks_for_gpus) return devices.count;
     if (line.nproc_per_node == "cpu") return facts.hardware.usable_cpus;
-    if (line.nproc_per_node == "auto")
-        return facts.hardware.devices.count > 0 ? facts.hardware.devices.count : facts.hardware.usable_cpus;
+    if (line.nproc_per_node == "auto") return devices.count > 0 ? devices.count : facts.hardware.usable_cpus;
     return std::stoi(line.nproc_per_node);
 }
 
@@ -157,15 +158,11 @@ StandardInput standard_input_of(const CommandLine& line, const NodeFacts& facts)
 // Neither a node that is alone has a use for a network, nor one without workers, which may host in another one.
 OwnAddress own_address_of(const CommandLine& line, const NodeFacts& facts, std::size_t workers) {
     const std::string networks = workers > 0 && line.nnodes > 1 ? line.networks : "";
-    auto chosen = choose_own_address({.local_addr = line.local_addr,
-                                      .resolved = facts.local.value_or(std::vector<std::string>{}),
-                                      .networks = networks,
-                                      .own = facts.addresses});
-    if (const auto* wrong = std::get_if<std::string>(&chosen)) {
-        const auto origin = line.origins.find(line.local_addr.empty() ? "--net" : "--local-addr");
-        throw UsageError(*wrong + (origin == line.origins.end() ? "" : origin_text(origin->second)));
-    }
-    return std::get<OwnAddress>(std::move(chosen));
+    return value_or_throw<UsageError>(
+        choose_own_address({.local_addr = line.local_addr,
+                            .resolved = facts.local.value_or(std::vector<std::string>{}),
+                            .networks = networks,
+                            .own = facts.addresses}));
 }
 
 // With c10d the machine whose address the endpoint is, if the user does not say who.

@@ -162,9 +162,9 @@ class WordReader {
         const std::string rest = word.substr(begin->end);
         // One whose value is optional takes it only behind an "=".
         if (!option->needs_value) {
-            const bool is_joined_by_short = !begin->is_long && !rest.empty() && rest.front() != '=';
-            taken_.options.push_back(is_joined_by_short ? name : name + rest);
-            return !is_joined_by_short || take("-" + rest);
+            const bool is_joined = !begin->is_long && !rest.empty();
+            taken_.options.push_back(is_joined ? name : name + rest);
+            return !is_joined || take_joined(word, begin->typed, rest);
         }
         const std::string value =
             rest.empty() ? separate_value(begin->typed) : rest.substr(rest.front() == '=' ? 1 : 0);
@@ -172,6 +172,14 @@ class WordReader {
         // a dash from being read as an option.
         if (!value.empty()) taken_.options.push_back(name + (begin->is_long ? "=" : "") + value);
         return true;
+    }
+
+    // Further short options in the same word, and nothing else.
+    bool take_joined(const std::string& word, const std::string& typed, const std::string& rest) {
+        if (!known_.is_option("-" + rest))
+            throw UsageError(
+                fmt::format("{}: {} takes no value; write {} as a word of its own", word, typed, typed));
+        return take("-" + rest);
     }
 
     // The value that stands in a word of its own. An option there is not it: an unset shell variable has left the

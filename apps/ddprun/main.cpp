@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "apps/cli/option_values.hpp"
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
@@ -76,15 +77,22 @@ int run_detached(ddprun::LaunchOptions options, const std::vector<std::string>& 
     return run_agent(options, log, watchers);
 }
 
+// An error's value may have a line break in it.
+std::string one_line(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
 void tell_remarks(const ddprun::CommandLine& line, ddprun::LauncherLog& log) {
-    for (const std::string& remark : line.remarks) log.info(remark);
+    for (const std::string& remark : line.remarks) log.info(as_said(line, remark));
     for (const std::string& name : line.unknown_signals)
-        log.info("--signals-to-handle " + name + ": no signal that can be handled; passed over");
+        log.info(
+            as_said(line, "--signals-to-handle " + name + ": no signal that can be handled; passed over"));
     if (line.address_assumed)
         log.info(
             "no --master-addr or --rdzv-endpoint: the nodes meet at 127.0.0.1, which other machines "
             "cannot reach");
-    for (const std::string& complaint : line.rdzv_conf.complaints) log.warn(complaint);
+    for (const std::string& complaint : line.rdzv_conf.complaints) log.info(as_said(line, complaint));
 }
 
 // What can be known to fail before anything starts. Throws UsageError.
@@ -194,6 +202,11 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     become_task(options.workers.at(static_cast<std::size_t>(local_rank_of(variables))).argv, environment);
 }
 
+int show(const std::string& text) {
+    ddprun::print(text);
+    return 0;
+}
+
 // With --hosts, or on all hosts of an allocation.
 int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor,
               ddprun::LauncherLog& log) {
@@ -222,6 +235,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     using namespace ddprun;
     const auto start = std::chrono::steady_clock::now();
     std::optional<Observers> observers;
+    CommandLine said;
     const auto end_by = [&](const std::string& why, int code) {
         log.error(why);
         if (observers) observers->fails(exits_with_one && code != kExitUsage ? 1 : code, why);
@@ -234,20 +248,19 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (is_doctor_command(words, name)) {
             if (is_doctor_node(words)) return run_doctor_node(words, current_environment());
             doctor = parse_doctor_call(words, current_environment());
-            if (doctor->show) return std::fputs(doctor->show->c_str(), stdout) < 0 ? kExitSystem : 0;
+            if (doctor->show) return show(*doctor->show);
             forget_job_variables();
         }
         std::optional<OwnedDescriptor> relay_line;
         const std::string started = take_variable(kStartedVariable);
         if (!started.empty()) relay_line = take_relay_line();
-        CommandLine said =
-            parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
+        said = parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
         if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
         if (relay_line)
             become_started(said, whole_number<int>(started).value_or(0),
                            take_variable(kStartedHostsVariable));
         exits_with_one = said.exits_with_one;
-        if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
+        if (said.show) return show(*said.show);
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
         if (said.start.is_asked()) return start_job(said, doctor, log);
@@ -268,7 +281,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         tell_remarks(line, log);
         return launch({called, words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
     } catch (const UsageError& error) {
-        return end_by(error.what(), kExitUsage);
+        return end_by(one_line(as_said(said, error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {
         return end_by(sentence_of(error), kExitSystem);
     } catch (const std::system_error& error) {

@@ -30,6 +30,13 @@ Set seconds_into(std::chrono::milliseconds& target, int least = 0) {
     };
 }
 
+// Has no effect with --standalone, whose row comes before, so that no value is wrong then.
+Set unless_standalone(const CommandLine& line, Set set) {
+    return [&line, set = std::move(set)](const std::string& text) {
+        if (!line.standalone) set(text);
+    };
+}
+
 OptionGroup node_rows(CommandLine& line) {
     return {
         "Nodes",
@@ -83,9 +90,11 @@ OptionGroup address_rows(CommandLine& line) {
         {{"--master-addr", "HOST",
           "Address or name of node 0, as the other nodes reach it (127.0.0.1)\nRequired for more than one "
           "node; on node 0 it must be one of that machine's own.",
-          into(line.master_addr, parse_master_addr), "PET_MASTER_ADDR"},
+          unless_standalone(line, into(line.master_addr, parse_master_addr)), "PET_MASTER_ADDR"},
          {"--master-port", "PORT", "Port on node 0 (a free one on a single node, else 29500)",
-          into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")), "PET_MASTER_PORT"},
+          unless_standalone(
+              line, of_number(into(line.master_port, parsed_by(parse_port, "must be from 0 to 65535")))),
+          "PET_MASTER_PORT"},
          {"--local-addr", "HOST",
           "Address of this node by which its workers are to reach the others (the one that reaches node "
           "0)\nIt has to "
@@ -132,11 +141,12 @@ OptionGroup rendezvous_rows(CommandLine& line) {
           "elects the host (static)\nThose without one are numbered: the host first, then in the order of a "
           "Slurm "
           "allocation's list, else by their host names.",
-          into(line.rdzv_backend, parse_rdzv_backend), "PET_RDZV_BACKEND"},
+          unless_standalone(line, into(line.rdzv_backend, parse_rdzv_backend)), "PET_RDZV_BACKEND"},
          {"--rdzv-endpoint", "HOST[:PORT]",
-          "Another way to write --master-addr and --master-port; with etcd where that is (port 2379), or "
+          "Another way to write --master-addr and --master-port, and the stronger; with etcd where that is "
+          "(port 2379), or "
           "several of its endpoints with commas between",
-          into(line.rdzv_endpoint, check_rdzv_endpoint), "PET_RDZV_ENDPOINT"},
+          unless_standalone(line, into(line.rdzv_endpoint, check_rdzv_endpoint)), "PET_RDZV_ENDPOINT"},
          {"--rdzv-id", "ID", "Job id, the same on all nodes (none)\nAgents with another one are refused.",
           into(line.run_id), "PET_RDZV_ID"},
          {"--allow-different", "",
@@ -293,9 +303,9 @@ OptionGroup file_rows(CommandLine& line) {
         {{"--redirects,-r", "V|R:V,…",
           "Streams to files only: 0 none, 1 stdout, 2 stderr, 3 both, for all or by local rank\nAs 0:3,1:1, "
           "for instance.",
-          output_part(plan, &OutputOptions::redirects, &OutputPlan::redirects), "PET_REDIRECTS"},
+          of_number(output_part(plan, &OutputOptions::redirects, &OutputPlan::redirects)), "PET_REDIRECTS"},
          {"--tee,-t", "V|R:V,…", "Streams to files and to the console, with a header",
-          output_part(plan, &OutputOptions::tee, &OutputPlan::tee), "PET_TEE"},
+          of_number(output_part(plan, &OutputOptions::tee, &OutputPlan::tee)), "PET_TEE"},
          {"--log-dir", "DIR",
           "Where files go; /dev/null: no files (a new folder in TMPDIR)\nHere, in --log-file, "
           "--events and --result-file %t is when the job was started, %j its --rdzv-id, %h the host, %r the "
@@ -335,14 +345,14 @@ OptionGroup console_rows(CommandLine& line) {
         "Console",
         {{"--prefix", "[=TEMPLATE]",
           "Put the host and rank in front of each line, or TEMPLATE with {host} {rank} {local_rank} {role} "
-          "{time} {stream}\nBy variable or file, true stands for no template.",
+          "{time} {stream}\nBy variable or file, 1 or true stands for no template.",
           output_part(plan, &OutputOptions::prefix, &OutputPlan::prefix)},
          {"--show", "RANKS",
           "Only these global ranks on the console, like 0,8-15\nRanks that the job does not have are "
           "refused, here and in --local-ranks-filter, --wrap, --tty, -r and -t.",
           output_part(plan, &OutputOptions::show, &OutputPlan::ranks_shown)},
          {"--local-ranks-filter", "RANKS", "Only these local ranks on the console",
-          output_part(plan, &OutputOptions::local_ranks_filter, &OutputPlan::local_ranks_shown),
+          of_number(output_part(plan, &OutputOptions::local_ranks_filter, &OutputPlan::local_ranks_shown)),
           "PET_LOCAL_RANKS_FILTER"},
          {"--log-line-prefix-template", "TEMPLATE",
           "The header of --tee, with ${role_name} ${rank} ${local_rank} ${hostname}",

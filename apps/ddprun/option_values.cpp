@@ -40,7 +40,7 @@ int passable_signal(const std::string& name, const std::string& shown) {
 }
 
 std::chrono::milliseconds lasting(const std::string& text, const char* wanted) {
-    const auto duration = parse_duration(text);
+    const auto duration = parse_duration(number_text(text));
     if (!duration || duration->count() == 0) throw BadValue(wanted);
     return *duration;
 }
@@ -96,6 +96,33 @@ NamedFile* tls_file_of(RdzvConf& conf, const std::string& key) {
     return nullptr;
 }
 
+bool is_one_of(const std::string& text, const std::vector<std::string>& all) {
+    return std::find(all.begin(), all.end(), text) != all.end();
+}
+
+// torchrun's c10d has a store in a file, too.
+void check_store_type(RdzvConf& conf, std::string type) {
+    std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (!is_one_of(type, {"tcp", "file"}))
+        throw UsageError(fmt::format("--rdzv-conf store_type {}: must be tcp or file", type));
+    if (type == "file")
+        conf.complaints.emplace_back(
+            "--rdzv-conf store_type file: passed over, the store is ddprun's own, over TCP");
+}
+
+// One line for all of them.
+void complain_of_unknown(RdzvConf& conf, const std::vector<std::string>& known,
+                         const std::vector<std::string>& keys) {
+    if (keys.empty()) return;
+    std::string names, hints;
+    for (const std::string& key : keys) {
+        names += (names.empty() ? "" : ", ") + key;
+        hints += did_you_mean(key, known);
+    }
+    conf.complaints.push_back(fmt::format("--rdzv-conf {}: passed over, no such key{}{}", names,
+                                          keys.size() == 1 ? "" : "s", hints));
+}
+
 // Lists of arguments, which no shell reads, are often copied from a shell's line with its quotes.
 std::string unquoted(const std::string& text) {
     const bool is_quoted =
@@ -126,7 +153,8 @@ NodeCount parse_nnodes(const std::string& text) {
     return {high, low == high ? std::nullopt : std::optional(low)};
 }
 
-std::string parse_nproc(const std::string& text) {
+std::string parse_nproc(const std::string& given) {
+    std::string text = number_text(given);
     if (text == "auto" || text == "gpu" || text == "xpu" || text == "cpu") return text;
     try {
         number(0, kMaxWorkersPerNode)(text);
@@ -161,16 +189,18 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         "store_type,use_libuv,keep_alive_interval,keep_alive_max_attempt,protocol,ssl_cert,ssl_cert_key,"
         "ca_cert,cert,key,cacert,etcd_prefix");
     RdzvConf known;
+    const std::vector<std::string> entries = comma_separated(unquoted(conf));
+    if (entries == std::vector<std::string>{""}) return known;
+    std::vector<std::string> unknown;
     std::optional<int> interval, attempts;
-    for (const std::string& entry : comma_separated(unquoted(conf))) {
+    for (const std::string& entry : entries) {
         const auto equals = entry.find('=');
         const std::string key = comma_separated(entry.substr(0, equals)).front();
         const std::string value =
             equals == entry.npos ? "" : comma_separated(entry.substr(equals + 1)).front();
         if (key.empty() || value.empty()) throw BadValue("must be KEY=VALUE,KEY=VALUE,…");
-        if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end())
-            known.complaints.push_back(
-                fmt::format("--rdzv-conf {}: passed over, no such key{}", key, did_you_mean(key, kKnown)));
+        if (!is_one_of(key, kKnown)) unknown.push_back(key);
+        if (key == "store_type") check_store_type(known, value);
         if (key == "protocol") known.is_https = parse_is_https(value);
         if (NamedFile* file = tls_file_of(known, key)) *file = {"--rdzv-conf " + key, value};
         if (key == "etcd_prefix") known.etcd_prefix = parse_etcd_prefix(value);
@@ -184,6 +214,7 @@ RdzvConf parse_rdzv_conf(const std::string& conf) {
         if (key == "last_call_timeout") known.last_call = std::chrono::seconds(conf_number(key, value, 0));
     }
     known.heartbeat = silence_of(interval, attempts);
+    complain_of_unknown(known, kKnown, unknown);
     return known;
 }
 

@@ -64,7 +64,9 @@ OptionGroup torchrun_rows(CommandLine& line) {
           "name "
           "torchrun. Stands for --exit-codes=one --python --omp-threads=one --gpu-bind=none "
           "--signal-scope=group "
-          "--stdin=all, for which those may still be given, and for torchrun's rule for $ in arguments.",
+          "--stdin=all --allow-different --min-uptime=0 --same-failure=0, for which those may still be "
+          "given, "
+          "for torchrun's rule for $ in arguments, and for no --node-rank with c10d and etcd.",
           into(line.like_torchrun)},
          {"--exit-codes", "HOW",
           "worker: that of the worker that failed first, and those of the table in the README; one: 1 for "

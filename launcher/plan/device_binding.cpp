@@ -5,16 +5,19 @@
 namespace ddprun {
 namespace {
 
+constexpr const char* kNone = "--gpu-bind none leaves the devices to the program";
+
 const char* plural(int count) { return count == 1 ? "" : "s"; }
+
+// Then it is no advice to let it be.
+bool is_asked_for(const BindingRequest& request) { return request.bind == GpuBind::single; }
 
 std::string refusal(const BindingRequest& request) {
     const int workers = request.local_workers;
     const NodeDevices& devices = request.devices;
-    return fmt::format(
-        "{} worker{} ({}) but {} GPU{} ({}); --share-gpus lets workers share, --gpu-bind none "
-        "leaves the devices to the program",
-        workers, plural(workers), request.workers_source, devices.count, plural(devices.count),
-        devices.source);
+    return fmt::format("{} worker{} ({}) but {} GPU{} ({}); --share-gpus lets workers share{}", workers,
+                       plural(workers), request.workers_source, devices.count, plural(devices.count),
+                       devices.source, is_asked_for(request) ? "" : fmt::format(", {}", kNone));
 }
 
 }  // namespace
@@ -37,7 +40,7 @@ std::variant<std::vector<DeviceBinding>, std::string> bind_devices(const Binding
     const int count = request.devices.count;
     if (request.bind == GpuBind::none) return bindings;
     if (const std::string& wrong = request.devices.contradiction; !wrong.empty())
-        return wrong + "; --gpu-bind none leaves the devices to the program";
+        return is_asked_for(request) ? wrong : fmt::format("{}; {}", wrong, kNone);
     if (count == 0) return bindings;
     if (request.local_workers > count && !request.share_gpus) return refusal(request);
 

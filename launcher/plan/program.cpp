@@ -71,8 +71,8 @@ std::string substitute(std::string_view text, const std::string& local_rank) {
 
 std::string contradiction(const ProgramRequest& request) {
     if (request.run_path) return {};
-    if (request.module && request.no_python) return "--module (-m) and --no-python contradict each other";
-    if (request.python && request.no_python) return "--python and --no-python contradict each other";
+    if (request.module && request.no_python) return "--no-python: contradicts --module (-m)";
+    if (request.python && request.no_python) return "--no-python: contradicts --python";
     return {};
 }
 

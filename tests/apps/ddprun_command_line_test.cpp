@@ -365,16 +365,6 @@ TEST_CASE("command line: times that contradict each other are refused with the r
           60s);
 }
 
-TEST_CASE("keys of --rdzv-conf that nobody knows are passed over with a word") {
-    const RdzvConf conf =
-        parse_rdzv_conf("join_timout=5,store_type=file,of_mine=x,timeout=3,use_libuv=0,cacert=x");
-    CHECK(conf.join_timeout == 3s);
-    CHECK(conf.complaints ==
-          std::vector<std::string>{
-              "--rdzv-conf join_timout: passed over, no such key; did you mean join_timeout?",
-              "--rdzv-conf of_mine: passed over, no such key"});
-}
-
 TEST_CASE("launch: the interpreter is named for Python programs") {
     NodeFacts facts = facts_with({{"VIRTUAL_ENV", "/v"}});
     CHECK(launched({"train.py"}, facts).interpreter.empty());

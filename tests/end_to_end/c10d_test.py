@@ -45,6 +45,13 @@ class Unnumbered(AgentsTest):
         for agent, number in zip(agents, (0, 1)):
             self.assertIn(f"GROUP_RANK={number}\n", agent.out())
 
+    def test_as_torchrun_a_number_is_none_and_words_may_differ(self):
+        for number in (0, 5):
+            agents = [self.c10d(*worker("print-env", "say", word), nnodes=2,
+                                flags=("--like-torchrun", "--no-python", "--node_rank", number)) for word in ("a", "b")]
+            self.assertEqual([agent.wait() for agent in agents], [0, 0], agents[0].err() + agents[1].err())
+            self.assertEqual(sorted(re.findall(r"^GROUP_RANK=(\d+)$", agents[0].out() + agents[1].out(), re.MULTILINE)), ["0", "1"])
+
     def test_who_does_not_host_waits_for_who_does_and_says_how_many_are_missing(self):
         guest = self.c10d(*worker("exit", 0), nnodes=2, flags=("--rdzv-conf", "is_host=0"))
         guest.wait_for_line("^ddprun: waiting for node 0: cannot connect to 127.0.0.1")

@@ -1,16 +1,15 @@
 #include "apps/ddprun/doctor/doctor_command.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/output/log_folder.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
-#include "rendezvous/job/exit_code.hpp"
 
 namespace ddprun {
 namespace {
@@ -63,8 +62,7 @@ LookRequest doctor_request(const Environment& environment, const std::string& lo
 
 int run_doctor(const DoctorCall& call, const Environment& environment) {
     const NodeReport report = diagnose(look_around(doctor_request(environment, call.log_dir)));
-    const std::string text = call.json ? to_json(report) : to_text(report);
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kExitSystem;
+    print(call.json ? to_json(report) : to_text(report));
     return state_of(report) == FindingState::problem ? kExitProblem : 0;
 }
 

@@ -4,9 +4,9 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "apps/cli/option_row.hpp"
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
@@ -92,8 +92,7 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
     if (!report) return 0;
     const auto absent = absent_hosts(hosts_text, *report, std::max(0, expected - place.world_size));
     report->findings.insert(report->findings.begin(), presence_finding(expected, place.world_size, absent));
-    const std::string text = json ? to_json(*report) : to_text(*report);
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return kExitSystem;
+    print(json ? to_json(*report) : to_text(*report));
     return state_of(*report) == FindingState::problem ? kExitProblem : 0;
 }
 

@@ -1,7 +1,6 @@
 #include "apps/ddprun/explain/explain.hpp"
 
-#include <cstdio>
-
+#include "apps/cli/print.hpp"
 #include "apps/ddprun/adapted_task.hpp"
 #include "apps/ddprun/cluster_facts.hpp"
 #include "apps/ddprun/cluster_plan.hpp"
@@ -9,14 +8,9 @@
 #include "apps/ddprun/explain/explanation.hpp"
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/job_terms.hpp"
-#include "rendezvous/job/exit_code.hpp"
 
 namespace ddprun {
 namespace {
-
-int show(const std::string& text) {
-    return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? kExitSystem : 0;
-}
 
 // With --adapt this process becomes the one worker.
 void add_task(Explanation& explanation, const ClusterPlan& plan, const std::string& called) {
@@ -81,21 +75,23 @@ int explain_launch(const CommandLine& said, const std::string& called) {
     try {
         add_plan(explanation, said, called);
     } catch (const UsageError& error) {
-        explanation.refusal = error.what();
+        explanation.refusal = as_said(said, error.what());
     }
-    const int code = show(said.json ? explanation_json(explanation) : explanation_text(explanation));
+    print(said.json ? explanation_json(explanation) : explanation_text(explanation));
     if (!explanation.refusal.empty()) throw UsageError(explanation.refusal);
-    return code;
+    return 0;
 }
 
 int show_dry_run(const LaunchOptions& options, bool as_json) {
-    if (!as_json) return show(dry_run_text(options, host_name()));
-    return show(workers_json(explained_workers(options, current_environment(), host_name())));
+    print(as_json ? workers_json(explained_workers(options, current_environment(), host_name()))
+                  : dry_run_text(options, host_name()));
+    return 0;
 }
 
 int show_start(const CommandLine& line, const StarterOptions& options) {
     const ExplainedStart start = explained_start(line, options);
-    return show(line.json ? start_json(start) : start_text(start));
+    print(line.json ? start_json(start) : start_text(start));
+    return 0;
 }
 
 }  // namespace ddprun

@@ -153,6 +153,40 @@ class Lines(LinesTest):
                 for word in said:
                     self.assertIn(word, err)
 
+    def test_an_error_is_one_line_that_names_what_was_typed(self):
+        for words, variables, begin, end in (
+                (["--nproc_per_node=2\nx", "x"], {}, "--nproc_per_node 2 x: ", ""),
+                (["x"], {"PET_MAX_RESTARTS": "x\n"}, "--max-restarts x ", " (from PET_MAX_RESTARTS)"),
+                (["--nproc_per_node=gpu", "x"], {"CUDA_VISIBLE_DEVICES": ""}, "--nproc_per_node gpu: ", ""),
+                (["--log_dir=/etc/passwd", "-t=3", "x"], {}, "--log_dir '/etc/passwd': ", ""),
+                (["--result_file=/nowhere/x", "x"], {}, "--result_file ", ""),
+                (["x"], {"DDPRUN_LOG_FILE": "/nowhere/x"}, "--log-file ", " (from DDPRUN_LOG_FILE)"),
+                (["--rdzv_endpoint=203.0.113.9:1", "x"], {}, "--rdzv_endpoint 203.0.113.9: ", "")):
+            code, out, err = self.run_line(*words, env=variables)
+            self.assertEqual((code, out, err.count("\n")), (2, "", 1), err)
+            self.assertTrue(err.startswith("ddprun: " + begin) and err.endswith(end + "\n"), err)
+
+    def test_what_is_passed_over_is_one_line_which_q_leaves_out(self):
+        line = ["--rdzv_conf=of_mine=1,yours=2", "--rdzv_backend=c10d", "--rdzv_endpoint=localhost:0",
+                "--master_addr=10.0.0.1", "--master_port=6000", "true"]
+        self.assertEqual(self.run_line(*line), (
+            0, "", "ddprun: --rdzv_endpoint localhost:0: stronger than --master-addr 10.0.0.1 and --master-port 6000\n"
+                   "ddprun: --rdzv_conf of_mine, yours: passed over, no such keys\n"))
+        self.assertEqual(self.run_line("-q", *line), (0, "", ""))
+
+    def test_what_cannot_be_shown_is_said(self):
+        for word in ("--help", "--version", "--print-completion=bash", "--dry-run"):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([program("ddprun"), word, "true"], env=self.environment, stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=support.HANG_GUARD)
+            self.assertEqual((done.returncode, done.stderr),
+                             (71, "ddprun: cannot write to stdout: No space left on device\n"), word)
+
+    def test_torchrun_restarts_as_often_as_it_is_told(self):
+        for name, restarts in (("torchrun", 5), ("ddprun", 2)):
+            out = self.run_line("--max_restarts=5", self.script, "fail", name=name)[1]
+            self.assertEqual(len(re.findall("^rank ", out, re.MULTILINE)), 1 + restarts, name)
+
     def test_a_single_node_takes_a_free_port_and_its_own_id_by_standalone(self):
         ids, ports = set(), set()
         for _ in range(3):

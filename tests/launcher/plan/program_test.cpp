@@ -128,10 +128,10 @@ TEST_CASE("contradicting flags are refused by name") {
     request.program = "a";
     request.no_python = true;
     request.module = true;
-    CHECK(refused(request) == "--module (-m) and --no-python contradict each other");
+    CHECK(refused(request) == "--no-python: contradicts --module (-m)");
     request.module = false;
     request.python = true;
-    CHECK(refused(request) == "--python and --no-python contradict each other");
+    CHECK(refused(request) == "--no-python: contradicts --python");
 }
 
 TEST_CASE("the local rank is put into arguments as Python's string.Template does it") {
