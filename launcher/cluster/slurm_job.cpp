@@ -1,5 +1,8 @@
 #include <fmt/core.h>
 
+#include <array>
+
+#include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/cluster/slurm.hpp"
 #include "rendezvous/system/split.hpp"
@@ -42,6 +45,20 @@ std::optional<int> gpus_of(const std::string& text) {
         if (!count || sum > kMaxGpus) return std::nullopt;
         sum += *count;
     }
+// Count and list of one pair are of one job, or both are the step's.
+std::string wrong_counts(const ClusterView& view, const FamilyFacts& facts) {
+    constexpr std::array<std::array<const char*, 2>, 2> kPairs = {
+        {{"SLURM_JOB_NUM_NODES", "SLURM_JOB_NODELIST"}, {"SLURM_NNODES", "SLURM_NODELIST"}}};
+    for (const auto& [count, list] : kPairs) {
+        if (auto wrong = wrong_number(view, count, 1); !wrong.empty()) return wrong;
+        if (facts.hosts_source != list) continue;
+        if (auto differ = count_conflict(count, number_of(view, count, 1), list, facts.hosts);
+            !differ.empty())
+            return differ;
+    }
+    return {};
+}
+
     return sum;
 }
 
@@ -85,6 +102,7 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
             source = "SLURMD_NODENAME";
         }
     }
+    if (facts.conflict.empty()) facts.conflict = wrong_counts(view, facts);
     if (position) claim(facts, Fact::node_rank, std::to_string(*position), source);
     if (!facts.hosts.empty()) claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
     if (auto identity = slurm_identity(view, false)) facts.claims.emplace(Fact::job_id, *std::move(identity));

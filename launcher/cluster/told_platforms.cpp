@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "launcher/cluster/family.hpp"
+#include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 
 namespace ddprun {
@@ -36,6 +36,9 @@ std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& n
             facts.hosts_source = names.list;
             claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
         }
+            facts.conflict = count_conflict(names.nodes, nodes, names.list, facts.hosts);
+            if (names.nodes.empty())
+                claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
     }
     if (const std::string* address = names.address.empty() ? nullptr : text_of(view, names.address))
         claim(facts, Fact::master_addr, *address, std::string(names.address));
