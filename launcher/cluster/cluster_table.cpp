@@ -37,7 +37,9 @@ std::vector<Found> find_families(const ClusterView& view, const std::string& sch
         if (scheduler != "auto" && scheduler != family.name) continue;
         auto facts = family.read(view);
         if (!facts) continue;
-        for (auto& [fact, claim] : facts->claims) claim.belief = family.belief;
+        for (auto* claims : {&facts->claims, &facts->rivals}) {
+            for (auto& [fact, claim] : *claims) claim.belief = family.belief;
+        }
         found.push_back({&family, *std::move(facts)});
     }
     return found;
@@ -113,6 +115,7 @@ class Derivation {
         judge(own);
         const bool counts = may_number(own);
         for (const auto& [fact, claim] : own.facts.claims) add(fact, claim, counts || !is_node_fact(fact));
+        for (const auto& [fact, claim] : own.facts.rivals) add(fact, claim, false);
         for (const Found& other : found) {
             if (&other == &own) continue;
             for (const auto& [fact, claim] : other.facts.claims) add(fact, claim, !is_node_fact(fact));

@@ -58,6 +58,7 @@ struct Tasks {
 
 struct FamilyFacts {
     std::map<Fact, Claim> claims;
+    std::map<Fact, Claim> rivals;   // the family's own, with other values
     std::vector<ListedHost> hosts;  // in the order of the node numbers
     std::string hosts_source;
     std::optional<Tasks> tasks;
