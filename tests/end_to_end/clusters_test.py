@@ -12,6 +12,7 @@ from support import EndToEndTest, free_port, program, worker
 
 STEP = {"SLURM_NNODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_PROCID": "1",
         "SLURM_NODEID": "1"}
+BARE = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29600", "RANK": "0", "WORLD_SIZE": "2"}
 BATCH = {"SLURM_JOB_ID": "77", "SLURM_NNODES": "2", "SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_NODEID": "0"}
 
 
@@ -102,7 +103,8 @@ class Refusals(EndToEndTest):
         one = BATCH | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"}
         for flags, environment in ((["--standalone"], STEP), (["--nnodes=1"], STEP), ([], STEP | {"PET_NNODES": "1"}),
                                    (["--scheduler=none"], STEP), (["--standalone"], BATCH), ([], one),
-                                   (["--standalone"], {"WORLD_SIZE": "8", "RANK": "3"})):
+                                   (["--standalone"], {"WORLD_SIZE": "8", "RANK": "3"}),
+                                   (["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"], BARE), (["--rdzv-endpoint=localhost:0"], BATCH)):
             self.assertEqual(self.run_job("--nproc-per-node=1", *flags, *worker("say", "x"), env=environment), (0, "x", ""))
 
     def test_a_launcher_within_a_worker_is_none_of_the_tasks(self):
