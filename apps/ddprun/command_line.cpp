@@ -341,7 +341,11 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     set_likeness(line, called);
     check_program(line);
     if (line.standalone) set_standalone(line);
-    if (line.rdzv_backend != RdzvBackend::etcd && asks_for_free_port(line)) become_one_node(line);
+    if (line.rdzv_backend != RdzvBackend::etcd && asks_for_free_port(line)) {
+        become_one_node(line);
+        // No other node could know which port it is, whatever the environment says of others.
+        line.nodes_said = true;
+    }
     set_master(line);
     set_times(line);
     set_signals(line);

@@ -59,6 +59,9 @@ std::string refused_allocation(const ClusterView& view, const Family& family, co
                    : fmt::format("this is {}, but {} is not told: {}; or give {}", family.title,
                                  words_for(Fact::nnodes), way_out->second, kAlone);
     const auto& [nodes, source, belief] = told->second;
+    if (nodes != "1" && facts.hosts.empty() && way_out != facts.ways_out.end())
+        return fmt::format("this is one process in {} of {} nodes ({}), but {}; or give {}", family.title,
+                           nodes, source, way_out->second, kAlone);
     if (nodes != "1")
         return fmt::format(
             "this is one process in {} of {} nodes ({}), and nobody has started ddprun on the others: start "

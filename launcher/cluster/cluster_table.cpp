@@ -37,7 +37,9 @@ std::vector<Found> find_families(const ClusterView& view, const std::string& sch
         if (scheduler != "auto" && scheduler != family.name) continue;
         auto facts = family.read(view);
         if (!facts) continue;
-        for (auto& [fact, claim] : facts->claims) claim.belief = family.belief;
+        for (auto* claims : {&facts->claims, &facts->rivals}) {
+            for (auto& [fact, claim] : *claims) claim.belief = family.belief;
+        }
         found.push_back({&family, *std::move(facts)});
     }
     return found;
@@ -113,6 +115,7 @@ class Derivation {
         judge(own);
         const bool counts = may_number(own);
         for (const auto& [fact, claim] : own.facts.claims) add(fact, claim, counts || !is_node_fact(fact));
+        for (const auto& [fact, claim] : own.facts.rivals) add(fact, claim, false);
         for (const Found& other : found) {
             if (&other == &own) continue;
             for (const auto& [fact, claim] : other.facts.claims) add(fact, claim, !is_node_fact(fact));
@@ -127,6 +130,7 @@ class Derivation {
 
     // What the user has said is said: a list of other hosts, or of others' numbers, is none of this job.
     bool may_number(const Found& own) const {
+        if (!table_.started_by.empty()) return true;
         if (own.family->belief != Belief::allocation || !is_said(Fact::nnodes)) return true;
         const auto said = chosen_number(table_, Fact::nnodes);
         return said && static_cast<std::size_t>(*said) == own.facts.hosts.size() &&
@@ -151,7 +155,11 @@ class Derivation {
             table_.situation = Situation::process_per_gpu;
         else
             table_.situation = count == 1 ? Situation::alone : Situation::agent_per_node;
-        if (is_complete() || (is_allocation && is_said(Fact::nnodes))) return;
+        if (is_complete()) return;
+        if (is_allocation && is_said(Fact::nnodes)) {
+            if (means_all(own.facts, count)) table_.started_by = own.facts.reached_by;
+            return;
+        }
         const bool has_number = is_said(Fact::nnodes) && (is_said(Fact::node_rank) || !request_.numbered);
         const bool is_expected = has_number || request_.adapts_tasks;
         if (!own.facts.conflict.empty())
@@ -162,6 +170,16 @@ class Derivation {
             table_.started_by = own.facts.reached_by;
         else if (is_allocation)
             table_.refusal = refused_allocation(view_, *own.family, own.facts);
+    }
+
+    // The user has said what the allocation says, and nothing else that one of several agents would be told; on a node behind
+    // the first this is one of them.
+    bool means_all(const FamilyFacts& facts, int count) const {
+        const auto number = facts.claims.find(Fact::node_rank);
+        const bool is_first =
+            facts.is_outside || (number != facts.claims.end() && number->second.value == "0");
+        return is_first && facts.conflict.empty() && nodes() == count && !is_said(Fact::node_rank) &&
+               !is_said(Fact::master_addr) && may_start(facts, count);
     }
 
     // A list that is not of all nodes (of a heterogeneous job) is of no use, and from a machine outside hardly anybody lets

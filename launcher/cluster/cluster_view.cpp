@@ -1,22 +1,24 @@
 #include "launcher/cluster/cluster_view.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
 #include "launcher/cluster/host_list.hpp"
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun {
 namespace {
 
 // They hold the path of a file with the job's hosts.
-constexpr std::array<std::string_view, 7> kFileVariables = {"PBS_NODEFILE",
-                                                            "PE_HOSTFILE",
-                                                            "LSB_DJOB_HOSTFILE",
-                                                            "COBALT_NODEFILE",
-                                                            "OAR_NODEFILE",
-                                                            "LOADL_HOSTFILE",
-                                                            "OMPI_MCA_orte_default_hostfile"};
+constexpr std::array<std::string_view, 9> kFileVariables = {
+    "PBS_NODEFILE",    "PE_HOSTFILE",           "LSB_DJOB_HOSTFILE",
+    "COBALT_NODEFILE", "OAR_NODEFILE",          "LOADL_HOSTFILE",
+    "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile"};
+
+constexpr std::size_t kMaxNumberShown = 80;
 
 // A file that is always at one place, where a variable tells what kind of machine this is.
 struct FixedFile {
@@ -50,6 +52,13 @@ const std::string* text_of(const ClusterView& view, std::string_view variable) {
 std::optional<int> number_of(const ClusterView& view, std::string_view variable, int lowest) {
     const std::string* text = text_of(view, variable);
     return text != nullptr ? whole_number<int>(*text, lowest) : std::nullopt;
+}
+
+std::string wrong_number(const ClusterView& view, std::string_view variable, int lowest) {
+    const std::string* text = text_of(view, variable);
+    if (text == nullptr || number_of(view, variable, lowest)) return {};
+    return fmt::format("{}={} is no whole number from {} on", variable, harmless_line(*text, kMaxNumberShown),
+                       lowest);
 }
 
 std::optional<Named> first_of(const ClusterView& view, const std::vector<std::string_view>& variables) {

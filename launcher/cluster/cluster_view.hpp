@@ -31,6 +31,9 @@ const std::string* text_of(const ClusterView& view, std::string_view variable);
 // A whole number of at least `lowest`; nothing for anything else.
 std::optional<int> number_of(const ClusterView& view, std::string_view variable, int lowest);
 
+// One line about a variable that is set, but to no such number; empty: none.
+std::string wrong_number(const ClusterView& view, std::string_view variable, int lowest);
+
 // The first of these variables that is set, and its text.
 struct Named {
     std::string name;

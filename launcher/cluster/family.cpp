@@ -30,9 +30,12 @@ constexpr Family kFamilies[] = {
     {"azureml", "an Azure ML job", Belief::platform, read_azure_ml, "AZUREML_EXPERIMENT_ID with NODE_RANK"},
     {"volcano", "a Volcano job", Belief::platform, read_volcano, "VC_TASK_INDEX"},
     {"kubernetes", "an indexed pod", Belief::platform, read_indexed_pod, "JOB_COMPLETION_INDEX"},
+    {"tpu", "a TPU slice", Belief::platform, read_tpu, "TPU_WORKER_HOSTNAMES"},
+    {"vertex", "a Vertex AI job", Belief::platform, read_cluster_spec, "CLUSTER_SPEC"},
 
     {"env", "a job told by MASTER_ADDR, RANK and WORLD_SIZE", Belief::bare, read_bare_master,
      "MASTER_ADDR, RANK and WORLD_SIZE"},
+    {"jax", "a job of JAX processes", Belief::bare, read_jax, "JAX_NUM_PROCESSES"},
 
     {"slurm", "a Slurm allocation", Belief::allocation, read_slurm_job, "SLURM_JOB_ID"},
     {"pbs", "a PBS job", Belief::allocation, read_pbs, "PBS_JOBID"},

@@ -58,6 +58,7 @@ struct Tasks {
 
 struct FamilyFacts {
     std::map<Fact, Claim> claims;
+    std::map<Fact, Claim> rivals;   // the family's own, with other values
     std::vector<ListedHost> hosts;  // in the order of the node numbers
     std::string hosts_source;
     std::optional<Tasks> tasks;
@@ -113,8 +114,11 @@ std::optional<FamilyFacts> read_aws_batch(const ClusterView& view);
 std::optional<FamilyFacts> read_azure_ml(const ClusterView& view);
 std::optional<FamilyFacts> read_volcano(const ClusterView& view);
 std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view);
+std::optional<FamilyFacts> read_tpu(const ClusterView& view);
+std::optional<FamilyFacts> read_cluster_spec(const ClusterView& view);
 
 std::optional<FamilyFacts> read_bare_master(const ClusterView& view);
+std::optional<FamilyFacts> read_jax(const ClusterView& view);
 
 std::optional<FamilyFacts> read_slurm_job(const ClusterView& view);
 std::optional<FamilyFacts> read_pbs(const ClusterView& view);

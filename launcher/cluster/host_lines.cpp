@@ -1,11 +1,20 @@
 #include "launcher/cluster/host_lines.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <unordered_map>
 
+#include "launcher/harmless_text.hpp"
 #include "rendezvous/job/failure.hpp"
+#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxListWordShown = 80;
+
+}  // namespace
 
 std::vector<std::string_view> words_between_blanks(std::string_view text) {
     constexpr std::string_view kBlanks = " \t\r\n";
@@ -39,7 +48,20 @@ const std::string* named_file(const ClusterView& view, std::string_view variable
     return file == view.files.end() ? nullptr : &file->second;
 }
 
+std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
+                           const std::vector<ListedHost>& hosts) {
+    if (!count || hosts.empty() || static_cast<std::size_t>(*count) == hosts.size()) return {};
+    return fmt::format("{}={}, but {} has {} hosts", variable, *count, list, hosts.size());
+}
+
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts) {
+    for (const ListedHost& host : facts.hosts) {
+        if (is_valid_host(host.name)) continue;
+        facts.conflict = fmt::format("{}: '{}' is no name of a host", facts.hosts_source,
+                                     harmless_line(host.name, kMaxListWordShown));
+        facts.hosts.clear();
+        break;
+    }
     if (facts.hosts.empty()) return;
     claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
     claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);

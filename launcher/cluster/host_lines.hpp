@@ -1,6 +1,7 @@
 // Lists of hosts in files and variables that batch systems write, one word or line for each slot or host. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,12 @@ std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words
 // The text of the file whose path the variable holds; null where it is not set, or could not be read.
 const std::string* named_file(const ClusterView& view, std::string_view variable);
 
-// Of a batch system's hosts: how many, which of them this machine is, and that they meet at the first.
+// One line where a variable counts other hosts than a list has; empty: they agree, or one of them is not there.
+std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
+                           const std::vector<ListedHost>& hosts);
+
+// Of a batch system's hosts: how many, which of them this machine is, and that they meet at the first. A list with a
+// word that is no host's name is a conflict, and none of its hosts stays.
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
 
 }  // namespace ddprun

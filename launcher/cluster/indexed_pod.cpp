@@ -33,8 +33,10 @@ std::string job_of_pod(const ClusterView& view, int index) {
 // How many pods there are no pod is told.
 std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
     const auto index = number_of(view, "JOB_COMPLETION_INDEX", 0);
-    if (!index) return std::nullopt;
+    if (text_of(view, "JOB_COMPLETION_INDEX") == nullptr) return std::nullopt;
     FamilyFacts facts;
+    facts.conflict = wrong_number(view, "JOB_COMPLETION_INDEX", 0);
+    if (!index) return facts;
     facts.ways_out[Fact::nnodes] =
         "a pod is told its index only (JOB_COMPLETION_INDEX), so give --nnodes; where each pod is a job of "
         "its own, "

@@ -1,5 +1,7 @@
 #include "launcher/cluster/lsf.hpp"
 
+#include <fmt/core.h>
+
 #include "launcher/cluster/host_lines.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -10,12 +12,23 @@ namespace {
 std::vector<ListedHost> read_host_pairs(std::string_view text) {
     std::vector<ListedHost> hosts;
     const auto words = words_between_blanks(text);
-    for (std::size_t i = 0; i + 1 < words.size() && hosts.size() < kMaxListedHosts; i += 2) {
+    if (words.size() % 2 != 0) return {};
+    for (std::size_t i = 0; i < words.size() && hosts.size() < kMaxListedHosts; i += 2) {
         const auto slots = whole_number<int>(words[i + 1], 0);
         if (!slots) return {};
         hosts.push_back({std::string(words[i]), *slots});
     }
     return hosts;
+}
+
+// LSF counts the slots of all hosts.
+std::string slots_conflict(const ClusterView& view, const FamilyFacts& facts) {
+    constexpr const char* kCount = "LSB_DJOB_NUMPROC";
+    long sum = 0;
+    for (const ListedHost& host : facts.hosts) sum += host.slots;
+    const auto count = number_of(view, kCount, 1);
+    if (!count || facts.hosts.empty() || sum == *count) return {};
+    return fmt::format("{}={}, but {} has {} slots", kCount, *count, facts.hosts_source, sum);
 }
 
 }  // namespace
@@ -51,7 +64,10 @@ std::optional<FamilyFacts> read_lsf(const ClusterView& view) {
     claim_lsf_identity(view, facts);
     facts.start_others = "blaunch -z 'HOSTS' ddprun …";
     facts.reached_by = "blaunch";
-    facts.ways_out[Fact::nnodes] = "none of LSB_MCPU_HOSTS, LSB_DJOB_HOSTFILE and LSB_HOSTS can be read";
+    facts.ways_out[Fact::nnodes] =
+        "none of LSB_MCPU_HOSTS (host slots host slots), LSB_DJOB_HOSTFILE and LSB_HOSTS can be read, "
+        "so name them by --hosts or --hostfile";
+    if (facts.conflict.empty()) facts.conflict = slots_conflict(view, facts);
     return facts;
 }
 

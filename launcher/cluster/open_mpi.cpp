@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <boost/asio/ip/address_v4.hpp>
 
 #include "launcher/cluster/task_names.hpp"
 #include "rendezvous/net/endpoint.hpp"
@@ -32,22 +34,21 @@ std::vector<std::string> addresses_of_uri(std::string_view uri) {
     return addresses;
 }
 
-// How many leading bytes two numeric addresses share, whole numbers between dots only: the nearer the network.
-std::size_t shared_numbers(std::string_view one, std::string_view other) {
-    std::size_t shared = 0;
-    for (std::size_t i = 0; i < std::min(one.size(), other.size()) && one[i] == other[i]; ++i) {
-        if (one[i] == '.') ++shared;
-    }
-    return shared;
+// How many leading bits two addresses share; none where one of them is a name.
+int shared_bits(const std::string& one, const std::string& other) {
+    boost::system::error_code wrong, also_wrong;
+    const auto first = boost::asio::ip::make_address_v4(one, wrong);
+    const auto second = boost::asio::ip::make_address_v4(other, also_wrong);
+    return wrong || also_wrong ? 0 : std::countl_zero(first.to_uint() ^ second.to_uint());
 }
 
 // Of several addresses of mpirun's machine the one that looks most like one of this machine's.
 std::string nearest_address(const ClusterView& view, const std::vector<std::string>& addresses) {
     std::string best = addresses.front();
-    std::size_t most = 0;
+    int most = 0;
     for (const std::string& address : addresses) {
         for (const std::string& own : view.addresses) {
-            const std::size_t shared = shared_numbers(address, own) + (address == own ? 1 : 0);
+            const int shared = shared_bits(address, own);
             if (shared <= most) continue;
             most = shared;
             best = address;
@@ -70,10 +71,13 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
         facts->claims.erase(Fact::node_rank);
     }
     const std::string* uri = text_of(view, kMpirunPlace);
-    const auto addresses = uri != nullptr ? addresses_of_uri(*uri) : std::vector<std::string>{};
+    auto addresses = uri != nullptr ? addresses_of_uri(*uri) : std::vector<std::string>{};
     if (addresses.empty()) return facts;
+    facts->many_addresses = addresses.size() > 1;
+    // One address may be on every machine, a bridge of containers has it: mpirun is here where all are.
     const auto is_own = [&view](const std::string& address) { return is_own_name(view, address); };
-    const bool is_here = std::any_of(addresses.begin(), addresses.end(), is_own);
+    const bool is_here = std::all_of(addresses.begin(), addresses.end(), is_own);
+    if (!is_here) std::erase_if(addresses, is_own);
     // mpirun may run where none of its tasks does.
     if (tasks.task == 0 && !is_here)
         facts->ways_out[Fact::master_addr] =
@@ -81,7 +85,6 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
             "address";
     else
         claim(*facts, Fact::master_addr, nearest_address(view, addresses), kMpirunPlace);
-    facts->many_addresses = addresses.size() > 1;
     return facts;
 }
 

@@ -1,5 +1,8 @@
 #include <fmt/core.h>
 
+#include <array>
+
+#include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/cluster/slurm.hpp"
 #include "rendezvous/system/split.hpp"
@@ -24,14 +27,36 @@ std::optional<long> nodes_of_components(const ClusterView& view, int components)
 
 void claim_job_nodes(const ClusterView& view, FamilyFacts& facts) {
     const int components = slurm_components(view);
-    if (const auto sum = components > 1 ? nodes_of_components(view, components) : std::nullopt)
-        claim(facts, Fact::nnodes, std::to_string(*sum), "SLURM_JOB_NUM_NODES_HET_GROUP_*");
+    if (components > 1) {
+        // What else there is may be the first component's.
+        if (const auto sum = nodes_of_components(view, components))
+            return claim(facts, Fact::nnodes, std::to_string(*sum), "SLURM_JOB_NUM_NODES_HET_GROUP_*");
+        facts.ways_out[Fact::nnodes] = fmt::format(
+            "the job has {} components by SLURM_HET_SIZE, of which SLURM_JOB_NUM_NODES_HET_GROUP_* are not "
+            "set, so name its hosts by --hosts or --hostfile",
+            components);
+        return;
+    }
     for (const char* variable : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
         if (const auto nodes = number_of(view, variable, 1))
             claim(facts, Fact::nnodes, std::to_string(*nodes), variable);
     }
     if (!facts.hosts.empty())
         claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
+}
+
+// Count and list of one pair are of one job, or both are the step's.
+std::string wrong_counts(const ClusterView& view, const FamilyFacts& facts) {
+    constexpr std::array<std::array<const char*, 2>, 2> kPairs = {
+        {{"SLURM_JOB_NUM_NODES", "SLURM_JOB_NODELIST"}, {"SLURM_NNODES", "SLURM_NODELIST"}}};
+    for (const auto& [count, list] : kPairs) {
+        if (auto wrong = wrong_number(view, count, 1); !wrong.empty()) return wrong;
+        if (facts.hosts_source != list) continue;
+        if (auto differ = count_conflict(count, number_of(view, count, 1), list, facts.hosts);
+            !differ.empty())
+            return differ;
+    }
+    return {};
 }
 
 // Of "8", "a100:8" and "a100:4,v100:2".
@@ -69,11 +94,15 @@ bool claim_step_gpus(const ClusterView& view, FamilyFacts& facts) {
 
 std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
     const auto list = first_of(view, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"});
-    if (!list && !first_of(view, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"})) return std::nullopt;
+    // A shell of salloc in front of several components has none of the rest.
+    const bool is_job =
+        list || slurm_components(view) > 1 || first_of(view, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
+    if (!is_job) return std::nullopt;
     FamilyFacts facts;
     if (list) read_slurm_hosts(view, facts, list->name, "SLURM_TASKS_PER_NODE");
     // A step's own count has taken its place there.
     if (!facts.conflict.empty() && !facts.hosts.empty()) facts.conflict.clear();
+    if (facts.conflict.empty()) facts.conflict = wrong_counts(view, facts);
     claim_job_nodes(view, facts);
     const auto names = names_of(facts.hosts);
     auto position = own_position(view, names);

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/cluster/slurm.hpp"
 #include "rendezvous/net/endpoint.hpp"
@@ -101,18 +102,19 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
     if (is_shell_step(view)) return std::nullopt;
     auto nodes = number_of(view, kStepNodes, 1);
     const auto tasks = number_of(view, kStepTasks, 1);
-    if (!nodes && !tasks && text_of(view, kStepList) == nullptr) return std::nullopt;
+    if (!tasks && !first_of(view, {kStepNodes, kStepList})) return std::nullopt;
     FamilyFacts facts;
     if (nodes) claim(facts, Fact::nnodes, std::to_string(*nodes), kStepNodes);
     read_slurm_hosts(view, facts, kStepList, kStepCounts);
     if (!facts.hosts.empty()) {
         const int listed = static_cast<int>(facts.hosts.size());
-        if (nodes && *nodes != listed)
-            facts.conflict = fmt::format("{}={}, but {} has {} hosts", kStepNodes, *nodes, kStepList, listed);
+        if (auto differ = count_conflict(kStepNodes, nodes, kStepList, facts.hosts); !differ.empty())
+            facts.conflict = std::move(differ);
         if (!nodes) claim(facts, Fact::nnodes, std::to_string(listed), kStepList);
         nodes = nodes.value_or(listed);
         claim(facts, Fact::master_addr, facts.hosts.front().name, kStepList);
     }
+    if (facts.conflict.empty()) facts.conflict = wrong_number(view, kStepNodes, 1);
     if (facts.conflict.empty()) claim_step_place(view, facts);
     if (facts.conflict.empty() && tasks) check_step_counts(view, facts, *tasks);
     facts.tasks = read_step_tasks(view, facts, nodes);

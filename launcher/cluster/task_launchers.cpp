@@ -52,7 +52,17 @@ constexpr TaskNames kHydra{.size = "PMI_SIZE",
 std::optional<FamilyFacts> read_flux(const ClusterView& view) { return read_tasks(view, kFlux); }
 
 std::optional<FamilyFacts> read_pals(const ClusterView& view) {
-    return text_of(view, kPals.rank) != nullptr ? read_tasks(view, kPals) : std::nullopt;
+    if (text_of(view, kPals.rank) == nullptr) return std::nullopt;
+    if (auto facts = read_tasks(view, kPals)) return facts;
+    // Started without PMI, a task has a number of many.
+    FamilyFacts facts;
+    if (const auto number = number_of(view, kPals.node_rank, 0))
+        claim(facts, Fact::node_rank, std::to_string(*number), std::string(kPals.node_rank));
+    facts.ways_out[Fact::nnodes] =
+        "PMI_SIZE is not set, so give --nnodes and --master-addr, or --standalone for a job of its own in "
+        "each "
+        "task";
+    return facts;
 }
 
 std::optional<FamilyFacts> read_mvapich(const ClusterView& view) { return read_tasks(view, kMvapich); }

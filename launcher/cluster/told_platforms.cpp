@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-#include "launcher/cluster/family.hpp"
+#include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 
 namespace ddprun {
 namespace {
 
 struct ToldNames {
-    std::string_view nodes;
+    std::string_view nodes;  // empty: the list says how many
     std::string_view number;
     std::string_view address = {};  // of node 0
     std::string_view list = {};     // of all, with that of node 0 first
@@ -20,9 +20,10 @@ struct ToldNames {
 };
 
 std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& names) {
-    const auto nodes = number_of(view, names.nodes, 1);
+    const auto nodes = names.nodes.empty() ? std::nullopt : number_of(view, names.nodes, 1);
     const auto number = number_of(view, names.number, 0);
-    if (!nodes && !number) return std::nullopt;
+    const bool is_listed = names.nodes.empty() && text_of(view, names.list) != nullptr;
+    if (!nodes && !number && !is_listed) return std::nullopt;
     FamilyFacts facts;
     if (nodes) claim(facts, Fact::nnodes, std::to_string(*nodes), std::string(names.nodes));
     if (number) claim(facts, Fact::node_rank, std::to_string(*number), std::string(names.number));
@@ -35,6 +36,9 @@ std::optional<FamilyFacts> read_told(const ClusterView& view, const ToldNames& n
                 facts.hosts.push_back({name, 0});
             facts.hosts_source = names.list;
             claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
+            facts.conflict = count_conflict(names.nodes, nodes, names.list, facts.hosts);
+            if (names.nodes.empty())
+                claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
         }
     }
     if (const std::string* address = names.address.empty() ? nullptr : text_of(view, names.address))
@@ -96,6 +100,19 @@ std::optional<FamilyFacts> read_lepton(const ClusterView& view) {
     }
     facts->ways_out[Fact::master_addr] =
         "LEPTON_JOB_WORKER_PREFIX or LEPTON_SUBDOMAIN is not set, so give --master-addr";
+    return facts;
+}
+
+// Each of several slices counts its own machines.
+std::optional<FamilyFacts> read_tpu(const ClusterView& view) {
+    if (text_of(view, "TPU_WORKER_HOSTNAMES") == nullptr) return std::nullopt;
+    auto facts = read_told(view, {.nodes = {}, .number = "TPU_WORKER_ID", .list = "TPU_WORKER_HOSTNAMES"});
+    const auto slices = number_of(view, "MEGASCALE_NUM_SLICES", 2);
+    if (facts && slices && facts->conflict.empty())
+        facts->conflict = fmt::format(
+            "MEGASCALE_NUM_SLICES={}, and TPU_WORKER_ID counts the machines of one slice, so give --nnodes, "
+            "--node-rank and --master-addr",
+            *slices);
     return facts;
 }
 

@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "launcher/cluster/family.hpp"
+#include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 
 namespace ddprun {
@@ -47,6 +47,9 @@ std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
     claim(facts, Fact::master_addr, facts.hosts.front().name, variables.front());
     if (const auto number = number_of(view, index->name, 0))
         claim(facts, Fact::node_rank, std::to_string(*number), index->name);
+    const std::string& list = variables.front();
+    const std::string count = list.substr(0, list.size() - kHostsSuffix.size()) + "_NUM";
+    facts.conflict = count_conflict(count, number_of(view, count, 1), list, facts.hosts);
     const std::string& first = facts.hosts.front().name;
     claim(facts, Fact::job_id, "volcano-" + first.substr(0, first.find('.')), variables.front());
     return facts;

@@ -17,16 +17,18 @@ constexpr std::array<std::string_view, 8> kOwnNames = {
     "CUDA_DEVICE_ORDER",    "OMP_NUM_THREADS",     "PYTHON_EXEC",          "VIRTUAL_ENV"};
 
 // What the families of launcher/cluster/ read.
-constexpr std::array<std::string_view, 36> kClusterBeginnings = {
-    "MASTER_",       "SLURM",   "OMPI_",      "PMI_",     "PMIX_",    "MPI_", "MV2_",    "MVAPICH_",
-    "HYDRA_",        "FLUX_",   "PALS_",      "JSM_",     "HOROVOD_", "LSB_", "LSF_",    "PBS_",
-    "SGE_",          "PE_",     "COBALT_",    "OAR_",     "LOADL_",   "LWS_", "LEPTON_", "SM_",
-    "SKYPILOT_",     "DSTACK_", "AWS_BATCH_", "AZ_BATCH", "AZUREML_", "VC_",  "K_MPI_",  "JOB_",
-    "TRAINING_JOB_", "JOBSET_", "VK_",        "HYDI_"};
-constexpr std::array<std::string_view, 12> kClusterNames = {
-    "RANK",   "LOCAL_RANK",     "WORLD_SIZE",          "NODE_RANK",
-    "NNODES", "GROUP_RANK",     "LOCAL_WORLD_SIZE",    "ARC",
-    "NHOSTS", "NPROC_PER_NODE", "REPLICATED_JOB_NAME", "KUBERNETES_SERVICE_HOST"};
+constexpr std::array<std::string_view, 40> kClusterBeginnings = {
+    "MASTER_",  "SLURM",        "OMPI_",       "PMI_",       "PMIX_",         "MPI_",       "MV2_",
+    "MVAPICH_", "HYDRA_",       "FLUX_",       "PALS_",      "JSM_",          "HOROVOD_",   "LSB_",
+    "LSF_",     "PBS_",         "SGE_",        "PE_",        "COBALT_",       "OAR_",       "LOADL_",
+    "LWS_",     "LEPTON_",      "SM_",         "SKYPILOT_",  "DSTACK_",       "AWS_BATCH_", "AZ_BATCH",
+    "AZUREML_", "VC_",          "K_MPI_",      "JOB_",       "TRAINING_JOB_", "JOBSET_",    "VK_",
+    "HYDI_",    "I_MPI_HYDRA_", "TPU_WORKER_", "MEGASCALE_", "JAX_"};
+constexpr std::array<std::string_view, 13> kClusterNames = {
+    "RANK",        "LOCAL_RANK",     "WORLD_SIZE",          "NODE_RANK",
+    "NNODES",      "GROUP_RANK",     "LOCAL_WORLD_SIZE",    "ARC",
+    "NHOSTS",      "NPROC_PER_NODE", "REPLICATED_JOB_NAME", "KUBERNETES_SERVICE_HOST",
+    "CLUSTER_SPEC"};
 
 // What a worker gets by the names of options, or beside them (worker_env.hpp, and the devices).
 constexpr std::array<std::string_view, 9> kOfWorkers = {

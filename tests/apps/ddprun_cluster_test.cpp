@@ -168,6 +168,37 @@ TEST_CASE("cluster plan: one node is one node where the user says so") {
     CHECK_FALSE(planned({"--like-torchrun"}).line.workers_by_gpus);
 }
 
+TEST_CASE("cluster plan: an endpoint of port 0 is one node's, whatever the environment says of others") {
+    const Environment shell = {
+        {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29600"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}};
+    const Environment allocation = {
+        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "n[1-2]"}};
+    for (const Environment& environment : {shell, allocation, kStepOfTwo}) {
+        for (const char* backend : {"--rdzv-backend=c10d", "--rdzv-backend=static"}) {
+            const ClusterPlan plan = planned({backend, "--rdzv-endpoint=localhost:0"}, environment);
+            CHECK(plan.line.nnodes == 1);
+            CHECK_FALSE(plan.line.start.is_asked());
+            CHECK_FALSE(plan.is_derived);
+        }
+    }
+}
+
+TEST_CASE("cluster plan: as many nodes as the allocation has are started, unless more is said of them") {
+    const Environment allocation = {
+        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_JOB_NODELIST", "n[2-4]"}};
+    const auto starts = [&](const ClusterWords& words) {
+        return planned(words, allocation).line.start.is_asked();
+    };
+    CHECK(starts({}));
+    CHECK(starts({"--nnodes=3"}));
+    CHECK(starts({"--nnodes=2:3"}));
+    CHECK_FALSE(starts({"--nnodes=2"}));
+    CHECK_FALSE(starts({"--nnodes=3", "--node-rank=0"}));
+    CHECK_FALSE(starts({"--nnodes=3", "--master-addr=n2"}));
+    CHECK_FALSE(starts({"--nnodes=3", "--rdzv-endpoint=n2:7"}));
+    CHECK_FALSE(starts({"--nnodes=3", "--rdzv-backend=c10d", "--rdzv-endpoint=n2:7"}));
+}
+
 TEST_CASE("cluster plan: with c10d the user says how many nodes there are") {
     const ClusterWords c10d{"--rdzv-backend=c10d", "--rdzv-endpoint=n1:7"};
     CHECK_THAT(plan_refusal([&] { planned(c10d); }), Catch::Contains("--rdzv-backend c10d: needs --nnodes") &&

@@ -143,7 +143,7 @@ TEST_CASE("explain: what workers have over the inherited environment") {
                                 {"WORLD_SIZE", "9"},
                                 {"DDPRUN_NPROC_PER_NODE", "2"},
                                 {"MASTER_PORT", "1"}};
-    const Explanation alone = explained({"--gpu-bind=none", "p"}, inherited);
+    const Explanation alone = explained({"--scheduler=none", "--gpu-bind=none", "p"}, inherited);
     REQUIRE(alone.workers.size() == 2);
     CHECK(change_named(alone.changes, "HOME") == "unchanged");
     CHECK(change_named(alone.changes, "WORLD_SIZE") == "WORLD_SIZE=2");

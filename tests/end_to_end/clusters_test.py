@@ -12,6 +12,7 @@ from support import EndToEndTest, free_port, program, worker
 
 STEP = {"SLURM_NNODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_PROCID": "1",
         "SLURM_NODEID": "1"}
+BARE = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29600", "RANK": "0", "WORLD_SIZE": "2"}
 BATCH = {"SLURM_JOB_ID": "77", "SLURM_NNODES": "2", "SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_NODEID": "0"}
 
 
@@ -90,7 +91,9 @@ class Refusals(EndToEndTest):
                 ({"PMI_SIZE": "3"}, ["PMI_SIZE=3", "--standalone"]),
                 (BATCH, ["2 nodes (SLURM_NNODES)", "srun --ntasks-per-node=1 ddprun", "--hosts", "--standalone"]),
                 ({"JOB_COMPLETION_INDEX": "0"}, ["JOB_COMPLETION_INDEX", "--nnodes", "--standalone"]),
-                ({"MASTER_ADDR": "a", "RANK": "0", "WORLD_SIZE": "2"}, ["WORLD_SIZE=2", "--nnodes", "--standalone"])):
+                ({"MASTER_ADDR": "a", "RANK": "0", "WORLD_SIZE": "2"}, ["WORLD_SIZE=2", "--nnodes", "--standalone"]),
+                ({"RANK": "1", "WORLD_SIZE": "2"}, ["WORLD_SIZE=2", "--master-addr", "--standalone"]),
+                ({"PBS_JOBID": "4.srv"}, ["PBS_NODEFILE is not set", "--hosts", "--hostfile", "--standalone"])):
             code, out, err = self.run_job("--nproc-per-node=2", *worker("say", "x"), env=environment)
             self.assertEqual((code, out, err.count("\n")), (2, "", 0), err)
             for word in words:
@@ -100,7 +103,8 @@ class Refusals(EndToEndTest):
         one = BATCH | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1"}
         for flags, environment in ((["--standalone"], STEP), (["--nnodes=1"], STEP), ([], STEP | {"PET_NNODES": "1"}),
                                    (["--scheduler=none"], STEP), (["--standalone"], BATCH), ([], one),
-                                   ([], {"WORLD_SIZE": "8", "RANK": "3"})):
+                                   (["--standalone"], {"WORLD_SIZE": "8", "RANK": "3"}),
+                                   (["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"], BARE), (["--rdzv-endpoint=localhost:0"], BATCH)):
             self.assertEqual(self.run_job("--nproc-per-node=1", *flags, *worker("say", "x"), env=environment), (0, "x", ""))
 
     def test_a_launcher_within_a_worker_is_none_of_the_tasks(self):

@@ -237,6 +237,15 @@ class Allocation(SlurmTest):
         self.assertEqual((code, sorted(re.findall(r"rank (\d) of 2, .* on (\S+)", out))), (0, [("0", "n1"), ("1", "n3")]), err)
         self.assertIn("ddprun: 2 of 3 nodes by SLURM_JOB_NODELIST, agents started by srun", err)
 
+    def test_as_many_nodes_as_the_allocation_has_may_be_said(self):
+        code, out, err = self.run_it("salloc", "-Q", "-N3", program("ddprun"), "--nnodes", 3, "--nproc-per-node", 1, "sh", "-c", WHO)
+        self.assertEqual((code, self.ranks(out), err), (0, [(rank, 3, 0) for rank in range(3)], self.DECIDED + "\n"))
+
+    def test_several_components_are_no_job_of_one(self):
+        code, out, err = self.run_it("salloc", "-Q", "-N1", ":", "-N2", program("ddprun"), "--nproc-per-node", 1, "sh", "-c", WHO)
+        self.assertEqual((code, out), (USAGE, ""), err)
+        self.assertIn("a Slurm allocation of 3 nodes (SLURM_JOB_NUM_NODES_HET_GROUP_*)", err)
+
     def test_hosts_that_the_user_names_by_srun(self):
         code, out, err = self.run_it("salloc", "-Q", "-N3", program("ddprun"), "--rsh", "srun", "--hosts", "n3,n1", "sh", "-c", WHO)
         self.assertEqual((code, sorted(re.findall(r"rank (\d) of 2, .* on (\S+)", out)), err), (0, [("0", "n3"), ("1", "n1")], ""))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -137,6 +138,13 @@ class AllocationShown(AllocationTest):
         for line in ("  agents: started from here, by blaunch", "The start", "  2 nodes by LSB_MCPU_HOSTS, agents started by blaunch",
                      "  other hosts: blaunch HOST LINE", *("  " + line.replace("--dry-run", "--explain") for line in agents)):
             self.assertIn(line, out.splitlines())
+
+    def test_as_many_nodes_as_the_allocation_has_may_be_said(self):
+        for said in ("2", "1:2"):
+            code, out, err = self.run_job("--dry-run", f"--nnodes={said}", *self.WORDS, env=self.lsf(f"{OWN} 4 h2 2"))
+            self.assertEqual((code, err), (0, "ddprun: 2 nodes by LSB_MCPU_HOSTS, agents started by blaunch"))
+            self.assertEqual(re.findall(r"--rdzv-id=lsf-9 (--nnodes=\S+ --node-rank=\d)", out),
+                             [f"--nnodes={said} --node-rank={node}" for node in range(2)])
 
     def test_the_json(self):
         env = self.lsf(f"{OWN} 4 h2 2")

@@ -1,5 +1,6 @@
 #include "launcher/cluster/cluster_table.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -32,6 +33,16 @@ TEST_CASE("cluster: captured environments, each with what is made of it") {
         if (outcome == captured.expected) continue;
         std::filesystem::create_directories(found.parent_path());
         std::ofstream(found) << captured.given << outcome;
+    }
+}
+
+TEST_CASE("cluster: each file that an environment is made of is asked for") {
+    for (const auto& file : captured_files()) {
+        const CapturedEnvironment captured = read_captured(file);
+        const auto asked = cluster_files(captured.view.environment);
+        INFO(file.filename().string());
+        for (const auto& [path, text] : captured.view.files)
+            CHECK(std::find(asked.begin(), asked.end(), path) != asked.end());
     }
 }
 
