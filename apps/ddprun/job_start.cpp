@@ -254,6 +254,7 @@ std::string start_line(const CommandLine& line, const StarterOptions& options) {
 void become_started(CommandLine& line, int slots, const std::string& hosts) {
     // Its plan says it all; what its host has around it is nobody's word about this job.
     line.scheduler = "none";
+    line.is_started = true;
     const auto names = split_at(hosts, ',');
     if (names.size() == static_cast<std::size_t>(line.nnodes))
         line.host_list.hosts = {names.begin(), names.end()};
@@ -270,7 +271,7 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
         return;
     }
     line.result_file.clear();
-    if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::quiet;
+    if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::troubles;
 }
 
 }  // namespace ddprun

@@ -197,7 +197,8 @@ TEST_CASE("start: an agent that was started is node 0 on any port, or one that s
         line({"--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7", "--result-file=r", "p"});
     CHECK(other.master_port == std::uint16_t{7});
     CHECK(other.result_file.empty());
-    CHECK(other.verbosity == Verbosity::quiet);
+    CHECK(other.verbosity == Verbosity::troubles);
+    CHECK(other.is_started);
     CHECK_FALSE(other.workers_by_gpus);
     CommandLine of_list = parse_command_line({"p"}, {});
     become_started(of_list, 3, "");

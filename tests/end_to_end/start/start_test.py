@@ -261,12 +261,27 @@ class StartEnds(StartTest):
         self.assertIn(f"b: no working directory {gone} there", err)
 
 
+class StartTroubles(StartTest):
+    HOSTS = ("--hosts", "a.invalid:1,b.invalid:1")  # Names that the remote shell alone knows.
+
+    def test_a_host_that_cannot_reach_node_0_says_why(self):
+        job = self.launch("--rsh", self.rsh, *self.HOSTS, *worker("say", "never"))
+        job.wait_for_line(r"^ddprun: b\.invalid: waiting for node 0: cannot resolve a\.invalid: .*; \d+ s of at most")
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.wait(), 143)
+        self.assertEqual((job.out(), job.err().count("waiting for node 0")), ("", 1), job.err())
+
+    def test_it_says_nothing_if_the_user_wants_no_word(self):
+        code, _, err = self.run_job("--rsh", self.rsh, "--quiet", "--join-timeout", "4", *self.HOSTS, *worker("say", "never"))
+        self.assertEqual((code, err.count("waiting for node 0")), (69, 0), err)
+
+
 class StartChecks(StartTest):
     def test_a_host_that_is_not_fit_ends_the_job_before_it_begins(self):
         rsh = self.script("unfit", '[ "$1" != b ] || export TMPDIR=/proc/none\nexec /bin/sh -c "$2"')
         code, out, err = self.run_start("--check", "--hosts", "a,b", "--no-ship", *worker("say", "never"), rsh=rsh)
         self.assertEqual((code, out), (71, ""), err)
-        self.assertRegex(err, r"(?m)^ddprun: --check: .*/proc/none")
+        self.assertRegex(err, r"(?m)^ddprun: b: --check: .*/proc/none")
 
     def test_hosts_that_are_fit_run_the_job(self):
         code, out, err = self.run_start("--check", "--hosts", "a,b", *worker("say", "here"))
