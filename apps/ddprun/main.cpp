@@ -124,7 +124,8 @@ struct Launch {
     const ddprun::NodeFacts& facts;
     const ddprun::PathFacts& known;
     std::string& secret;
-    std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started
+    std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started …
+    std::optional<std::string> run_record;              // … and then RunStart's
 };
 
 int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& observers,
@@ -172,7 +173,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
         return kExitSystem;
     }
     check_files(options, given.known);
-    write_run_file(options, given.called, given.words, given.known, log);
+    write_run_file(options, {given.called, given.words, given.run_record}, given.known, log);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
@@ -195,10 +196,11 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
 }
 
 // With --hosts, or on all hosts of an allocation.
-int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor,
-              ddprun::LauncherLog& log) {
+int start_job(const ddprun::CommandLine& line, const ddprun::RunStart& start,
+              const std::optional<ddprun::DoctorCall>& doctor, ddprun::LauncherLog& log) {
     using namespace ddprun;
     StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (line.output.files && !line.output.log_dir.empty()) options.plan.run_record = run_record_of(start);
     if (doctor) become_doctors_job(*doctor, options);
     log.set_verbosity(line.verbosity);
     if (const std::string decided = start_line(line, options); !decided.empty()) log.info(decided);
@@ -229,7 +231,11 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         }
         std::optional<OwnedDescriptor> relay_line;
         const std::string started = take_variable(kStartedVariable);
-        if (!started.empty()) relay_line = take_relay_line();
+        std::optional<std::string> run_record;
+        if (!started.empty()) {
+            relay_line = take_relay_line();
+            run_record = take_variable(kStartedRunVariable);
+        }
         CommandLine said =
             parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
         if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
@@ -240,9 +246,9 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
-        if (said.start.is_asked()) return start_job(said, doctor, log);
+        if (said.start.is_asked()) return start_job(said, {called, words, {}}, doctor, log);
         ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
-        if (plan.line.start.is_asked()) return start_job(plan.line, doctor, log);
+        if (plan.line.start.is_asked()) return start_job(plan.line, {called, words, {}}, doctor, log);
         if (doctor && plan.line.nnodes == 1) return run_doctor(*doctor, current_environment());
         if (doctor) become_doctors_job(*doctor, plan.line);
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
@@ -256,7 +262,9 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         }
         observers.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch({called, words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
+        return launch(
+            {called, words, plan, facts, known, secret, std::move(relay_line), std::move(run_record)},
+            *observers, log);
     } catch (const UsageError& error) {
         return end_by(error.what(), kExitUsage);
     } catch (const boost::system::system_error& error) {

@@ -40,6 +40,8 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
     std::string hosts;
     for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
     if (!hosts.empty() && hosts.size() <= kMaxStartedHosts) spec.environment[kStartedHostsVariable] = hosts;
+    if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
+        spec.environment[kStartedRunVariable] = plan.run_record;
     if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
     if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
     spec.death_signal = 0;  // By its line it notices, and decides what that means.

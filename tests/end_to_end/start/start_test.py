@@ -1,5 +1,6 @@
 """A job that one ddprun starts on several hosts: --hosts, by a remote shell that is a script on this machine."""
 
+import json
 import os
 import re
 import signal
@@ -259,6 +260,38 @@ class StartEnds(StartTest):
         code, _, err = self.run_start("--hosts", "b", *worker("say", "never"), rsh=slow, cwd=gone)
         self.assertEqual(code, 71, err)
         self.assertIn(f"b: no working directory {gone} there", err)
+
+
+class StartRecorded(StartTest):
+    def rerun(self, logs):
+        done = subprocess.run([program("ddpctl"), "rerun", logs], env=self.environment, cwd="/", text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=support.HANG_GUARD, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_all_hosts_are_started_again(self):
+        say = ("sh", "-c", 'echo "$RANK of $WORLD_SIZE on $HOSTNAME in $PWD with $PET_ROLE"')
+        words = ["--rsh", "./rsh", *HERE, "--hosts", "a:2,b", "--log-dir", "logs", *say]
+        env = {"PET_ROLE": "some", "DDPRUN_SECRET": "hidden", "MY_TOKEN": "hidden"}
+        code, out, err = self.run_job(*words, cwd=self.folder, env=env)
+        self.assertEqual((code, err), (0, ""))
+        first = sorted(out.splitlines())
+        self.assertEqual(len(first), 3, out)
+        for name, rank in (("run.json", 0), ("run.1.json", 1)):
+            with open(self.path(os.path.join("logs", name)), encoding="utf-8") as file:
+                text = file.read()
+            record = json.loads(text)
+            self.assertEqual((record["words"], record["directory"], record["node_rank"], record["nnodes"]),
+                             (words, os.path.realpath(self.folder), rank, 2))
+            self.assertEqual((record["environment"]["PET_ROLE"], "hidden" in text), ("some", False))
+        code, out, err = self.rerun(self.path("logs"))
+        self.assertEqual((code, sorted(out.splitlines())), (0, first), err)
+
+    def test_a_command_line_that_is_too_long_to_be_passed_on_is_not_recorded(self):
+        words = [f"{number} " + "x" * 100_000 for number in range(2)]
+        code, out, err = self.run_start("--hosts", "a", "--log-dir", self.path("logs"), "sh", "-c", "echo $#", *words)
+        self.assertEqual((code, out), (0, "1"), err)
+        self.assertRegex(err, r"^ddprun: .*/run\.json is not written, .*ddpctl rerun.*: the command line .* is too long")
+        self.assertFalse(os.path.exists(self.path("logs/run.json")))
 
 
 class StartTroubles(StartTest):
