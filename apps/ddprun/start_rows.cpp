@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <tuple>
 
 #include "apps/ddprun/option_values.hpp"
@@ -11,6 +13,9 @@
 
 namespace ddprun {
 namespace {
+
+// Where they are given, nothing is started.
+constexpr std::array<std::string_view, 3> kShowingFlags{"--explain", "--dry-run", "--json"};
 
 std::vector<std::string> parse_rsh(const std::string& text) {
     auto words = value_or_throw<BadValue>(split_shell_words(text));
@@ -106,13 +111,16 @@ OptionGroup variable_rows(CommandLine& line) {
 std::vector<std::string> without_start_words(const std::vector<std::string>& words) {
     CommandLine unused;
     const OptionGroup group = start_rows(unused);
+    const auto shows = [](const std::string& name) {
+        return std::find(kShowingFlags.begin(), kShowingFlags.end(), name) != kShowingFlags.end();
+    };
     std::vector<std::string> kept;
     for (const std::string& word : words) {
         const std::string name = word.substr(0, word.find('='));
         const bool is_starters =
             std::any_of(group.rows.begin(), group.rows.end(),
                         [&name](const OptionRow& row) { return long_name(row) == name; });
-        if (!is_starters) kept.push_back(word);
+        if (!is_starters && !shows(name)) kept.push_back(word);
     }
     return kept;
 }

@@ -32,7 +32,7 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
     rank_ = node.rank;
     WorkerSpec spec;
     spec.argv = {own_executable()};
-    const auto words = agent_words(plan, port);
+    const auto words = agent_words(plan, node, port);
     spec.argv.insert(spec.argv.end(), words.begin(), words.end());
     spec.environment =
         agent_environment(plan.environment, own, {.all = plan.clean_environment, .gpus = plan.own_gpus});

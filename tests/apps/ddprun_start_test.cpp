@@ -58,7 +58,7 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
 TEST_CASE("start: words that only the starter has a use for stay with it", "[start]") {
     const StarterOptions options =
         start_of({"--hosts=a,b", "--rsh=rsh -x", "--fan-out=4", "--no-ship", "--include=a", "--env", "K=V",
-                  "--master-port=29500", "--auth=off", "--clean-env"});
+                  "--master-port=29500", "--auth=off", "--clean-env", "--explain", "--dry-run", "--json"});
     CHECK(options.plan.options == Words{"--env=K=V", "--master-port=29500", "--auth=off", "--clean-env"});
     CHECK(options.plan.rsh == Words{"rsh", "-x"});
     const Words ssh = start_of({"--hosts=a", "--rsh=/usr/bin/ssh -p 2222"}).plan.rsh;

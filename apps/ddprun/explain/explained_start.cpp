@@ -22,7 +22,7 @@ ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
         agent.workers = node.workers;
     else if (node.slots > 0)
         agent.slots = node.slots;
-    for (std::string& word : agent_words(plan_of_branch(plan, {node}), plan.master_port))
+    for (std::string& word : agent_words(plan, node, plan.master_port))
         agent.command.push_back(std::move(word));
     return agent;
 }

@@ -419,11 +419,16 @@ class StartRefuses(StartTest):
         self.assertEqual(code, 2)
         self.assertIn("--node-rank: contradicts --hosts: nodes are numbered in the order of the hosts (from PET_NODE_RANK)", err)
 
+    def test_a_dry_run_of_many_hosts_takes_no_longer_for_each_of_them(self):
+        """Where each one costs as much as the list is long, these take minutes."""
+        code, out, err = self.run_job("--dry-run", "--hosts", "n[1-60000]:8", "train")
+        self.assertEqual((code, out.count("\n") + 1, err), (0, 60000, ""))
+
     def test_a_dry_run_shows_the_agents(self):
         code, out, err = self.run_start("--hosts", "a:4,b:4", "--include", "a:1,3@b", "--dry-run", "train", "x")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(out.splitlines(), [
-            f"node {rank} on {host}: ddprun --master-addr=127.0.0.1 --dry-run --nnodes=2 --node-rank={rank} "
+            f"node {rank} on {host}: ddprun --nnodes=2 --node-rank={rank} "
             f"--master-addr=127.0.0.1 --nproc-per-node={workers} -- train x" for rank, host, workers in ((0, "a", 2), (1, "b", 4))])
 
 
