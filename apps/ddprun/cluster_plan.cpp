@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::size_t kMaxDerivedId = 128;
 
-Belief belief_of(const OptionOrigin& origin) {
-    if (origin.source == OptionSource::command_line) return Belief::command_line;
-    if (origin.source == OptionSource::config_file) return Belief::config_file;
-    return origin.name.starts_with("PET_") ? Belief::torchrun_variable : Belief::own_variable;
-}
-
 void add_said(const CommandLine& line, ClusterRequest& request, Fact fact, const char* flag,
               const std::string& value) {
     const auto origin = line.origins.find(flag);
@@ -158,6 +152,12 @@ void take_workers(CommandLine& line, const ClusterTable& table) {
 }
 
 }  // namespace
+
+Belief belief_of(const OptionOrigin& origin) {
+    if (origin.source == OptionSource::command_line) return Belief::command_line;
+    if (origin.source == OptionSource::config_file) return Belief::config_file;
+    return origin.name.starts_with("PET_") ? Belief::torchrun_variable : Belief::own_variable;
+}
 
 ClusterTable table_of(const CommandLine& line, const ClusterView& view) {
     return derive_cluster(view, request_of(line));
