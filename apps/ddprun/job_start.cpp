@@ -190,6 +190,12 @@ std::vector<std::string> remote_shell_of(const StartRequest& start) {
     return remote_shell(start.rsh);
 }
 
+std::string why_unreadable(const std::string& path, const boost::system::error_code& error) {
+    if (error != boost::system::errc::invalid_argument) return error.message();
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown) ? "is a folder" : "is no regular file";
+}
+
 }  // namespace
 
 StarterFacts find_starter_facts(const CommandLine& line) {
@@ -204,7 +210,8 @@ StarterFacts find_starter_facts(const CommandLine& line) {
     if (line.start.host_file.empty()) return facts;
     const auto text = read_small_file(line.start.host_file, kMaxHostListText);
     if (!text)
-        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file, text.error().message(),
+        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file,
+                                     why_unreadable(line.start.host_file, text.error()),
                                      origin_of(line, "--hostfile")));
     facts.host_file_text = *text;
     return facts;

@@ -110,7 +110,7 @@ std::optional<std::string> HostCollection::add(std::string_view item, std::optio
     if (!wrong && slots && read.slots) wrong = "its slots are said twice";
     if (!wrong && hosts_.size() + read.names.size() > kMaxListedHosts)
         wrong = fmt::format("more than {} hosts", kMaxListedHosts);
-    if (wrong) return fmt::format("{}: {}", harmless_line(item, kMaxHostShown), *wrong);
+    if (wrong) return wrong;
     for (const std::string& name : read.names)
         add_host(read.user + name, read.slots ? *read.slots : slots.value_or(kUnsaidSlots));
     return std::nullopt;
@@ -127,13 +127,20 @@ void HostCollection::add_host(const std::string& target, int slots) {
     sum = std::min(counted(sum) + counted(slots), kMaxWorkersPerNode);
 }
 
+std::string named_item(std::string_view item, std::string_view wrong) {
+    return fmt::format("{}: {}", harmless_line(item, kMaxHostShown), wrong);
+}
+
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text) {
     if (text.size() > kMaxHostListText) return fmt::format("longer than {} bytes", kMaxHostListText);
     HostCollection hosts;
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (text.empty()) return "names no host";
-    while (!text.empty()) {
-        if (auto wrong = hosts.add(take_host_item(text))) return std::move(*wrong);
+    for (bool is_first = true; !text.empty(); is_first = false) {
+        const std::string_view item = take_host_item(text);
+        auto wrong = hosts.add(item);
+        const bool is_alone = item.empty() || (is_first && text.empty());
+        if (wrong) return is_alone ? std::move(*wrong) : named_item(item, *wrong);
     }
     return hosts.take();
 }

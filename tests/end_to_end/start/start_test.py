@@ -400,10 +400,12 @@ class StartRefuses(StartTest):
         with open(file, "w", encoding="ascii") as hosts:
             hosts.write("# two\na slots=2\nb slots=many\n")
         for words, text in (
-                (("--hosts", "a:x"), "--hosts a:x: a:x: 'x' is no number of slots"),
+                (("--hosts", "a:x"), "--hosts a:x: 'x' is no number of slots"),
                 (("--hosts", "-oProxyCommand=x"), "is no name of a host"),
                 (("--hostfile", file), f"{file}:3: 'slots=many' is no number of slots; write slots=8"),
                 (("--hostfile", "/nowhere"), "--hostfile /nowhere: No such file"),
+                (("--hostfile", self.folder), f"--hostfile {self.folder}: is a folder"),
+                (("--hostfile", "/dev/null"), "--hostfile /dev/null: is no regular file"),
                 (("--hosts", "a,b", "--nnodes", "3"), "--nnodes: 3 contradicts --hosts, which names 2"),
                 (("--hosts", "a,b", "--node-rank", "1"), "--node-rank: contradicts --hosts"),
                 (("--hosts", "a:2", "--nproc-per-node", "3"), "--nproc-per-node 3: contradicts --hosts, by which a has 2"),

@@ -48,13 +48,16 @@ TEST_CASE("a host that is named again has more slots", "[start]") {
 
 TEST_CASE("what is no list of hosts is refused with the item", "[start]") {
     CHECK(listed("") == "refused: names no host");
-    CHECK(listed(" , ").starts_with("refused: : a name is missing"));
+    CHECK(listed(" , ").starts_with("refused: a name is missing"));
+    CHECK(listed(",n1").starts_with("refused: a name is missing"));
     CHECK(listed("a,,b") == "a b");
-    CHECK(listed("a:") == "refused: a:: '' is no number of slots from 0 to 4096");
-    CHECK(listed("a:-1") == "refused: a:-1: '-1' is no number of slots from 0 to 4096");
+    CHECK(listed("a:") == "refused: '' is no number of slots from 0 to 4096");
+    CHECK(listed("a:,b") == "refused: a:: '' is no number of slots from 0 to 4096");
+    CHECK(listed("b a:-1") == "refused: a:-1: '-1' is no number of slots from 0 to 4096");
+    CHECK(listed("n[1-") == "refused: a '[' without its ']'");
     CHECK(listed("a:4097").find("no number of slots") != std::string::npos);
-    CHECK(listed("n[3-1]:2") == "refused: n[3-1]:2: the range 3-1 runs backwards");
-    CHECK(listed("fd00::1") == "refused: fd00::1: an IPv6 address stands in brackets");
+    CHECK(listed("n[3-1]:2") == "refused: the range 3-1 runs backwards");
+    CHECK(listed("fd00::1") == "refused: an IPv6 address stands in brackets");
     CHECK(listed("[fd00::1]8").find("only :SLOTS may follow") != std::string::npos);
     CHECK(listed("[fd00::x]").find("is no name of a host") != std::string::npos);
     CHECK(listed("-oProxyCommand=id").find("is no name of a host") != std::string::npos);
