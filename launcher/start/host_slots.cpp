@@ -50,12 +50,8 @@ std::optional<std::string> read_address(std::string_view text, std::size_t close
 std::optional<std::string> read_names(std::string_view text, HostItem& item) {
     const auto bracket = text.rfind(']');
     const auto colon = text.find(':', bracket == text.npos ? 0 : bracket);
-    auto names = expand_host_list(text.substr(0, colon));
-    if (const auto* wrong = std::get_if<std::string>(&names)) {
-        // The item is named by the caller.
-        const std::string prefix = harmless_line(text.substr(0, colon), kMaxHostShown) + ": ";
-        return wrong->starts_with(prefix) ? wrong->substr(prefix.size()) : *wrong;
-    }
+    auto names = names_of_item(text.substr(0, colon));
+    if (const auto* wrong = std::get_if<std::string>(&names)) return *wrong;
     item.names = std::get<std::vector<std::string>>(std::move(names));
     if (colon == text.npos) return std::nullopt;
     const std::string_view slots = text.substr(colon + 1);
@@ -125,6 +121,16 @@ void HostCollection::add_host(const std::string& target, int slots) {
     const auto counted = [](int said) { return said == kUnsaidSlots ? 1 : said; };
     int& sum = hosts_[place->second].slots;
     sum = std::min(counted(sum) + counted(slots), kMaxWorkersPerNode);
+}
+
+std::variant<std::vector<std::string>, std::string> names_of_item(std::string_view text) {
+    auto names = expand_host_list(text);
+    if (const auto* wrong = std::get_if<std::string>(&names)) {
+        // The item is named by the caller.
+        const std::string prefix = harmless_line(text, kMaxHostShown) + ": ";
+        return wrong->starts_with(prefix) ? wrong->substr(prefix.size()) : *wrong;
+    }
+    return names;
 }
 
 std::string named_item(std::string_view item, std::string_view wrong) {

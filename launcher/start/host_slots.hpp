@@ -47,6 +47,9 @@ class HostCollection {
 // A number of slots, 0 to kMaxWorkersPerNode; nothing for another text.
 std::optional<int> parse_slots(std::string_view text);
 
+// The names of one item without user and slots, brackets expanded; or what is wrong with it.
+std::variant<std::vector<std::string>, std::string> names_of_item(std::string_view text);
+
 // "ITEM: what is wrong", for a list of several.
 std::string named_item(std::string_view item, std::string_view wrong);
 
