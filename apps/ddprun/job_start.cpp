@@ -273,6 +273,8 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
     }
     line.start.hosts.clear();
     line.start.host_file.clear();
+    line.start.include.clear();
+    line.start.exclude.clear();
     if (line.node_rank == 0) {
         if (!line.master_port) line.master_port = 0;
         return;

@@ -136,6 +136,24 @@ TEST_CASE("start: what cannot be said of hosts that are started", "[start]") {
     CHECK(start_refused({"--hosts=a", "--fan-out=1"}).starts_with("--fan-out 1: "));
 }
 
+TEST_CASE("start: a selection needs hosts, but for an agent that is started", "[start]") {
+    const auto refused = [](const std::vector<std::string>& words, const Environment& environment = {}) {
+        try {
+            plan_cluster(parse_command_line(words, environment), ClusterView{});
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK(refused({"--include=a", "p"}) ==
+          "--include a: no hosts are named here; give --hosts or --hostfile");
+    CHECK(refused({"p"}, {{"DDPRUN_EXCLUDE", "b:0"}}) ==
+          "--exclude b:0: no hosts are named here; give --hosts or --hostfile (from DDPRUN_EXCLUDE)");
+    CommandLine started = parse_command_line({"p"}, {{"DDPRUN_EXCLUDE", "b:0"}});
+    become_started(started, 0, "");
+    CHECK_NOTHROW(plan_cluster(started, ClusterView{}));
+}
+
 TEST_CASE("start: the hosts of an allocation are started without a word about them", "[start]") {
     const auto start = [](Words words, Environment environment, const std::string& host) {
         words.insert(words.end(), {"--", "train"});

@@ -411,6 +411,7 @@ class StartRefuses(StartTest):
                 (("--hosts", "a:2", "--nproc-per-node", "3"), "--nproc-per-node 3: contradicts --hosts, by which a has 2"),
                 (("--hosts", "localhost,b"), "localhost is the first of the hosts, and b cannot reach it"),
                 (("--hosts", "a:2,b:2", "--include", "c"), "--include c: 'c' is none of the hosts"),
+                (("--include", "a"), "--include a: no hosts are named here"),
                 (("--env", "A"), "--env A: must be NAME=VALUE"),
                 (("--env-rank", "A=1"), "--env-rank A=1: must be RANKS:NAME=VALUE")):
             with self.subTest(words=words):
