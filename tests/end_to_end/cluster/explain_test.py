@@ -100,6 +100,9 @@ class Explained(EndToEndTest):
         text = self.explained("--adapt", "echo", "${local_rank}", env=tasks)
         for line in ("Rank 3", "  runs: echo 1", "  MASTER_ADDR=n1", "  LOCAL_WORLD_SIZE=2"):
             self.assertIn(line, text.splitlines(), text)
+        # A name that is known later is the program's to wait for.
+        code, out, err = self.run_job("--adapt", "--master-addr=late.invalid", "sh", "-c", "echo $RANK at $MASTER_ADDR", env=tasks)
+        self.assertEqual((code, out, err), (0, "3 at late.invalid", ""))
 
     def test_the_map_as_json(self):
         code, out, err = self.run_job("--dry-run", "--json", "--nproc-per-node=2", "--bind=cores", "true")
