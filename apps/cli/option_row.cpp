@@ -222,4 +222,16 @@ std::string origin_text(const OptionOrigin& origin) {
     return origin.name.empty() ? "" : fmt::format(" (from {})", origin.name);
 }
 
+std::string with_origin(const std::string& error, const std::vector<ToldOption>& options) {
+    for (const auto& [name, told] : options) {
+        if (told.front().texts.empty()) continue;
+        const std::string& value = told.front().texts.back();
+        const bool is_meant = error.starts_with(fmt::format("{} {}:", name, value)) ||
+                              error.starts_with(fmt::format("{} '{}'", name, value));
+        const std::string origin = origin_text(told.front().origin);
+        if (is_meant && !error.ends_with(origin)) return error + origin;
+    }
+    return error;
+}
+
 }  // namespace ddprun

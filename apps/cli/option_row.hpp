@@ -95,4 +95,7 @@ OptionOrigins origins_of(const std::vector<ToldOption>& options);
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);
 
+// An error that begins with an option and its value, as these were told, with where that is from.
+std::string with_origin(const std::string& error, const std::vector<ToldOption>& options);
+
 }  // namespace ddprun

@@ -214,6 +214,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
     using namespace ddprun;
     const auto start = std::chrono::steady_clock::now();
     std::optional<Observers> observers;
+    std::vector<ToldOption> told;
     const auto end_by = [&](const std::string& why, int code) {
         log.error(why);
         if (observers) observers->fails(exits_with_one && code != kExitUsage ? 1 : code, why);
@@ -242,6 +243,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         if (relay_line)
             become_started(said, whole_number<int>(started).value_or(0),
                            take_variable(kStartedHostsVariable));
+        told = said.told;
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
         if (said.makes_secret) return make_secret();
@@ -266,7 +268,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
             {called, words, plan, facts, known, secret, std::move(relay_line), std::move(run_record)},
             *observers, log);
     } catch (const UsageError& error) {
-        return end_by(error.what(), kExitUsage);
+        return end_by(with_origin(error.what(), told), kExitUsage);
     } catch (const boost::system::system_error& error) {
         return end_by(error.what(), kExitSystem);
     } catch (const std::system_error& error) {
