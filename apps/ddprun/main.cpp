@@ -117,6 +117,22 @@ bool may_tell_others(const ddprun::LaunchOptions& options) { return options.nnod
 // A node that takes no part does not wait for the others as one does that works.
 constexpr std::chrono::seconds kUnfitJoinTime{30};
 
+// What a relay that has started this agent hands it.
+struct FromRelay {
+    ddprun::OwnedDescriptor line;
+    int slots = 0;
+    std::string hosts;
+    std::string run_record;  // RunStart's
+};
+
+std::optional<FromRelay> take_from_relay() {
+    using namespace ddprun;
+    const std::string started = take_variable(kStartedVariable);
+    if (started.empty()) return std::nullopt;
+    return FromRelay{take_relay_line(), whole_number<int>(started).value_or(0),
+                     take_variable(kStartedHostsVariable), take_variable(kStartedRunVariable)};
+}
+
 struct Launch {
     const std::string& called;
     const std::vector<std::string>& words;
@@ -124,8 +140,7 @@ struct Launch {
     const ddprun::NodeFacts& facts;
     const ddprun::PathFacts& known;
     std::string& secret;
-    std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started …
-    std::optional<std::string> run_record;              // … and then RunStart's
+    std::optional<FromRelay> relay;
 };
 
 int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& observers,
@@ -133,8 +148,8 @@ int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& ob
     using namespace ddprun;
     std::vector<AgentWatcher*> watchers = observers.all();
     std::optional<StartedAgent> started;
-    if (given.relay_line) {
-        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
+    if (given.relay) {
+        started.emplace(std::move(given.relay->line), options.node_rank == 0,
                         options.elasticity.is_elastic());
         watchers.push_back(&*started);
     }
@@ -173,7 +188,9 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
         return kExitSystem;
     }
     check_files(options, given.known);
-    write_run_file(options, {given.called, given.words, given.run_record}, given.known, log);
+    RunStart start{given.called, given.words, {}};
+    if (given.relay) start.record = given.relay->run_record;
+    write_run_file(options, start, given.known, log);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
@@ -230,19 +247,11 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
             if (doctor->show) return std::fputs(doctor->show->c_str(), stdout) < 0 ? kExitSystem : 0;
             forget_job_variables();
         }
-        std::optional<OwnedDescriptor> relay_line;
-        const std::string started = take_variable(kStartedVariable);
-        std::optional<std::string> run_record;
-        if (!started.empty()) {
-            relay_line = take_relay_line();
-            run_record = take_variable(kStartedRunVariable);
-        }
+        std::optional<FromRelay> relay = take_from_relay();
         CommandLine said =
             parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
         if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
-        if (relay_line)
-            become_started(said, whole_number<int>(started).value_or(0),
-                           take_variable(kStartedHostsVariable));
+        if (relay) become_started(said, relay->slots, relay->hosts);
         told = said.told;
         exits_with_one = said.exits_with_one;
         if (said.show) return std::fputs(said.show->c_str(), stdout) < 0 ? kExitSystem : 0;
@@ -264,9 +273,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         }
         observers.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch(
-            {called, words, plan, facts, known, secret, std::move(relay_line), std::move(run_record)},
-            *observers, log);
+        return launch({called, words, plan, facts, known, secret, std::move(relay)}, *observers, log);
     } catch (const UsageError& error) {
         return end_by(with_origin(error.what(), told), kExitUsage);
     } catch (const boost::system::system_error& error) {
