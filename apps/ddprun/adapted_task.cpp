@@ -75,6 +75,8 @@ int local_rank_of(const Environment& variables) { return std::stoi(variables.at(
 CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables) {
     CommandLine line = plan.line;
     line.nnodes = 1;
+    // The program meets the others itself, and waits for a name that is not known yet.
+    line.master_addr.reset();
     line.gpu_bind = GpuBind::none;
     // As many as there are on this node, for the arguments that name the local rank.
     line.nproc_per_node = variables.at("LOCAL_WORLD_SIZE");

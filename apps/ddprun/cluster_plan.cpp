@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/ddprun/option_values.hpp"
 #include "launcher/cluster/cluster_text.hpp"
@@ -13,12 +14,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxDerivedId = 128;
-
-Belief belief_of(const OptionOrigin& origin) {
-    if (origin.source == OptionSource::command_line) return Belief::command_line;
-    if (origin.source == OptionSource::config_file) return Belief::config_file;
-    return origin.name.starts_with("PET_") ? Belief::torchrun_variable : Belief::own_variable;
-}
 
 void add_said(const CommandLine& line, ClusterRequest& request, Fact fact, const char* flag,
               const std::string& value) {
@@ -147,6 +142,18 @@ std::string told_gpus_by(const ClusterTable& table) {
     return "";
 }
 
+// What would be passed over without a word.
+void refuse_selection(const CommandLine& line) {
+    for (const auto& [flag, value] :
+         {std::pair{"--include", &line.start.include}, {"--exclude", &line.start.exclude}}) {
+        if (value->empty()) continue;
+        const auto origin = line.origins.find(flag);
+        throw UsageError(fmt::format("{} {}: no hosts are named here; give --hosts or --hostfile{}", flag,
+                                     harmless_line(*value),
+                                     origin == line.origins.end() ? "" : origin_text(origin->second)));
+    }
+}
+
 // Where a scheduler says which GPUs the job has here, each gets a worker.
 void take_workers(CommandLine& line, const ClusterTable& table) {
     if (are_workers_said(line) || table.family.empty()) return;
@@ -165,6 +172,12 @@ bool is_of_bare_variables(const ClusterTable& table) {
 }
 
 }  // namespace
+
+Belief belief_of(const OptionOrigin& origin) {
+    if (origin.source == OptionSource::command_line) return Belief::command_line;
+    if (origin.source == OptionSource::config_file) return Belief::config_file;
+    return origin.name.starts_with("PET_") ? Belief::torchrun_variable : Belief::own_variable;
+}
 
 ClusterTable table_of(const CommandLine& line, const ClusterView& view) {
     const ClusterRequest request = request_of(line);
@@ -186,6 +199,7 @@ ClusterPlan plan_cluster(CommandLine line, ClusterTable table) {
         take_start(plan.line, plan.table);
         return plan;
     }
+    refuse_selection(plan.line);
     if (!plan.line.adapt) {
         plan.is_derived = take_nodes(plan.line, plan.table);
         take_workers(plan.line, plan.table);

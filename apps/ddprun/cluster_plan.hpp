@@ -12,6 +12,9 @@ struct ClusterPlan {
     bool is_derived = false;  // something of several nodes is, worth a line (derived_line)
 };
 
+// How strong the word of an option from there is.
+Belief belief_of(const OptionOrigin& origin);
+
 // What is told of each value, refused or not.
 ClusterTable table_of(const CommandLine& line, const ClusterView& view);
 

@@ -190,6 +190,12 @@ std::vector<std::string> remote_shell_of(const StartRequest& start) {
     return remote_shell(start.rsh);
 }
 
+std::string why_unreadable(const std::string& path, const boost::system::error_code& error) {
+    if (error != boost::system::errc::invalid_argument) return error.message();
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown) ? "is a folder" : "is no regular file";
+}
+
 }  // namespace
 
 StarterFacts find_starter_facts(const CommandLine& line) {
@@ -204,7 +210,8 @@ StarterFacts find_starter_facts(const CommandLine& line) {
     if (line.start.host_file.empty()) return facts;
     const auto text = read_small_file(line.start.host_file, kMaxHostListText);
     if (!text)
-        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file, text.error().message(),
+        throw UsageError(fmt::format("--hostfile {}: {}{}", line.start.host_file,
+                                     why_unreadable(line.start.host_file, text.error()),
                                      origin_of(line, "--hostfile")));
     facts.host_file_text = *text;
     return facts;
@@ -254,6 +261,7 @@ std::string start_line(const CommandLine& line, const StarterOptions& options) {
 void become_started(CommandLine& line, int slots, const std::string& hosts) {
     // Its plan says it all; what its host has around it is nobody's word about this job.
     line.scheduler = "none";
+    line.is_started = true;
     const auto names = split_at(hosts, ',');
     if (names.size() == static_cast<std::size_t>(line.nnodes))
         line.host_list.hosts = {names.begin(), names.end()};
@@ -265,12 +273,14 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
     }
     line.start.hosts.clear();
     line.start.host_file.clear();
+    line.start.include.clear();
+    line.start.exclude.clear();
     if (line.node_rank == 0) {
         if (!line.master_port) line.master_port = 0;
         return;
     }
     line.result_file.clear();
-    if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::quiet;
+    if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::troubles;
 }
 
 }  // namespace ddprun

@@ -30,7 +30,7 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
 std::string start_line(const CommandLine& line, const StarterOptions& options);
 
 // A relay has started this agent: hosts are no matter of its own, node 0 takes a free port, and the others say only what
-// went wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told them.
+// goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told them.
 void become_started(CommandLine& line, int slots, const std::string& hosts);
 
 }  // namespace ddprun

@@ -125,6 +125,22 @@ bool may_tell_others(const ddprun::LaunchOptions& options) { return options.nnod
 // A node that takes no part does not wait for the others as one does that works.
 constexpr std::chrono::seconds kUnfitJoinTime{30};
 
+// What a relay that has started this agent hands it.
+struct FromRelay {
+    ddprun::OwnedDescriptor line;
+    int slots = 0;
+    std::string hosts;
+    std::string run_record;  // RunStart's
+};
+
+std::optional<FromRelay> take_from_relay() {
+    using namespace ddprun;
+    const std::string started = take_variable(kStartedVariable);
+    if (started.empty()) return std::nullopt;
+    return FromRelay{take_relay_line(), whole_number<int>(started).value_or(0),
+                     take_variable(kStartedHostsVariable), take_variable(kStartedRunVariable)};
+}
+
 struct Launch {
     const std::string& called;
     const std::vector<std::string>& words;
@@ -132,7 +148,7 @@ struct Launch {
     const ddprun::NodeFacts& facts;
     const ddprun::PathFacts& known;
     std::string& secret;
-    std::optional<ddprun::OwnedDescriptor> relay_line;  // of an agent that a relay has started
+    std::optional<FromRelay> relay;
 };
 
 int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& observers,
@@ -140,8 +156,8 @@ int run_with(ddprun::LaunchOptions options, Launch& given, ddprun::Observers& ob
     using namespace ddprun;
     std::vector<AgentWatcher*> watchers = observers.all();
     std::optional<StartedAgent> started;
-    if (given.relay_line) {
-        started.emplace(std::move(*given.relay_line), options.node_rank == 0,
+    if (given.relay) {
+        started.emplace(std::move(given.relay->line), options.node_rank == 0,
                         options.elasticity.is_elastic());
         watchers.push_back(&*started);
     }
@@ -180,7 +196,9 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
         return kExitSystem;
     }
     check_files(options, given.known);
-    write_run_file(options, given.called, given.words, given.known, log);
+    RunStart start{given.called, given.words, {}};
+    if (given.relay) start.record = given.relay->run_record;
+    write_run_file(options, start, given.known, log);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
@@ -208,10 +226,11 @@ int show(const std::string& text) {
 }
 
 // With --hosts, or on all hosts of an allocation.
-int start_job(const ddprun::CommandLine& line, const std::optional<ddprun::DoctorCall>& doctor,
-              ddprun::LauncherLog& log) {
+int start_job(const ddprun::CommandLine& line, const ddprun::RunStart& start,
+              const std::optional<ddprun::DoctorCall>& doctor, ddprun::LauncherLog& log) {
     using namespace ddprun;
     StarterOptions options = resolve_start(line, find_starter_facts(line));
+    if (line.output.files && !line.output.log_dir.empty()) options.plan.run_record = run_record_of(start);
     if (doctor) become_doctors_job(*doctor, options);
     log.set_verbosity(line.verbosity);
     if (const std::string decided = start_line(line, options); !decided.empty()) log.info(decided);
@@ -251,21 +270,17 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
             if (doctor->show) return show(*doctor->show);
             forget_job_variables();
         }
-        std::optional<OwnedDescriptor> relay_line;
-        const std::string started = take_variable(kStartedVariable);
-        if (!started.empty()) relay_line = take_relay_line();
+        std::optional<FromRelay> relay = take_from_relay();
         said = parse_command_line(doctor ? doctor->job_words : words, current_environment(), name);
         if (is_doctors_job(said.program)) said.told_exit_code = kExitProblem;
-        if (relay_line)
-            become_started(said, whole_number<int>(started).value_or(0),
-                           take_variable(kStartedHostsVariable));
+        if (relay) become_started(said, relay->slots, relay->hosts);
         exits_with_one = said.exits_with_one;
         if (said.show) return show(*said.show);
         if (said.makes_secret) return make_secret();
         if (said.explain) return explain_launch(said, called);
-        if (said.start.is_asked()) return start_job(said, doctor, log);
+        if (said.start.is_asked()) return start_job(said, {called, words, {}}, doctor, log);
         ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
-        if (plan.line.start.is_asked()) return start_job(plan.line, doctor, log);
+        if (plan.line.start.is_asked()) return start_job(plan.line, {called, words, {}}, doctor, log);
         if (doctor && plan.line.nnodes == 1) return run_doctor(*doctor, current_environment());
         if (doctor) become_doctors_job(*doctor, plan.line);
         if (said.adapt && !said.dry_run) run_adapted(plan, called);
@@ -279,7 +294,7 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         }
         observers.emplace(line, known, current_environment(), start, log);
         tell_remarks(line, log);
-        return launch({called, words, plan, facts, known, secret, std::move(relay_line)}, *observers, log);
+        return launch({called, words, plan, facts, known, secret, std::move(relay)}, *observers, log);
     } catch (const UsageError& error) {
         return end_by(one_line(as_said(said, error.what())), kExitUsage);
     } catch (const boost::system::system_error& error) {

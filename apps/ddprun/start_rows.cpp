@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <tuple>
 
 #include "apps/ddprun/option_values.hpp"
@@ -11,6 +13,9 @@
 
 namespace ddprun {
 namespace {
+
+// Where they are given, nothing is started.
+constexpr std::array<std::string_view, 3> kShowingFlags{"--explain", "--dry-run", "--json"};
 
 std::vector<std::string> parse_rsh(const std::string& text) {
     auto words = value_or_throw<BadValue>(split_shell_words(text));
@@ -44,41 +49,41 @@ RankVariable parse_rank_variable(const std::string& text) {
 
 OptionGroup start_rows(CommandLine& line) {
     StartRequest& start = line.start;
-    return {"Hosts",
-            {{"--hosts", "HOST[:N],…",
-              "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\nThe first "
-              "one is node 0. "
-              "An IPv6 address stands in brackets: [fd00::1]:8. This machine needs no ssh.",
-              into(start.hosts)},
-             {"--hostfile", "FILE",
-              "Likewise, a host a line: HOST slots=N, HOST:N or HOST, # begins a comment\nA host that stands "
-              "there again has "
-              "one slot more.",
-              into(start.host_file)},
-             {"--include", "HOST[:SLOTS]@…",
-              "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3\nThe slots are GPUs: the "
-              "host's agent has "
-              "them as CUDA_VISIBLE_DEVICES.",
-              into(start.include)},
-             {"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
-             {"--rsh", "COMMAND",
-              "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell (ssh)\nLike \"ssh -p "
-              "2222\", or srun, blaunch or qrsh within their jobs. {host} and {line} among its words say "
-              "where the "
-              "two belong. By default ssh in batch mode, which asks nothing, or in an allocation what its "
-              "scheduler "
-              "has.",
-              into(start.rsh, parse_rsh)},
-             {"--fan-out", "N",
-              "Hosts that one machine reaches itself; more are reached by way of others (32)\nThese have to "
-              "be able to reach "
-              "each other by ssh.",
-              into(start.fan_out, number(2, kMaxFanOut))},
-             {"--no-ship", "",
-              "Do not copy ddprun to hosts that lack it, or have another build\nOtherwise it is copied into "
-              "a folder in "
-              "TMPDIR, and removed as soon as it runs.",
-              into(start.no_ship)}}};
+    return {
+        "Hosts",
+        {{"--hosts", "HOST[:N],…",
+          "Start the job on these hosts, with N workers each, like gpu[01-04]:8,alice@big1:4\nThe first "
+          "one is node 0. "
+          "An IPv6 address stands in brackets: [fd00::1]:8. This machine needs no ssh.",
+          into(start.hosts)},
+         {"--hostfile", "FILE",
+          "Likewise, a host a line: HOST slots=N, HOST:N or HOST, # begins a comment\nA host that stands "
+          "there again has "
+          "one slot more.",
+          into(start.host_file)},
+         {"--include", "HOST[:SLOTS]@…",
+          "Only these of the hosts, and of their slots, like gpu01@gpu02:0,2-3 or gpu[03-08],big1\nThe slots "
+          "are GPUs: the host's agent has them as CUDA_VISIBLE_DEVICES.",
+          into(start.include)},
+         {"--exclude", "HOST[:SLOTS]@…", "All hosts and slots but these", into(start.exclude)},
+         {"--rsh", "COMMAND",
+          "What reaches a host, called as COMMAND HOST LINE; LINE is for its shell (ssh)\nLike \"ssh -p "
+          "2222\", or srun, blaunch or qrsh within their jobs. {host} and {line} among its words say "
+          "where the "
+          "two belong. By default ssh in batch mode, which asks nothing, or in an allocation what its "
+          "scheduler "
+          "has.",
+          into(start.rsh, parse_rsh)},
+         {"--fan-out", "N",
+          "Hosts that one machine reaches itself; more are reached by way of others (32)\nThese have to "
+          "be able to reach "
+          "each other by ssh.",
+          into(start.fan_out, number(2, kMaxFanOut))},
+         {"--no-ship", "",
+          "Do not copy ddprun to hosts that lack it, or have another build\nOtherwise it is copied into "
+          "a folder in "
+          "TMPDIR, and removed as soon as it runs.",
+          into(start.no_ship)}}};
 }
 
 OptionGroup variable_rows(CommandLine& line) {
@@ -108,13 +113,16 @@ OptionGroup variable_rows(CommandLine& line) {
 std::vector<std::string> without_start_words(const std::vector<std::string>& words) {
     CommandLine unused;
     const OptionGroup group = start_rows(unused);
+    const auto shows = [](const std::string& name) {
+        return std::find(kShowingFlags.begin(), kShowingFlags.end(), name) != kShowingFlags.end();
+    };
     std::vector<std::string> kept;
     for (const std::string& word : words) {
         const std::string name = word.substr(0, word.find('='));
         const bool is_starters =
             std::any_of(group.rows.begin(), group.rows.end(),
                         [&name](const OptionRow& row) { return long_name(row) == name; });
-        if (!is_starters) kept.push_back(word);
+        if (!is_starters && !shows(name)) kept.push_back(word);
     }
     return kept;
 }

@@ -48,7 +48,7 @@ class Agent {
           timer_(context_),
           inquiry_(context_.get_executor(), *runner_, options_, log_),
           join_news_(log_, JoinStatus(Clock::now(), JoinStatus::kFirstTroubleDelay, options_.join_timeout,
-                                      JoinStatus::advice_to(options_.node_rank))) {}
+                                      JoinStatus::advice_to(options_))) {}
 
     int run() {
         signals_.watch();

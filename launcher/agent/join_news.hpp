@@ -37,7 +37,7 @@ class JoinNews {
     // A cause is too long for a line that is cut, and stays to be read.
     void trouble(const std::string& cause) {
         const TimePoint now = TimePoint::clock::now();
-        log_.info(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
+        log_.trouble(status_.trouble(status_.speaks(now) ? with_holder(cause) : cause, now));
     }
     // `is_host`: nobody waits for etcd then.
     void etcd_trouble(const std::string& cause, bool is_host) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/agent/launch_options.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 
@@ -75,8 +76,12 @@ std::string JoinStatus::time_text(TimePoint::duration age) const {
     return fmt::format("{} of at most {} (--join-timeout)", duration_text(shown), duration_text(timeout_));
 }
 
-std::string JoinStatus::advice_to(int node_rank) {
-    if (node_rank != 0) return {};
+std::string JoinStatus::advice_to(const LaunchOptions& options) {
+    if (options.node_rank != 0) return {};
+    if (options.is_started)
+        return fmt::format(
+            "each other node has to reach node 0 at {}; --master-addr gives it another address",
+            harmless_line(options.master.host));
     return "each other node needs a --node-rank of its own and --master-addr with an address that leads here";
 }
 

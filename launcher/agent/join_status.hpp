@@ -17,6 +17,8 @@
 
 namespace ddprun {
 
+struct LaunchOptions;
+
 class JoinStatus {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -51,8 +53,8 @@ class JoinStatus {
     // What the passing line is now; empty: none.
     std::string passing(TimePoint now) const;
 
-    // What the user of this node may have forgotten.
-    static std::string advice_to(int node_rank);
+    // What the user of this node may have forgotten, or got wrong.
+    static std::string advice_to(const LaunchOptions& options);
 
     // The coordinator, which is here, refused another agent.
     static std::string refused(const PeerRefused& other);

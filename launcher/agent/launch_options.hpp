@@ -118,6 +118,7 @@ struct LaunchOptions {
     OutputPlan output;
     // srun or the like has started the agents of all nodes, and shows on one screen what they say.
     bool shares_screen = false;
+    bool is_started = false;            // likewise, but ddprun itself has (--hosts)
     bool is_detached = false;           // the launcher's stdout and stderr are one file of its own
     std::vector<RankProgram> programs;  // of ranks that run something else than WorkerPlan::argv
     std::vector<Wrap> wraps;

@@ -56,7 +56,8 @@ bool can_be_executed(const RunRecord& record) {
 std::string to_json(const RunRecord& record) {
     RunRecord checked = record;
     const auto is_whole = [](const auto& entry) { return is_utf8(entry.first) && is_utf8(entry.second); };
-    checked.is_exact = is_utf8(record.program) && is_utf8(record.called) && is_utf8(record.directory) &&
+    checked.is_exact = record.is_exact && is_utf8(record.program) && is_utf8(record.called) &&
+                       is_utf8(record.directory) &&
                        std::all_of(record.words.begin(), record.words.end(),
                                    [](const std::string& word) { return is_utf8(word); }) &&
                        std::all_of(record.environment.begin(), record.environment.end(), is_whole);

@@ -22,7 +22,7 @@ struct RunRecord {
     std::string program;
     std::string called;
     std::vector<std::string> words;
-    bool is_exact = true;  // false: a word, a value or a path is no UTF-8, which JSON cannot hold
+    bool is_exact = true;  // false: a word, a value or a path is or was no UTF-8, which JSON cannot hold
     std::string directory;
     Environment environment;  // deciding_variables()
     std::string version;

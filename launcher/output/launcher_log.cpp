@@ -112,14 +112,17 @@ class LauncherLog::Impl {
 
     std::shared_ptr<StderrSink> screen;
     spdlog::logger logger;
+    spdlog::level::level_enum of_trouble = spdlog::level::info;
 };
 
 LauncherLog::LauncherLog(Verbosity verbosity) : impl_(std::make_unique<Impl>()) { set_verbosity(verbosity); }
 LauncherLog::~LauncherLog() = default;
 
 void LauncherLog::set_verbosity(Verbosity verbosity) {
+    impl_->of_trouble = verbosity == Verbosity::troubles ? spdlog::level::warn : spdlog::level::info;
     switch (verbosity) {
-        case Verbosity::quiet: return impl_->screen->set_level(spdlog::level::warn);
+        case Verbosity::quiet:
+        case Verbosity::troubles: return impl_->screen->set_level(spdlog::level::warn);
         case Verbosity::usual: return impl_->screen->set_level(spdlog::level::info);
         case Verbosity::verbose: return impl_->screen->set_level(spdlog::level::debug);
     }
@@ -153,6 +156,7 @@ void LauncherLog::update(std::string_view text) {
 void LauncherLog::error(std::string_view text) { impl_->say(spdlog::level::err, text); }
 void LauncherLog::warn(std::string_view text) { impl_->say(spdlog::level::warn, text); }
 void LauncherLog::info(std::string_view text) { impl_->say(spdlog::level::info, text); }
+void LauncherLog::trouble(std::string_view text) { impl_->say(impl_->of_trouble, text); }
 void LauncherLog::debug(std::string_view text) { impl_->say(spdlog::level::debug, text); }
 
 }  // namespace ddprun

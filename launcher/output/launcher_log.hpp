@@ -24,8 +24,9 @@ namespace ddprun {
 
 class OutputPump;
 
-// What the launcher says besides errors and the report: nothing, what the user waits for, everything it does.
-enum class Verbosity { quiet, usual, verbose };
+// What the launcher says besides errors and the report: nothing, what keeps it from the other nodes, what the user waits
+// for, everything it does.
+enum class Verbosity { quiet, troubles, usual, verbose };
 
 class LauncherLog {
   public:
@@ -51,9 +52,10 @@ class LauncherLog {
 
     // Each line of `text` becomes a line of its own; an empty text is none.
     void error(std::string_view text);
-    void warn(std::string_view text);   // shown in any case, like errors
-    void info(std::string_view text);   // not with --quiet
-    void debug(std::string_view text);  // with --verbose only
+    void warn(std::string_view text);     // shown in any case, like errors
+    void info(std::string_view text);     // not with --quiet
+    void trouble(std::string_view text);  // likewise, but of Verbosity::troubles
+    void debug(std::string_view text);    // with --verbose only
 
   private:
     class Impl;

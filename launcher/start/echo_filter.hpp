@@ -14,8 +14,9 @@ inline constexpr std::size_t kMaxEchoes = 4096;
 class EchoFilter {
   public:
     // Of what a node's agent has said on stderr, whole lines: without the launcher's own lines that another node has said before,
-    // word by word. What workers say stays.
-    std::string fresh(int node, std::string_view text);
+    // word by word. What workers say stays. Behind the mark of the lines that are left stands the `host`, unless that is
+    // empty.
+    std::string fresh(int node, std::string_view text, std::string_view host = {});
 
   private:
     std::unordered_map<std::string, int> first_;  // line -> the node that said it

@@ -40,7 +40,8 @@ std::optional<std::string> read_host_line(std::string_view line, HostCollection&
         if (is_slots && slots) return "slots= stands there twice";
         if (is_slots) slots = number;
     }
-    return hosts.add(item, slots);
+    const auto wrong = hosts.add(item, slots);
+    return wrong ? std::optional(named_item(item, *wrong)) : std::nullopt;
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// Some hosts of a list, and some of their slots, as DeepSpeed's --include and --exclude name them. Pure.
+// Some hosts of a list, and some of their slots, as DeepSpeed's --include and --exclude name them, or as lists of hosts do. Pure.
 //
-//   selection = host [ ":" slots ] { "@" host [ ":" slots ] }    gpu01@gpu02:0,2-3
+//   selection = host [ ":" slots ] { separator host [ ":" slots ] }    gpu01@gpu02:0,2-3   gpu[01-03],big:0
+//   separator = "@" | ","                                              behind slots, a comma and a number is one more of these
 //
-// Hosts are named as in the list, with their user or without.
+// Hosts are named as host_list.hpp has them, without their users; an IPv6 address stands in brackets.
 #pragma once
 
 #include <string>

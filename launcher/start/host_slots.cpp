@@ -50,12 +50,8 @@ std::optional<std::string> read_address(std::string_view text, std::size_t close
 std::optional<std::string> read_names(std::string_view text, HostItem& item) {
     const auto bracket = text.rfind(']');
     const auto colon = text.find(':', bracket == text.npos ? 0 : bracket);
-    auto names = expand_host_list(text.substr(0, colon));
-    if (const auto* wrong = std::get_if<std::string>(&names)) {
-        // The item is named by the caller.
-        const std::string prefix = harmless_line(text.substr(0, colon), kMaxHostShown) + ": ";
-        return wrong->starts_with(prefix) ? wrong->substr(prefix.size()) : *wrong;
-    }
+    auto names = names_of_item(text.substr(0, colon));
+    if (const auto* wrong = std::get_if<std::string>(&names)) return *wrong;
     item.names = std::get<std::vector<std::string>>(std::move(names));
     if (colon == text.npos) return std::nullopt;
     const std::string_view slots = text.substr(colon + 1);
@@ -110,7 +106,7 @@ std::optional<std::string> HostCollection::add(std::string_view item, std::optio
     if (!wrong && slots && read.slots) wrong = "its slots are said twice";
     if (!wrong && hosts_.size() + read.names.size() > kMaxListedHosts)
         wrong = fmt::format("more than {} hosts", kMaxListedHosts);
-    if (wrong) return fmt::format("{}: {}", harmless_line(item, kMaxHostShown), *wrong);
+    if (wrong) return wrong;
     for (const std::string& name : read.names)
         add_host(read.user + name, read.slots ? *read.slots : slots.value_or(kUnsaidSlots));
     return std::nullopt;
@@ -127,13 +123,30 @@ void HostCollection::add_host(const std::string& target, int slots) {
     sum = std::min(counted(sum) + counted(slots), kMaxWorkersPerNode);
 }
 
+std::variant<std::vector<std::string>, std::string> names_of_item(std::string_view text) {
+    auto names = expand_host_list(text);
+    if (const auto* wrong = std::get_if<std::string>(&names)) {
+        // The item is named by the caller.
+        const std::string prefix = harmless_line(text, kMaxHostShown) + ": ";
+        return wrong->starts_with(prefix) ? wrong->substr(prefix.size()) : *wrong;
+    }
+    return names;
+}
+
+std::string named_item(std::string_view item, std::string_view wrong) {
+    return fmt::format("{}: {}", harmless_line(item, kMaxHostShown), wrong);
+}
+
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text) {
     if (text.size() > kMaxHostListText) return fmt::format("longer than {} bytes", kMaxHostListText);
     HostCollection hosts;
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (text.empty()) return "names no host";
-    while (!text.empty()) {
-        if (auto wrong = hosts.add(take_host_item(text))) return std::move(*wrong);
+    for (bool is_first = true; !text.empty(); is_first = false) {
+        const std::string_view item = take_host_item(text);
+        auto wrong = hosts.add(item);
+        const bool is_alone = item.empty() || (is_first && text.empty());
+        if (wrong) return is_alone ? std::move(*wrong) : named_item(item, *wrong);
     }
     return hosts.take();
 }

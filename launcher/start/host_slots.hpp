@@ -32,7 +32,7 @@ std::string host_of(std::string_view target);
 // Hosts in the order in which they were named first.
 class HostCollection {
   public:
-    // One item; `slots` are those said beside it, in a file. Otherwise what is wrong with it, in words that name it.
+    // One item; `slots` are those said beside it, in a file. Otherwise what is wrong with it.
     std::optional<std::string> add(std::string_view item, std::optional<int> slots = std::nullopt);
 
     std::vector<HostSlots> take() { return std::move(hosts_); }
@@ -47,7 +47,13 @@ class HostCollection {
 // A number of slots, 0 to kMaxWorkersPerNode; nothing for another text.
 std::optional<int> parse_slots(std::string_view text);
 
-// The hosts, at least one; or why there are none, which goes behind the list's name.
+// The names of one item without user and slots, brackets expanded; or what is wrong with it.
+std::variant<std::vector<std::string>, std::string> names_of_item(std::string_view text);
+
+// "ITEM: what is wrong", for a list of several.
+std::string named_item(std::string_view item, std::string_view wrong);
+
+// The hosts, at least one; or why there are none, which goes behind the list and its name.
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text);
 
 }  // namespace ddprun

@@ -32,7 +32,7 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
     rank_ = node.rank;
     WorkerSpec spec;
     spec.argv = {own_executable()};
-    const auto words = agent_words(plan, port);
+    const auto words = agent_words(plan, node, port);
     spec.argv.insert(spec.argv.end(), words.begin(), words.end());
     spec.environment =
         agent_environment(plan.environment, own, {.all = plan.clean_environment, .gpus = plan.own_gpus});
@@ -40,6 +40,8 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
     std::string hosts;
     for (const std::string& host : plan.host_names) hosts += (hosts.empty() ? "" : ",") + host;
     if (!hosts.empty() && hosts.size() <= kMaxStartedHosts) spec.environment[kStartedHostsVariable] = hosts;
+    if (!plan.run_record.empty() && plan.run_record.size() <= kMaxStartedRun)
+        spec.environment[kStartedRunVariable] = plan.run_record;
     if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
     if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
     spec.death_signal = 0;  // By its line it notices, and decides what that means.

@@ -56,10 +56,11 @@ struct StartPlan {
     std::string secret;
     std::vector<std::string> rsh;
     bool ships = true;
+    std::string run_record;  // what the starter was started with, for run.json; empty: nobody writes that
 };
 BOOST_DESCRIBE_STRUCT(StartPlan, (),
                       (nodes, fan_out, directory, environment, clean_environment, own_gpus, options, program,
-                       nnodes, host_names, master_addr, master_port, secret, rsh, ships))
+                       nnodes, host_names, master_addr, master_port, secret, rsh, ships, run_record))
 
 // Node 0 has this port: the other agents may begin.
 struct BeginAgents {

@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "rendezvous/system/check.hpp"
 
@@ -45,14 +48,20 @@ StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch) {
     return plan;
 }
 
-std::vector<std::string> agent_words(const StartPlan& plan, int port) {
-    const StartNode& node = plan.nodes.front();
-    std::vector<std::string> words = plan.options;
-    words.push_back("--nnodes=" + plan.nnodes);
-    words.push_back(fmt::format("--node-rank={}", node.rank));
-    words.push_back("--master-addr=" + plan.master_addr);
-    if (port != 0) words.push_back(fmt::format("--master-port={}", port));
-    if (node.workers >= 0) words.push_back(fmt::format("--nproc-per-node={}", node.workers));
+std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port) {
+    std::vector<std::pair<std::string, std::string>> decided{{"--nnodes", plan.nnodes},
+                                                             {"--node-rank", std::to_string(node.rank)},
+                                                             {"--master-addr", plan.master_addr}};
+    if (port != 0) decided.emplace_back("--master-port", std::to_string(port));
+    if (node.workers >= 0) decided.emplace_back("--nproc-per-node", std::to_string(node.workers));
+    const auto is_decided = [&decided](const std::string& word) {
+        const std::string_view name = std::string_view(word).substr(0, word.find('='));
+        return std::any_of(decided.begin(), decided.end(),
+                           [name](const auto& option) { return option.first == name; });
+    };
+    std::vector<std::string> words;
+    std::remove_copy_if(plan.options.begin(), plan.options.end(), std::back_inserter(words), is_decided);
+    for (const auto& [name, value] : decided) words.push_back(fmt::format("{}={}", name, value));
     words.emplace_back("--");
     words.insert(words.end(), plan.program.begin(), plan.program.end());
     return words;

@@ -23,7 +23,8 @@ std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes
 // What the first node's relay is told of a branch.
 StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
 
-// The words behind the launcher's name for the agent of the plan's first node.
-std::vector<std::string> agent_words(const StartPlan& plan, int port);
+// The words behind the launcher's name for a node's agent: the plan's options, but for those that the plan itself decides.
+// `port` 0: not known.
+std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port);
 
 }  // namespace ddprun

@@ -25,6 +25,10 @@ inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
 inline constexpr const char* kStartedHostsVariable = "DDPRUN_STARTED_HOSTS";
 inline constexpr std::size_t kMaxStartedHosts = 64 * 1024;
 
+// Likewise: StartPlan's run_record, where that is of at most kMaxStartedRun bytes.
+inline constexpr const char* kStartedRunVariable = "DDPRUN_STARTED_RUN";
+inline constexpr std::size_t kMaxStartedRun = 120 * 1024;
+
 // Takes the line from the standard input, which is /dev/null then. The first thing that such an agent does.
 OwnedDescriptor take_relay_line();
 

@@ -65,9 +65,17 @@ class JobStarter {
     void receive(const AgentOutput& output) {
         // That an agent was ended which nobody needs any more is no news.
         if (output.is_error && is_ending_ && !ledger_.has_begun()) return;
-        console_.write(output.is_error,
-                       output.is_error ? echoes_.fresh(output.rank, output.text) : output.text);
+        console_.write(output.is_error, output.is_error
+                                            ? echoes_.fresh(output.rank, output.text, speaker(output.rank))
+                                            : output.text);
         hold_if_due();
+    }
+    // While nodes meet, what one of them has to say is its own trouble; then a report is everybody's, and names nodes itself.
+    std::string speaker(int rank) const {
+        const auto& nodes = options_.plan.nodes;
+        const bool is_other = rank > 0 && static_cast<std::size_t>(rank) < nodes.size();
+        if (!is_other || ledger_.has_begun()) return {};
+        return harmless_line(nodes[static_cast<std::size_t>(rank)].target);
     }
     void receive(const PortTaken& taken) {
         has_port_ = true;

@@ -36,10 +36,11 @@ std::variant<std::string, std::string_view> parse_secret(std::string_view text) 
     if (begin == text.npos) return std::string_view("is empty");
     text = text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
     if (text.size() > kMaxSecretText) return std::string_view("is longer than 1024 characters");
-    const bool is_one_line = std::none_of(text.begin(), text.end(), [](char letter) {
+    if (text.find_first_of("\r\n") != text.npos) return std::string_view("is more than one line of text");
+    const bool is_text = std::none_of(text.begin(), text.end(), [](char letter) {
         return static_cast<unsigned char>(letter) < ' ' || letter == 0x7f;
     });
-    if (!is_one_line) return std::string_view("is more than one line of text");
+    if (!is_text) return std::string_view("has characters that are no text, a tab perhaps");
     if (text.size() < kMinSecretText) return std::string_view("is shorter than 22 characters");
     return std::string(text);
 }

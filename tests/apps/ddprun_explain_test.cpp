@@ -3,7 +3,9 @@
 #include <boost/json.hpp>
 
 #include "apps/ddprun/explain/explanation.hpp"
+#include "apps/ddprun/explain/shown_words.hpp"
 #include "apps/ddprun/launch_plan.hpp"
+#include "launcher/cluster/cluster_text.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -192,6 +194,45 @@ TEST_CASE("explain: a change's text shows no secret and moves no cursor") {
     CHECK(one == std::vector<EnvironmentChange>{{"B", "2", ""}});
     CHECK(other == std::vector<EnvironmentChange>{{"B", "3", ""}});
     CHECK(take_common({}).empty());
+}
+
+TEST_CASE("explain: an option shows no secret, and a program's words are its own") {
+    CHECK(shown_option_value("--env", "MY_TOKEN=a=b") == "MY_TOKEN=(not shown)");
+    CHECK(shown_option_value("--env", "A=MY_TOKEN=b") == "A=MY_TOKEN=b");
+    CHECK(shown_option_value("--env-rank", "local=0:API_KEY=k") == "local=0:API_KEY=(not shown)");
+    CHECK(shown_option_value("--env-rank", "0:A=k") == "0:A=k");
+    CHECK(shown_option_value("--role", "MY_TOKEN=b") == "MY_TOKEN=b");
+    using Words = std::vector<std::string>;
+    CHECK(shown_launcher_words({"-q", "--env=MY_TOKEN=a", "--role=x", "--", "p", "--env=MY_TOKEN=a"}) ==
+          Words{"-q", "--env=MY_TOKEN=(not shown)", "--role=x", "--", "p", "--env=MY_TOKEN=a"});
+}
+
+TEST_CASE("explain: hosts that are named are the nodes, whatever is around") {
+    const auto told = [](const std::vector<std::string>& words, const Environment& environment = {}) {
+        const CommandLine line = parse_command_line(words, environment);
+        ClusterTable table =
+            table_of(line, {.environment = environment, .host_name = "n2", .addresses = {}, .files = {}});
+        forget_one_node(table);
+        std::string text;
+        for (const std::string& told : cluster_lines(table)) text += told + "\n";
+        CHECK_THAT(
+            text, Catch::StartsWith("situation: one process on each node\n") && !Catch::Contains("nodes: 1"));
+        tell_hosts(table, line, resolve_start(line, {.directory = "/", .host_file_text = "a slots=2\nb\n"}));
+        text.clear();
+        for (const std::string& told : cluster_lines(table)) text += told + "\n";
+        return text;
+    };
+    CHECK(told({"--hosts=u@a:2,b", "--rsh=rsh", "p"}) ==
+          "situation: one process on each node\n"
+          "nodes: 2 by --hosts (the command line)\n"
+          "master address: a by --hosts (the command line)\n"
+          "own name: n2 by this machine (assumed)\n"
+          "hosts: a:2,b by --hosts\n"
+          "agents: started from here, by rsh\n");
+    CHECK_THAT(told({"--nnodes=1:2", "--master-addr=m", "p"}, {{"DDPRUN_HOSTFILE", "f"}}),
+               Catch::Contains("nodes: 2 by --nnodes (the command line)\n"
+                               "master address: m by --master-addr (the command line)\n") &&
+                   Catch::Contains("hosts: a:2,b by DDPRUN_HOSTFILE\n"));
 }
 
 TEST_CASE("explain: the text names the rivals, and the refusal once") {

@@ -343,6 +343,16 @@ TEST_CASE("options: the command line is stronger than DDPRUN_, that than torchru
     CHECK(seconds() == 3s);
 }
 
+TEST_CASE("options: an error that begins with a value says where that is from") {
+    const CommandLine line =
+        parse_command_line({"--role=r", "p"}, {{"DDPRUN_EVENTS", "e"}, {"DDPRUN_AUTH", "auto"}});
+    CHECK(as_said(line, "--events e: No such file") == "--events e: No such file (from DDPRUN_EVENTS)");
+    CHECK(as_said(line, "--events 'e' cannot be") == "--events 'e' cannot be (from DDPRUN_EVENTS)");
+    for (const char* other :
+         {"--events e: no (from DDPRUN_EVENTS)", "--role r: no", "what --events e: is not"})
+        CHECK(as_said(line, other) == other);
+}
+
 TEST_CASE("options: what a weaker source says is not even looked at") {
     CHECK(parse_command_line({"--nnodes=1", "p"}, {{"PET_NNODES", "x"}}).nnodes == 1);
     CHECK_FALSE(parse_command_line({"--module=0", "p"}, {{"PET_MODULE", "1"}}).module);

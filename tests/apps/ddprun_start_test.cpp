@@ -58,7 +58,7 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
 TEST_CASE("start: words that only the starter has a use for stay with it", "[start]") {
     const StarterOptions options =
         start_of({"--hosts=a,b", "--rsh=rsh -x", "--fan-out=4", "--no-ship", "--include=a", "--env", "K=V",
-                  "--master-port=29500", "--auth=off", "--clean-env"});
+                  "--master-port=29500", "--auth=off", "--clean-env", "--explain", "--dry-run", "--json"});
     CHECK(options.plan.options == Words{"--env=K=V", "--master-port=29500", "--auth=off", "--clean-env"});
     CHECK(options.plan.rsh == Words{"rsh", "-x"});
     const Words ssh = start_of({"--hosts=a", "--rsh=/usr/bin/ssh -p 2222"}).plan.rsh;
@@ -136,6 +136,24 @@ TEST_CASE("start: what cannot be said of hosts that are started", "[start]") {
     CHECK(start_refused({"--hosts=a", "--fan-out=1"}).starts_with("--fan-out 1: "));
 }
 
+TEST_CASE("start: a selection needs hosts, but for an agent that is started", "[start]") {
+    const auto refused = [](const std::vector<std::string>& words, const Environment& environment = {}) {
+        try {
+            plan_cluster(parse_command_line(words, environment), ClusterView{});
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK(refused({"--include=a", "p"}) ==
+          "--include a: no hosts are named here; give --hosts or --hostfile");
+    CHECK(refused({"p"}, {{"DDPRUN_EXCLUDE", "b:0"}}) ==
+          "--exclude b:0: no hosts are named here; give --hosts or --hostfile (from DDPRUN_EXCLUDE)");
+    CommandLine started = parse_command_line({"p"}, {{"DDPRUN_EXCLUDE", "b:0"}});
+    become_started(started, 0, "");
+    CHECK_NOTHROW(plan_cluster(started, ClusterView{}));
+}
+
 TEST_CASE("start: the hosts of an allocation are started without a word about them", "[start]") {
     const auto start = [](Words words, Environment environment, const std::string& host) {
         words.insert(words.end(), {"--", "train"});
@@ -197,7 +215,8 @@ TEST_CASE("start: an agent that was started is node 0 on any port, or one that s
         line({"--nnodes=2", "--node-rank=1", "--master-addr=a", "--master-port=7", "--result-file=r", "p"});
     CHECK(other.master_port == std::uint16_t{7});
     CHECK(other.result_file.empty());
-    CHECK(other.verbosity == Verbosity::quiet);
+    CHECK(other.verbosity == Verbosity::troubles);
+    CHECK(other.is_started);
     CHECK_FALSE(other.workers_by_gpus);
     CommandLine of_list = parse_command_line({"p"}, {});
     become_started(of_list, 3, "");

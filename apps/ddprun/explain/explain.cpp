@@ -47,7 +47,9 @@ void add_launch(Explanation& explanation, const ClusterPlan& plan, const std::st
 ClusterTable table_for(const CommandLine& said) {
     CommandLine line = said;
     if (said.start.is_asked()) line.scheduler = "none";
-    return table_of(line, find_cluster_view(current_environment()));
+    ClusterTable table = table_of(line, find_cluster_view(current_environment()));
+    if (said.start.is_asked()) forget_one_node(table);
+    return table;
 }
 
 void add_plan(Explanation& explanation, const CommandLine& said, const std::string& called) {
@@ -55,7 +57,9 @@ void add_plan(Explanation& explanation, const CommandLine& said, const std::stri
                                  ? ClusterPlan{.line = said, .table = {}, .is_derived = false}
                                  : plan_cluster(said, explanation.table);
     if (!plan.line.start.is_asked()) return add_launch(explanation, plan, called);
-    explanation.start = explained_start(plan.line, resolve_start(plan.line, find_starter_facts(plan.line)));
+    const StarterOptions options = resolve_start(plan.line, find_starter_facts(plan.line));
+    explanation.start = explained_start(plan.line, options);
+    if (said.start.is_asked()) tell_hosts(explanation.table, plan.line, options);
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "apps/ddprun/explain/shown_words.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/host_slots.hpp"
@@ -22,7 +26,7 @@ ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
         agent.workers = node.workers;
     else if (node.slots > 0)
         agent.slots = node.slots;
-    for (std::string& word : agent_words(plan_of_branch(plan, {node}), plan.master_port))
+    for (std::string& word : shown_launcher_words(agent_words(plan, node, plan.master_port)))
         agent.command.push_back(std::move(word));
     return agent;
 }
@@ -36,6 +40,31 @@ ExplainedStart explained_start(const CommandLine& line, const StarterOptions& op
     for (const StartNode& node : options.plan.nodes)
         start.agents.push_back(explained_agent(options.plan, node));
     return start;
+}
+
+void forget_one_node(ClusterTable& table) {
+    for (const Fact fact : {Fact::nnodes, Fact::node_rank}) {
+        const Claim* claim = chosen(table, fact);
+        if (claim != nullptr && claim->belief == Belief::assumed) table.facts.erase(fact);
+    }
+    table.situation = Situation::agent_per_node;
+}
+
+void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options) {
+    const char* flag = line.start.hosts.empty() ? "--hostfile" : "--hosts";
+    const OptionOrigin& origin = line.origins.at(flag);
+    Claim claim{"", origin.name.empty() ? flag : origin.name, belief_of(origin)};
+    const auto tell = [&](Fact fact, std::string value) {
+        if (chosen(table, fact) != nullptr) return;  // The user has said it, too.
+        claim.value = std::move(value);
+        table.facts[fact].chosen = claim;
+    };
+    tell(Fact::nnodes, std::to_string(options.plan.nodes.size()));
+    tell(Fact::master_addr, options.plan.master_addr);
+    for (const StartNode& node : options.plan.nodes)
+        table.hosts.push_back({.name = host_of(node.target), .slots = std::max(node.workers, 0)});
+    table.hosts_source = claim.source;
+    table.started_by = shell_name(options.plan.rsh);
 }
 
 std::string start_text(const ExplainedStart& start) {

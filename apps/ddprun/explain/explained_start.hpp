@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/job_start.hpp"
 
 namespace ddprun {
@@ -25,6 +26,12 @@ struct ExplainedStart {
 };
 
 ExplainedStart explained_start(const CommandLine& line, const StarterOptions& options);
+
+// Where the command line names hosts, the table of what is around counts no nodes: what it assumes of one is taken out …
+void forget_one_node(ClusterTable& table);
+
+// … and what follows from the hosts is told in its place.
+void tell_hosts(ClusterTable& table, const CommandLine& line, const StarterOptions& options);
 
 // A line for each host.
 std::string start_text(const ExplainedStart& start);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "apps/ddprun/explain/shown_words.hpp"
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
@@ -20,8 +21,10 @@ std::string words_text(const std::vector<std::string>& words) {
     return harmless_line(text);
 }
 
-std::string told_text(const ToldValue& value) {
-    const std::string text = words_text(value.texts);
+std::string told_text(const std::string& option, const ToldValue& value) {
+    std::vector<std::string> shown;
+    for (const std::string& text : value.texts) shown.push_back(shown_option_value(option, text));
+    const std::string text = words_text(shown);
     return fmt::format("{}by {}", text.empty() ? "" : text + " ", origin_name(value.origin));
 }
 
@@ -39,10 +42,10 @@ void add_options(TextOf& text, const std::vector<ToldOption>& options) {
     if (options.empty()) return;
     text.heading("Options");
     for (const ToldOption& option : options) {
-        std::string line = fmt::format("{} {}", option.name, told_text(option.told.front()));
+        std::string line = fmt::format("{} {}", option.name, told_text(option.name, option.told.front()));
         for (std::size_t i = 1; i < option.told.size(); ++i) {
             if (option.told[i].texts != option.told.front().texts)
-                line += "; not " + told_text(option.told[i]);
+                line += "; not " + told_text(option.name, option.told[i]);
         }
         text.line(line);
     }

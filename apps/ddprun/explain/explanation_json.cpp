@@ -2,6 +2,7 @@
 #include <boost/json.hpp>
 
 #include "apps/ddprun/explain/explanation.hpp"
+#include "apps/ddprun/explain/shown_words.hpp"
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
 
@@ -55,7 +56,7 @@ json::object cluster_json(const ClusterTable& table) {
             {"hosts_source", text_or_null(table.hosts_source)}};
 }
 
-json::object told_json(const ToldValue& value) {
+json::object told_json(const std::string& option, const ToldValue& value) {
     const auto source_of = [](OptionSource source) {
         switch (source) {
             case OptionSource::command_line: return "command line";
@@ -65,17 +66,20 @@ json::object told_json(const ToldValue& value) {
         }
         return "default";
     };
-    return {{"values", texts_json(value.texts)},
+    std::vector<std::string> shown;
+    for (const std::string& text : value.texts) shown.push_back(shown_option_value(option, text));
+    return {{"values", texts_json(shown)},
             {"source", source_of(value.origin.source)},
             {"source_name", text_or_null(value.origin.name)}};
 }
 
 json::object option_json(const ToldOption& option) {
     json::object object{{"name", option.name}};
-    for (const auto& member : told_json(option.told.front())) object.insert(member);
+    for (const auto& member : told_json(option.name, option.told.front())) object.insert(member);
     json::array rivals;
     for (std::size_t i = 1; i < option.told.size(); ++i) {
-        if (option.told[i].texts != option.told.front().texts) rivals.push_back(told_json(option.told[i]));
+        if (option.told[i].texts != option.told.front().texts)
+            rivals.push_back(told_json(option.name, option.told[i]));
     }
     object["rivals"] = std::move(rivals);
     return object;

@@ -46,6 +46,16 @@ class Explained(EndToEndTest):
         self.assertEqual([one["command"] for one in plan["workers"]], [worker("say", "started")] * 2)
         self.assertIsNone(plan["refused"])
 
+    def test_a_start_on_several_hosts_shows_its_nodes_and_no_secret(self):
+        words = ("--hosts", "a,b", "--env", "MY_TOKEN=hidden", "--env-rank", "0:API_KEY=hidden", "--master-addr", "m", "true")
+        text = self.explained(*words)
+        for line in ("  nodes: 2 by --hosts (the command line)", "  --env MY_TOKEN=(not shown) by the command line",
+                     "  node 1 on b: ddprun --env=MY_TOKEN=(not shown) --env-rank=0:API_KEY=(not shown) --nnodes=2 --node-rank=1 "
+                     "--master-addr=m -- true"):
+            self.assertIn(line, text.splitlines(), text)
+        for shown in (text, self.explained("--json", *words), self.explained("--json", *words[2:6], "true")):
+            self.assertNotIn("hidden", shown)
+
     def test_what_workers_get_is_what_was_explained(self):
         """Each variable that is known before the start has the value that was said, and no other one has changed."""
         flags = ("--nproc-per-node=2", "--role=some", "--max-restarts=3", f"--master-port={free_port()}")
@@ -90,6 +100,9 @@ class Explained(EndToEndTest):
         text = self.explained("--adapt", "echo", "${local_rank}", env=tasks)
         for line in ("Rank 3", "  runs: echo 1", "  MASTER_ADDR=n1", "  LOCAL_WORLD_SIZE=2"):
             self.assertIn(line, text.splitlines(), text)
+        # A name that is known later is the program's to wait for.
+        code, out, err = self.run_job("--adapt", "--master-addr=late.invalid", "sh", "-c", "echo $RANK at $MASTER_ADDR", env=tasks)
+        self.assertEqual((code, out, err), (0, "3 at late.invalid", ""))
 
     def test_the_map_as_json(self):
         code, out, err = self.run_job("--dry-run", "--json", "--nproc-per-node=2", "--bind=cores", "true")

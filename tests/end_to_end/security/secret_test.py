@@ -97,6 +97,23 @@ class SecretTest(EndToEndTest):
         self.assertGreater(len(relay.heard), 500)
         return bytes(relay.heard)
 
+    def test_what_is_wrong_is_said_with_the_place_that_says_it(self):
+        nothing = os.path.join(self.folder.name, "nothing")
+        config = os.path.join(self.folder.name, "config.toml")
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f'secret-file = "{nothing}"\n')
+        for words, variables, place in (((), {"DDPRUN_SECRET_FILE": nothing}, " (from DDPRUN_SECRET_FILE)"),
+                                        (("--config", config), {}, f" (from {config})"),
+                                        (("--secret-file", nothing), {}, "")):
+            launcher = self.agent(0, *words, "true", **variables)
+            self.assertEqual((launcher.wait(), launcher.err()),
+                             (2, f"ddprun: --secret-file {nothing}: No such file or directory{place}"))
+        for name, flag in (("RESULT_FILE", "--result-file"), ("LOG_DIR", "--log-dir"), ("LOG_FILE", "--log-file"),
+                           ("EVENTS", "--events"), ("ON_FAILURE", "--on-failure")):
+            launcher = self.agent(0, "true", **{f"DDPRUN_{name}": "/proc/none/x"})
+            self.assertEqual(launcher.wait(), 2)
+            self.assertRegex(launcher.err(), rf"^ddprun: {flag} .* \(from DDPRUN_{name}\)$")
+
     def test_who_listens_hears_neither_the_job_nor_its_nodes(self):
         # A name of few letters alone may stand in any noise.
         tell_tales = [RUN_ID, f'"host":"{socket.gethostname()}"', "command", "hello", "run_id", "round_ready"]

@@ -261,12 +261,27 @@ class StartEnds(StartTest):
         self.assertIn(f"b: no working directory {gone} there", err)
 
 
+class StartTroubles(StartTest):
+    HOSTS = ("--hosts", "a.invalid:1,b.invalid:1")  # Names that the remote shell alone knows.
+
+    def test_a_host_that_cannot_reach_node_0_says_why(self):
+        job = self.launch("--rsh", self.rsh, *self.HOSTS, *worker("say", "never"))
+        job.wait_for_line(r"^ddprun: b\.invalid: waiting for node 0: cannot resolve a\.invalid: .*; \d+ s of at most")
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.wait(), 143)
+        self.assertEqual((job.out(), job.err().count("waiting for node 0")), ("", 1), job.err())
+
+    def test_it_says_nothing_if_the_user_wants_no_word(self):
+        code, _, err = self.run_job("--rsh", self.rsh, "--quiet", "--join-timeout", "4", *self.HOSTS, *worker("say", "never"))
+        self.assertEqual((code, err.count("waiting for node 0")), (69, 0), err)
+
+
 class StartChecks(StartTest):
     def test_a_host_that_is_not_fit_ends_the_job_before_it_begins(self):
         rsh = self.script("unfit", '[ "$1" != b ] || export TMPDIR=/proc/none\nexec /bin/sh -c "$2"')
         code, out, err = self.run_start("--check", "--hosts", "a,b", "--no-ship", *worker("say", "never"), rsh=rsh)
         self.assertEqual((code, out), (71, ""), err)
-        self.assertRegex(err, r"(?m)^ddprun: --check: .*/proc/none")
+        self.assertRegex(err, r"(?m)^ddprun: b: --check: .*/proc/none")
 
     def test_hosts_that_are_fit_run_the_job(self):
         code, out, err = self.run_start("--check", "--hosts", "a,b", *worker("say", "here"))
@@ -322,69 +337,6 @@ class StartSecret(StartTest):
         self.assertGreater(looked_at, 15)
         job.send(signal.SIGTERM)
         self.assertEqual(job.wait(), 143)
-
-
-class StartVariables(StartTest):
-    SHOW = ("bash", "-c", 'echo "$RANK ${A-none} ${B-none} ${C-none}"')
-
-    def test_variables_of_all_and_of_some_ranks(self):
-        words = ("--env", "A=1 2", "--env-rank", "1:A=x", "--env-rank", "1-2:B=", *self.SHOW)
-        lines = ["0 1 2 none none", "1 x  none", "2 1 2  none"]
-        for place in (("--nproc-per-node", "3"), ("--rsh", self.rsh, *HERE, "--hosts", "a,b:2")):
-            code, out, err = self.run_job(*place, *words, env={"A": "0"})
-            self.assertEqual((code, sorted(out.splitlines()), err), (0, lines, ""))
-
-    def test_a_clean_environment(self):
-        for place in ((), ("--rsh", self.rsh, *HERE, "--hosts", "a")):
-            code, out, err = self.run_job(*place, "--clean-env", "--env", "B=2", *self.SHOW, env={"A": "0", "C": "1"})
-            self.assertEqual((code, out, err), (0, "0 none 2 none", ""))
-
-    def test_a_clean_environment_has_the_masks(self):
-        script = os.path.join(self.folder, "masks.py")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write('import os\nprint(os.environ["CUDA_VISIBLE_DEVICES"])\n')
-        for flags, masks in (((), ["4,6", "4,6"]), (("--gpu-bind", "single"), ["4", "6"])):
-            code, out, err = self.run_job("--clean-env", "--nproc-per-node", 2, *flags, script, env={"CUDA_VISIBLE_DEVICES": "4,6"})
-            self.assertEqual((code, sorted(out.splitlines()), err), (0, masks, ""))
-
-
-class StartRefuses(StartTest):
-    def refused(self, *arguments):
-        code, out, err = self.run_job(*arguments, *worker("say", "never"))
-        self.assertEqual((code, out), (2, ""), err)
-        self.assertEqual(len(err.splitlines()), 1, err)
-        return err
-
-    def test_what_cannot_be_meant(self):
-        file = self.path("hosts")
-        with open(file, "w", encoding="ascii") as hosts:
-            hosts.write("# two\na slots=2\nb slots=many\n")
-        for words, text in (
-                (("--hosts", "a:x"), "--hosts a:x: a:x: 'x' is no number of slots"),
-                (("--hosts", "-oProxyCommand=x"), "is no name of a host"),
-                (("--hostfile", file), f"{file}:3: 'slots=many' is no number of slots; write slots=8"),
-                (("--hostfile", "/nowhere"), "--hostfile /nowhere: No such file"),
-                (("--hosts", "a,b", "--nnodes", "3"), "--nnodes: 3 contradicts --hosts, which names 2"),
-                (("--hosts", "a,b", "--node-rank", "1"), "--node-rank: contradicts --hosts"),
-                (("--hosts", "a:2", "--nproc-per-node", "3"), "--nproc-per-node 3: contradicts --hosts, by which a has 2"),
-                (("--hosts", "localhost,b"), "localhost is the first of the hosts, and b cannot reach it"),
-                (("--hosts", "a:2,b:2", "--include", "c"), "--include c: 'c' is none of the hosts"),
-                (("--env", "A"), "--env A: must be NAME=VALUE"),
-                (("--env-rank", "A=1"), "--env-rank A=1: must be RANKS:NAME=VALUE")):
-            with self.subTest(words=words):
-                self.assertIn(text, self.refused(*words))
-
-    def test_a_variable_that_contradicts_is_named(self):
-        code, _, err = self.run_job("--hosts", "a", *worker("say", "never"), env={"PET_NODE_RANK": "0"})
-        self.assertEqual(code, 2)
-        self.assertIn("--node-rank: contradicts --hosts: nodes are numbered in the order of the hosts (from PET_NODE_RANK)", err)
-
-    def test_a_dry_run_shows_the_agents(self):
-        code, out, err = self.run_start("--hosts", "a:4,b:4", "--include", "a:1,3@b", "--dry-run", "train", "x")
-        self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out.splitlines(), [
-            f"node {rank} on {host}: ddprun --master-addr=127.0.0.1 --dry-run --nnodes=2 --node-rank={rank} "
-            f"--master-addr=127.0.0.1 --nproc-per-node={workers} -- train x" for rank, host, workers in ((0, "a", 2), (1, "b", 4))])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "launcher/agent/join_status.hpp"
 
+#include "launcher/agent/launch_options.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -80,6 +81,17 @@ TEST_CASE("the passing line begins with what a narrow terminal must not cut off"
           "5 s of at most 60 s (--join-timeout): joined 1/2, missing node 1; there: node 0 (gpu0)");
     // Who is about to be told that nothing answers has waited beyond the limit.
     CHECK_THAT(status.passing(kStart + 65s), Catch::StartsWith("60 s of at most 60 s (--join-timeout): "));
+}
+
+TEST_CASE("node 0 is told what the others may lack, by whoever has started them") {
+    LaunchOptions options;
+    options.master.host = "gpu0";
+    CHECK_THAT(JoinStatus::advice_to(options), Catch::StartsWith("each other node needs a --node-rank"));
+    options.is_started = true;
+    CHECK(JoinStatus::advice_to(options) ==
+          "each other node has to reach node 0 at gpu0; --master-addr gives it another address");
+    options.node_rank = 1;
+    CHECK(JoinStatus::advice_to(options).empty());
 }
 
 TEST_CASE("who was not elected is told why, whatever etcd's words hold") {

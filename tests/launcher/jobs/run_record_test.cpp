@@ -37,6 +37,7 @@ TEST_CASE("a run record says whether it is known byte for byte") {
     CHECK(parse_run_record(to_json(some_run()))->is_exact);
     for (const auto spoil : {+[](RunRecord& record) { record.words[0] = "\xff"; },
                              +[](RunRecord& record) { record.directory = "/\xff"; },
+                             +[](RunRecord& record) { record.is_exact = false; },
                              +[](RunRecord& record) { record.environment["PET_ROLE"] = "\xff"; }}) {
         RunRecord record = some_run();
         spoil(record);

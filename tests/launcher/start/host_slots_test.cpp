@@ -48,13 +48,16 @@ TEST_CASE("a host that is named again has more slots", "[start]") {
 
 TEST_CASE("what is no list of hosts is refused with the item", "[start]") {
     CHECK(listed("") == "refused: names no host");
-    CHECK(listed(" , ").starts_with("refused: : a name is missing"));
+    CHECK(listed(" , ").starts_with("refused: a name is missing"));
+    CHECK(listed(",n1").starts_with("refused: a name is missing"));
     CHECK(listed("a,,b") == "a b");
-    CHECK(listed("a:") == "refused: a:: '' is no number of slots from 0 to 4096");
-    CHECK(listed("a:-1") == "refused: a:-1: '-1' is no number of slots from 0 to 4096");
+    CHECK(listed("a:") == "refused: '' is no number of slots from 0 to 4096");
+    CHECK(listed("a:,b") == "refused: a:: '' is no number of slots from 0 to 4096");
+    CHECK(listed("b a:-1") == "refused: a:-1: '-1' is no number of slots from 0 to 4096");
+    CHECK(listed("n[1-") == "refused: a '[' without its ']'");
     CHECK(listed("a:4097").find("no number of slots") != std::string::npos);
-    CHECK(listed("n[3-1]:2") == "refused: n[3-1]:2: the range 3-1 runs backwards");
-    CHECK(listed("fd00::1") == "refused: fd00::1: an IPv6 address stands in brackets");
+    CHECK(listed("n[3-1]:2") == "refused: the range 3-1 runs backwards");
+    CHECK(listed("fd00::1") == "refused: an IPv6 address stands in brackets");
     CHECK(listed("[fd00::1]8").find("only :SLOTS may follow") != std::string::npos);
     CHECK(listed("[fd00::x]").find("is no name of a host") != std::string::npos);
     CHECK(listed("-oProxyCommand=id").find("is no name of a host") != std::string::npos);
@@ -81,6 +84,19 @@ TEST_CASE("what is wrong in a file of hosts is said with its line", "[start]") {
     CHECK(filed("a\x1b[2J") == "refused: hosts:1: a: a '[' without its ']'");
 }
 
+TEST_CASE("a selection names hosts by brackets, as a list does", "[start]") {
+    const auto selected = [](std::string_view text) {
+        const auto hosts = parse_hosts("n[1-5]:2,r[1,2]c[1,2],[fd00::1]:2,m1-2:2");
+        return slots_text(select_hosts(std::get<Slots>(hosts), Selection::include, text));
+    };
+    CHECK(selected("n[2-3]") == "n2=2 n3=2");
+    CHECK(selected("n[1,3-4]:1,n5@m[1]-2") == "n1=1(1) n3=1(1) n4=1(1) n5=2 m1-2=2");
+    CHECK(selected("[fd00::1]:0,n[2]") == "n2=2 fd00::1=1(0)");
+    CHECK(selected("r[1,2]c[1,2]") == "r1c1 r1c2 r2c1 r2c2");
+    CHECK(selected("n[4-6]") == "refused: 'n6' is none of the hosts");
+    CHECK(selected("n[1-2],n2") == "refused: n2 stands there twice");
+}
+
 TEST_CASE("a selection leaves some hosts and slots", "[start]") {
     const Slots hosts{{"a", 4}, {"u@b", 2}, {"c", kUnsaidSlots}};
     const auto selected = [&](Selection way, std::string_view text) {
@@ -88,6 +104,12 @@ TEST_CASE("a selection leaves some hosts and slots", "[start]") {
     };
     CHECK(selected(Selection::include, "b@a:0,2-3") == "a=3(0,2,3) u@b=2");
     CHECK(selected(Selection::include, "c") == "c");
+    CHECK(selected(Selection::include, "a,c") == "a=4 c");
+    CHECK(selected(Selection::include, "a:0,2,b:1,c") == "a=2(0,2) u@b=1(1) c");
+    CHECK(selected(Selection::include, "a:0,") == "refused: '' is no slot and no range");
+    CHECK(selected(Selection::include, "a,") == "refused: '' is none of the hosts");
+    CHECK(selected(Selection::include, "b,a@b") == "refused: u@b stands there twice");
+    CHECK(selected(Selection::include, "n[1-") == "refused: n[1-: a '[' without its ']'");
     CHECK(selected(Selection::exclude, "a") == "u@b=2 c");
     CHECK(selected(Selection::exclude, "a:1@b:0-1") == "a=3(0,2,3) c");
     CHECK(selected(Selection::exclude, "a@b@c") == "refused: leaves no host");

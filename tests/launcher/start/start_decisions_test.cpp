@@ -147,6 +147,13 @@ TEST_CASE("what all agents say alike stands once", "[start]") {
     CHECK(echoes.fresh(0, "ddprun: 0\n") == "ddprun: 0\n");
 }
 
+TEST_CASE("what an agent says behind its host's name stands once, too", "[start]") {
+    EchoFilter echoes;
+    CHECK(echoes.fresh(1, "ddprun: a\nworker\nddprun:   of it\n", "b") ==
+          "ddprun: b: a\nworker\nddprun:   of it\n");
+    CHECK(echoes.fresh(2, "ddprun: a\nddprun: c\n", "c") == "ddprun: c: c\n");
+}
+
 TEST_CASE("an agent that has lost its line ends where nobody else would tell it", "[start]") {
     CHECK(ends_with_line({.is_node_0 = true, .has_run = true}));
     CHECK(ends_with_line({.has_run = false}));

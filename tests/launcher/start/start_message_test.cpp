@@ -22,7 +22,8 @@ StartPlan some_plan() {
         .master_port = 29500,
         .secret = "00ff",
         .rsh = {"ssh"},
-        .ships = false};
+        .ships = false,
+        .run_record = "{}"};
 }
 
 std::vector<UpMessage> messages_up() {

@@ -73,18 +73,18 @@ TEST_CASE("every node is in the tree once, and that is flat", "[start]") {
 }
 
 TEST_CASE("an agent's words are its node's, and then the program's", "[start]") {
-    StartPlan plan{.nodes = {{.rank = 2, .workers = 4}},
-                   .options = {"--nnodes=9", "-q"},
-                   .program = {"train", "--", "-x"},
-                   .nnodes = "2:3",
-                   .master_addr = "fd00::1"};
+    const StartPlan plan{.options = {"--nnodes=9", "-q", "--master-addr=a", "--master-port=7",
+                                     "--nproc-per-node=3", "--nnodes-like=1"},
+                         .program = {"train", "--", "-x"},
+                         .nnodes = "2:3",
+                         .master_addr = "fd00::1"};
     using Words = std::vector<std::string>;
-    CHECK(agent_words(plan, 29500) == Words{"--nnodes=9", "-q", "--nnodes=2:3", "--node-rank=2",
-                                            "--master-addr=fd00::1", "--master-port=29500",
-                                            "--nproc-per-node=4", "--", "train", "--", "-x"});
-    plan.nodes.front().workers = -1;
-    CHECK(agent_words(plan, 0) == Words{"--nnodes=9", "-q", "--nnodes=2:3", "--node-rank=2",
-                                        "--master-addr=fd00::1", "--", "train", "--", "-x"});
+    CHECK(agent_words(plan, {.rank = 2, .workers = 4}, 29500) ==
+          Words{"-q", "--nnodes-like=1", "--nnodes=2:3", "--node-rank=2", "--master-addr=fd00::1",
+                "--master-port=29500", "--nproc-per-node=4", "--", "train", "--", "-x"});
+    CHECK(agent_words(plan, {.rank = 2}, 0) == Words{"-q", "--master-port=7", "--nproc-per-node=3",
+                                                     "--nnodes-like=1", "--nnodes=2:3", "--node-rank=2",
+                                                     "--master-addr=fd00::1", "--", "train", "--", "-x"});
 }
 
 }  // namespace ddprun

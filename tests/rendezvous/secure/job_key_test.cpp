@@ -58,7 +58,8 @@ TEST_CASE("a secret is one line of at least 22 characters", "[job_key]") {
     CHECK(complaint_about_secret(" \n") == "is empty");
     CHECK(complaint_about_secret(good.substr(1)) == "is shorter than 22 characters");
     CHECK(complaint_about_secret(good + "\n" + good) == "is more than one line of text");
-    CHECK(complaint_about_secret(good + std::string(1, '\0') + good) == "is more than one line of text");
+    for (const char odd : {'\0', '\t', '\x7f'})
+        CHECK(complaint_about_secret(good + odd + good) == "has characters that are no text, a tab perhaps");
     CHECK(complaint_about_secret(std::string(kMaxSecretText + 1, 'x')) == "is longer than 1024 characters");
     CHECK(std::get<std::string>(parse_secret(std::string(kMaxSecretText, 'x'))).size() == kMaxSecretText);
 }
