@@ -77,7 +77,7 @@ endif()
 if(DDPRUN_SANITIZE MATCHES "thread")
   list(APPEND DDPRUN_LEFT_OUT
       train_digits_unit_test ddpbench ddpbench_unit_test device_steps_test distributed_sampler_test  # one thread
-      worker_env_test cluster_test doctor_test ddprun_command_line_test ddpctl_unit_test start doctor train_digits
+      worker_env_test cluster_test doctor_test ddprun_command_line_test ddpctl_unit_test start start_words doctor train_digits
       numbers differences secret strangers surroundings                       # what is refused
       etcd etcd_takeover events newcomer culprits word watchdog times preemption)  # the agent's one thread alone
 endif()
