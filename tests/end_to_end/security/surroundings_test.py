@@ -51,7 +51,7 @@ class Surroundings(EndToEndTest):
         job = ("--nproc-per-node=2", *worker("exit", "0"))
         self.assert_refused(self.run_job(*job, preexec_fn=refuse("getrandom")), "random")
         self.assert_refused(self.run_job(*job, preexec_fn=refuse("epoll_create1")), "epoll")
-        self.assert_refused(self.run_job(*job, preexec_fn=refuse("epoll_create1", errno.EMFILE)), "epoll")
+        self.assert_refused(self.run_job(*job, preexec_fn=refuse("epoll_create1", errno.EMFILE)), "ulimit -n")
         # Asio can do without it.
         self.assertEqual(self.run_job(*job, preexec_fn=refuse("eventfd2"))[0], 0)
 
