@@ -36,14 +36,14 @@ Grammar<int> number(int low, int high) {
     };
 }
 
-std::string decimal_text(const std::string& given) {
-    const std::string text = number_text(given);
+std::string decimal_text(const std::string& text) {
+    const std::string decimal = number_text(text);
     double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
+    const bool is_number = error == std::errc() && end == decimal.data() + decimal.size();
     if (!is_number || !std::isfinite(value) || value < 0)
         throw BadValue("must be a number of seconds like 0.1, not negative");
-    return text;
+    return decimal;
 }
 
 Grammar<std::uint64_t> byte_size(std::uint64_t low) {
@@ -61,15 +61,15 @@ std::chrono::milliseconds duration_of(const std::string& text) {
 
 int signal_of(const std::string& text) { return parsed_by(parse_signal, "no such signal")(text); }
 
-bool yes_or_no(const std::string& given) {
-    const std::string text = number_text(given);
+bool yes_or_no(const std::string& text) {
+    const std::string word = number_text(text);
     for (const char* yes : {"true", "on", "yes"}) {
-        if (text == yes) return true;
+        if (word == yes) return true;
     }
     for (const char* no : {"false", "off", "no"}) {
-        if (text == no) return false;
+        if (word == no) return false;
     }
-    const auto number = whole_number<int>(text);
+    const auto number = whole_number<int>(word);
     if (!number) throw BadValue("must be 1 or 0");
     return *number != 0;
 }

@@ -153,15 +153,15 @@ NodeCount parse_nnodes(const std::string& text) {
     return {high, low == high ? std::nullopt : std::optional(low)};
 }
 
-std::string parse_nproc(const std::string& given) {
-    std::string text = number_text(given);
-    if (text == "auto" || text == "gpu" || text == "xpu" || text == "cpu") return text;
+std::string parse_nproc(const std::string& text) {
+    std::string count = number_text(text);
+    if (count == "auto" || count == "gpu" || count == "xpu" || count == "cpu") return count;
     try {
-        number(0, kMaxWorkersPerNode)(text);
+        number(0, kMaxWorkersPerNode)(count);
     } catch (const BadValue& bad) {
         throw BadValue(fmt::format("{}, or auto, gpu, xpu or cpu", bad.what()));
     }
-    return text;
+    return count;
 }
 
 std::string parse_master_addr(const std::string& text) {
