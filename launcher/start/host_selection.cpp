@@ -40,7 +40,7 @@ ChosenItem item_of(std::string_view text) {
 }
 
 // Up to the next comma outside brackets.
-std::string_view word_at(std::string_view text) {
+std::string_view next_word(std::string_view text) {
     bool in_bracket = false;
     const auto ends = [&in_bracket](char c) {
         if (c == '[' || c == ']') in_bracket = c == '[';
@@ -55,7 +55,7 @@ std::vector<ChosenItem> items_of(std::string_view text) {
     for (const std::string_view part : split_at(text, '@')) {
         const std::size_t before = items.size();
         for (std::size_t begin = 0; begin <= part.size();) {
-            const std::string_view word = word_at(part.substr(begin));
+            const std::string_view word = next_word(part.substr(begin));
             const bool may_be_slot = items.size() > before && !items.back().slots.empty();
             if (may_be_slot && is_slot_word(word))
                 items.back().slots.push_back(word);
