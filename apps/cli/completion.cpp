@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+
 #include "apps/cli/option_values.hpp"
 
 namespace ddprun {

@@ -1,8 +1,11 @@
 // What shells complete of a program's command line. Pure.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace ddprun {
 

@@ -5,7 +5,6 @@
 // configuration file.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
 #include <optional>
@@ -16,6 +15,10 @@
 #include "apps/cli/option_values.hpp"
 #include "launcher/agent/option_origin.hpp"
 #include "rendezvous/worker/worker_env.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace ddprun {
 

@@ -2,9 +2,12 @@
 // description of the program in, a text out.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace ddprun {
 
