@@ -58,39 +58,54 @@ function(ddprun_precompile name)
   endif()
 endfunction()
 
-# Tests that a sanitizer has little to say about, and the programs that only they need: neither built nor run there.
-set(DDPRUN_LEFT_OUT "")
-if(DDPRUN_SANITIZE)
-  list(APPEND DDPRUN_LEFT_OUT
-      sampler_vs_pytorch sampler_program pytorch_store examples peer_launchers_torchrun peer_launchers_mpirun mpi_launchers  # others' programs
-      peer_launchers_srun peer_launchers_ddprun slurm slurm_jobs batch_scripts pods start_ssh start_allocation documentation
-      other_processes                                                      # is traced
-      gpu_check train_digits_gpu_on_standin                                # nccl_test calls the same
-      install_collectives package_names library_alone tidy tidy_self_test  # no program of ours runs, or a plain one
-      rendezvous_load takeover_matrix                                      # measures, wants the machine for itself
-      fork_test fork_program                                               # a sanitizer's threads do not survive fork()
-      # What texts, plans, names, networks and folders are like: the code that runs is that of the unit tests and of the others.
-      torchrun_lines placement explain clusters addresses node_addresses late_names port_range ports namespaces odd_networks
-      detach_namespaces doctor_nodes texts answers etcd_tls etcd_cut report survivors capture descriptors descriptor_limits
-      local_cache start_time folders)
-endif()
+# ddprun_precompile_as(NAME OTHER): with the headers that are read once for OTHER, where there are some.
+function(ddprun_precompile_as name other)
+  get_target_property(headers ${other} PRECOMPILE_HEADERS)
+  if(headers)
+    target_precompile_headers(${name} REUSE_FROM ${other})
+  endif()
+endfunction()
+
+# What the sanitizer of this build looks for. A test has the label of each sanitizer that has something to say about it, and
+# so has a program that only such tests need: both without LABELS, none of them with LABELS plain (programs of others, texts,
+# measurements; what the unit tests and other tests run through as well). The others are neither built nor run there.
+set(DDPRUN_SOUGHT "")
 if(DDPRUN_SANITIZE MATCHES "thread")
-  list(APPEND DDPRUN_LEFT_OUT
-      train_digits_unit_test ddpbench ddpbench_unit_test device_steps_test distributed_sampler_test  # one thread
-      worker_env_test cluster_test doctor_test ddprun_command_line_test ddpctl_unit_test start start_words doctor train_digits
-      numbers differences secret strangers surroundings                       # what is refused
-      etcd etcd_takeover events newcomer culprits word watchdog times preemption)  # the agent's one thread alone
+  set(DDPRUN_SOUGHT threads)
+elseif(DDPRUN_SANITIZE)
+  set(DDPRUN_SOUGHT memory)
 endif()
 
-# ddprun_program(NAME SOURCES...): a program in bin/
+# ddprun_read_labels(WORDS [LABELS memory|threads|plain...]): in the caller, `words`, `labels`, and whether the target
+# `is_sought` in this build.
+function(ddprun_read_labels)
+  cmake_parse_arguments(arg "" "" LABELS ${ARGN})
+  if(NOT arg_LABELS)
+    set(arg_LABELS memory threads)
+  endif()
+  foreach(label IN LISTS arg_LABELS)
+    if(NOT label MATCHES "^(memory|threads|plain)$")
+      message(FATAL_ERROR "there is no label '${label}'")
+    endif()
+  endforeach()
+  set(words ${arg_UNPARSED_ARGUMENTS} PARENT_SCOPE)
+  set(labels ${arg_LABELS} PARENT_SCOPE)
+  set(is_sought ON PARENT_SCOPE)
+  if(DDPRUN_SOUGHT AND NOT DDPRUN_SOUGHT IN_LIST arg_LABELS)
+    set(is_sought OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# ddprun_program(NAME SOURCES... [LABELS ...]): a program in bin/
 function(ddprun_program name)
-  add_executable(${name} ${ARGN})
+  ddprun_read_labels(${ARGN})
+  add_executable(${name} ${words})
   target_link_libraries(${name} PRIVATE ddprun_options)
   # A sanitizer's two million addresses are filled in by the linker, not at each of the tests' thousands of starts.
   if(DDPRUN_SANITIZE)
     target_link_options(${name} PRIVATE -no-pie)
   endif()
-  if(name IN_LIST DDPRUN_LEFT_OUT)
+  if(NOT is_sought)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
 endfunction()
@@ -103,27 +118,26 @@ endif()
 # A hang guard, no measure: the thread sanitizer on a loaded machine is slow.
 set(DDPRUN_TEST_TIMEOUT 1800)
 
-# ddprun_test(NAME SOURCES...): a Catch2 program in bin/, run by ctest as one test.
+# ddprun_test(NAME SOURCES... [LABELS ...]): a Catch2 program in bin/, run by ctest as one test.
 function(ddprun_test name)
+  ddprun_read_labels(${ARGN})
   ddprun_program(${name} ${ARGN})
   target_include_directories(${name} SYSTEM PRIVATE ${DDPRUN_CATCH2_INCLUDE})
   target_link_libraries(${name} PRIVATE ddprun_catch_main)
   set_target_properties(${name} PROPERTIES DDPRUN_IS_TEST ON)
-  get_target_property(headers ddprun_test_headers PRECOMPILE_HEADERS)
-  if(headers)
-    target_precompile_headers(${name} REUSE_FROM ddprun_test_headers)
-  endif()
-  if(name IN_LIST DDPRUN_LEFT_OUT)
+  ddprun_precompile_as(${name} ddprun_test_headers)
+  if(NOT is_sought)
     return()
   endif()
   add_test(NAME ${name} COMMAND ${name} ${DDPRUN_TEST_CASES})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT} LABELS "${labels}")
 endfunction()
 
-# ddprun_script_test(NAME SCRIPT ARGS...): a test written in Python or bash; exit code 77 means skipped, and the
+# ddprun_script_test(NAME SCRIPT ARGS... [LABELS ...]): a test written in Python or bash; exit code 77 means skipped, and the
 # script prints the reason on a line that begins with "skipped:".
 function(ddprun_script_test name script)
-  if(name IN_LIST DDPRUN_LEFT_OUT)
+  ddprun_read_labels(${ARGN})
+  if(NOT is_sought)
     return()
   endif()
   get_filename_component(path ${script} ABSOLUTE)
@@ -132,8 +146,8 @@ function(ddprun_script_test name script)
   else()
     set(interpreter bash)
   endif()
-  add_test(NAME ${name} COMMAND ${interpreter} ${path} ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
+  add_test(NAME ${name} COMMAND ${interpreter} ${path} ${words})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${DDPRUN_TEST_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${labels}")
   # Sanitizers take memory of their own; tests that measure it must know.
   if(DDPRUN_SANITIZE)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "DDPRUN_SANITIZED=${DDPRUN_SANITIZE}")
