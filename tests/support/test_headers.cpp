@@ -1,2 +1,1 @@
-// A program for the build's sake: the tests take its precompiled headers (tests/CMakeLists.txt).
-int main() {}
+// A source for the build's sake: the tests take its precompiled headers (tests/CMakeLists.txt).
