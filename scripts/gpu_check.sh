@@ -22,7 +22,7 @@ mode="${1:-}"
 case "$mode" in
     --build)
         out="${1:-$top/build-gpu}"
-        cmake -S "$top" -B "$out/work" -G Ninja -DCMAKE_BUILD_TYPE=Release
+        cmake -S "$top" -B "$out/work" --preset release
         if grep -q '^build .*bin/train_digits_gpu:' "$out/work/build.ninja"; then programs+=(train_digits_gpu); fi
         cmake --build "$out/work" --target "${programs[@]}"
         mkdir -p "$out/bin"

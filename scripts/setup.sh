@@ -55,6 +55,7 @@ munge:the same
 mpich:the tests under Hydra (mpiexec.hydra; mpirun stays Open MPI's)
 shellcheck:mistakes in the batch scripts
 openssl:certificates for it
+ccache:a build of sources that were compiled before
 clang:the second compiler
 clang-format:the layout of the sources
 clang-tidy:mistakes in the sources
