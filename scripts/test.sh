@@ -64,6 +64,6 @@ show_what_matters() {
 
 set +e
 
-# Most tests wait for others' clocks most of the time; those that compute say so (PROCESSORS).
-ctest --test-dir "$folder" --verbose --parallel "$((2 * $(nproc)))" "${ctest_arguments[@]}" 2>&1 | show_what_matters
+# Most tests wait for others' clocks most of the time; those that compute say so (PROCESSORS, DDPRUN_COMPUTING).
+ctest --test-dir "$folder" --verbose --parallel "$((4 * $(nproc)))" "${ctest_arguments[@]}" 2>&1 | show_what_matters
 exit "${PIPESTATUS[0]}"

@@ -29,7 +29,7 @@ ACTIONS = ("SIGTERM", "SIGINT", "SIGKILL", "SIGSTOP", "cut")
 # It writes down where it is and how long it lives, by the clock that all nodes share; how it takes a signal to stop is
 # its node's manner.
 SANITIZED = bool(os.environ.get("DDPRUN_SANITIZED"))
-HEARTBEAT = 2 if SANITIZED else 1  # seconds; who is stopped or cut off is so for longer than that in any case
+HEARTBEAT = 4 if SANITIZED else 1  # seconds; who is stopped or cut off is so for longer than that in any case
 
 WORKER = '''
 import json, os, re, signal, sys, time

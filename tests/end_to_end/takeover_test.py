@@ -13,7 +13,7 @@ from support import main
 
 
 # Longer where everything is slow.
-HEARTBEAT = 2 if os.environ.get("DDPRUN_SANITIZED") else 1
+HEARTBEAT = 4 if os.environ.get("DDPRUN_SANITIZED") else 1
 BRIEF = ("--heartbeat", HEARTBEAT, "--grace", 2)
 
 
