@@ -9,7 +9,10 @@ OptionGroup device_rows(CommandLine& line) {
         "Devices",
         {{"--gpu-bind", "HOW",
           "single: a worker sees its own GPU; all: it sees all and uses LOCAL_RANK; none: untouched; "
-          "auto: all for Python programs, single for others (auto)",
+          "auto: single for a binary, all for whatever may run another program (auto)\nA binary that is no "
+          "interpreter, shell or wrapper (bash, env, numactl, uv, …), by its name and that of the file. "
+          "Python "
+          "in any clothes counts GPUs by LOCAL_RANK.",
           into(line.gpu_bind, parsed_by(parse_gpu_bind, "must be auto, single, all or none"))},
          {"--share-gpus", "",
           "Allow more workers than GPUs\nWithout it that is refused before anything starts.",

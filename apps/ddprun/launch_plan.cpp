@@ -57,6 +57,7 @@ bool is_module(const CommandLine& line) { return line.module && !line.run_path; 
 
 Program program_of(const std::vector<std::string>& words, const CommandLine& line, const NodeFacts& facts) {
     const bool is_first = &words == &line.program;  // which -m and its like are about
+    const auto file = facts.files.find(words.front());
     return value_or_throw<UsageError>(
         choose_program({.program = words.front(),
                         .arguments = {words.begin() + 1, words.end()},
@@ -64,7 +65,7 @@ Program program_of(const std::vector<std::string>& words, const CommandLine& lin
                         .no_python = line.no_python,
                         .python = is_first && line.python,
                         .run_path = is_first && line.run_path,
-                        .is_for_python = facts.for_python.contains(words.front()),
+                        .file = file == facts.files.end() ? ProgramFile{} : file->second,
                         .local_rank_option = is_first ? line.legacy_launch : "",
                         .substitutes_all = line.like_torchrun,
                         .python_exec = python_exec_of(facts)}));
@@ -106,37 +107,82 @@ std::vector<std::string> command_of(const CommandLine& line) {
     return command;
 }
 
-NodePlacement placement_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
-                           int workers) {
-    return value_or_throw<UsageError>(
-        place_workers({.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
-                       .share_gpus = line.share_gpus,
-                       .is_python = program.is_python,
-                       .local_workers = workers,
-                       .workers_source = workers_source(line),
-                       .devices = {}},
-                      line.cpu_bind, facts.hardware));
+BindingRequest binding_request(const CommandLine& line, const NodeFacts& facts, int workers) {
+    return {.bind = line.virtual_local_rank ? GpuBind::single : line.gpu_bind,
+            .share_gpus = line.share_gpus,
+            .local_workers = workers,
+            .workers_source = workers_source(line),
+            .devices = facts.hardware.devices};
 }
 
-// Of one local rank, over the inherited environment.
-Environment additions_of(const CommandLine& line, const NodeFacts& facts, const Program& program,
-                         const PlacedWorker& place, int local_rank, int workers) {
-    const NodeDevices& devices = facts.hardware.devices;
-    Environment additions;
-    if (place.device.mask) additions[devices.variable] = *place.device.mask;
-    if (place.device.ddprun_device) additions["DDPRUN_DEVICE"] = *place.device.ddprun_device;
-    // As torchrun has it where there is no GPU, and nobody has said so.
-    if (line.virtual_local_rank && !place.device.mask && !devices.mask)
-        additions[devices.variable] = std::to_string(local_rank);
-    if (!place.placement.nic.empty()) additions["DDPRUN_NIC"] = place.placement.nic;
-    // A crash's place in the program then stands in its last lines.
-    if (program.is_python && !line.like_torchrun && !facts.environment.contains("PYTHONFAULTHANDLER"))
-        additions["PYTHONFAULTHANDLER"] = "1";
-    const bool is_asked = !facts.environment.contains("OMP_NUM_THREADS");
-    if (is_asked && line.omp_threads == OmpThreads::cpus)
-        additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
-    if (is_asked && line.omp_threads == OmpThreads::one && workers > 1) additions["OMP_NUM_THREADS"] = "1";
-    return additions;
+// What workers get over the environment that they inherit; not what that says already.
+class WorkerPlans {
+  public:
+    WorkerPlans(const CommandLine& line, const NodeFacts& facts, const Environment& inherited, int workers)
+        : line_(line),
+          inherited_(inherited),
+          devices_(binding_request(line, facts, workers)),
+          placement_(value_or_throw<UsageError>(place_workers(devices_, line.cpu_bind, facts.hardware))) {}
+
+    WorkerPlan of(const Program& program, int local_rank) const {
+        const PlacedWorker& place = placement_.workers.at(static_cast<std::size_t>(local_rank));
+        return {.argv = argv_for_worker(program, local_rank),
+                .additions = additions(program.kind, place, local_rank),
+                .cpus = place.placement.cpus,
+                .memory_node = place.placement.memory_node,
+                .place = place.text,
+                .sees_one_gpu =
+                    bind_of(devices_.bind, program.kind) == GpuBind::single && devices_.devices.count > 1};
+    }
+
+    const std::string& remark() const { return placement_.remark; }
+
+  private:
+    Environment additions(ProgramKind kind, const PlacedWorker& place, int local_rank) const {
+        const NodeDevices& devices = devices_.devices;
+        const DeviceBinding binding = bind_device(devices_, kind, local_rank);
+        Environment additions;
+        if (binding.mask) additions[devices.variable] = *binding.mask;
+        if (binding.ddprun_device) additions["DDPRUN_DEVICE"] = *binding.ddprun_device;
+        // As torchrun has it where there is no GPU, and nobody has said so.
+        if (line_.virtual_local_rank && !binding.mask && !devices.mask)
+            additions[devices.variable] = std::to_string(local_rank);
+        if (!place.placement.nic.empty()) additions["DDPRUN_NIC"] = place.placement.nic;
+        if (!line_.like_torchrun) add_for_python(additions, kind);
+        const bool is_asked = !inherited_.contains("OMP_NUM_THREADS");
+        if (is_asked && line_.omp_threads == OmpThreads::cpus)
+            additions["OMP_NUM_THREADS"] = std::to_string(place.threads);
+        if (is_asked && line_.omp_threads == OmpThreads::one && devices_.local_workers > 1)
+            additions["OMP_NUM_THREADS"] = "1";
+        return additions;
+    }
+
+    void add_for_python(Environment& additions, ProgramKind kind) const {
+        const auto add = [&](const char* name) {
+            if (!inherited_.contains(name)) additions[name] = "1";
+        };
+        // Where ddprun runs it, it has -u.
+        if (kind == ProgramKind::python) add("PYTHONUNBUFFERED");
+        // A crash's place in the program then stands in its last lines.
+        if (kind == ProgramKind::python || kind == ProgramKind::by_python) add("PYTHONFAULTHANDLER");
+    }
+
+    const CommandLine& line_;
+    const Environment& inherited_;
+    BindingRequest devices_;
+    NodePlacement placement_;
+};
+
+Environment inherited_environment(const CommandLine& line, const NodeFacts& facts) {
+    Environment environment =
+        line.clean_environment ? clean_environment(facts.environment) : facts.environment;
+    environment.erase(kHealthPortVariable);  // a ddprun within a worker would want the same port
+    for (const auto& [name, value] : line.variables) environment[name] = value;
+    for (const std::string& name : line.own_variables) environment.erase(name);
+    if (!line.networks.empty()) environment["DDPRUN_NET"] = line.networks;
+    if (line.port_range) environment[kPortRangeVariable] = to_string(*line.port_range);
+    environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;
+    return environment;
 }
 
 // A driver that is not there, a mask of the user's, a step that has got fewer.
@@ -263,9 +309,10 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     const OwnAddress own_address = own_address_of(line, facts, programs.size());
     const int workers = static_cast<int>(programs.size());
     const Program program = program_of(line.program, line, facts);
-    const NodePlacement placement = placement_of(line, facts, program, workers);
 
     LaunchOptions options = line;
+    options.environment = inherited_environment(line, facts);
+    const WorkerPlans plans(line, facts, options.environment, workers);
     if (line.standalone) options.run_id = facts.fresh_id;
     options.standard_input = standard_input_of(line, facts);
     trust_as_told(options, facts);
@@ -280,38 +327,29 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     options.own_address = own_address;
     options.is_master_unresolved = facts.master && std::holds_alternative<std::string>(*facts.master);
     options.command = command_of(line);
-    for (const RankCommand& one : line.rank_programs)
-        options.programs.push_back({one, program_of(one.words, line, facts)});
     options.own_error_file = facts.variable("TORCHELASTIC_ERROR_FILE").value_or("");
     if (wants_timers(facts.environment))
         options.timer_place = facts.variable(kTimerFileVariable).value_or("");
     options.entry_name = program.entry_name;
-    if (program.is_python) options.interpreter = interpreter_text(facts);
+    const bool by_python = program.kind == ProgramKind::by_python;
+    if (by_python) options.interpreter = interpreter_text(facts);
     options.start = facts.start;
     options.start_unix_s = facts.start_unix_s;
     options.on_failure = on_failure_of(line, facts);
     options.times.scheduler_end_unix_ms = scheduler_end_of(line, facts);
-    if (program.is_python && !is_module(line)) options.python_script = program.entry_name;
-    options.environment = line.clean_environment ? clean_environment(facts.environment) : facts.environment;
-    options.environment.erase(kHealthPortVariable);  // a ddprun within a worker would want the same port
-    for (const auto& [name, value] : line.variables) options.environment[name] = value;
-    for (const std::string& name : line.own_variables) options.environment.erase(name);
-    if (!line.networks.empty()) options.environment["DDPRUN_NET"] = line.networks;
-    if (line.port_range) options.environment[kPortRangeVariable] = to_string(*line.port_range);
-    options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = line.signals_text;
+    if (by_python && !is_module(line)) options.python_script = program.entry_name;
     options.hangup_ignored = facts.hangup_ignored;
     options.terminal_stop_ignored = facts.terminal_stop_ignored;
-    for (int local_rank = 0; local_rank < workers; ++local_rank) {
-        const PlacedWorker& place = placement.workers.at(static_cast<std::size_t>(local_rank));
-        const Program& own = programs[static_cast<std::size_t>(local_rank)];
-        options.workers.push_back({.argv = argv_for_worker(own, local_rank),
-                                   .additions = additions_of(line, facts, own, place, local_rank, workers),
-                                   .cpus = place.placement.cpus,
-                                   .memory_node = place.placement.memory_node,
-                                   .place = place.text});
+    for (int local_rank = 0; local_rank < workers; ++local_rank)
+        options.workers.push_back(plans.of(programs[static_cast<std::size_t>(local_rank)], local_rank));
+    for (const RankCommand& one : line.rank_programs) {
+        RankPlan& own = options.programs.emplace_back(RankPlan{one, {}});
+        const Program of_ranks = program_of(one.words, line, facts);
+        for (int local_rank = 0; local_rank < workers; ++local_rank)
+            own.workers.push_back(plans.of(of_ranks, local_rank));
     }
     for (const std::string& remark : {facts.hardware.devices.remark, gpu_difference(line, facts),
-                                      placement.remark, facts.rank_order.complaint}) {
+                                      plans.remark(), facts.rank_order.complaint}) {
         if (!remark.empty()) options.placement_remarks.push_back(remark);
     }
     if (line.workers_by_gpus && facts.hardware.devices.count == 0 && speaks_for_all(line))

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/plan/node_resources.hpp"
@@ -127,9 +128,8 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     facts.terminal_stop_ignored = is_ignored(SIGTSTP);
     facts.fresh_id = fresh_id();
     facts.stdin_is_terminal = ::isatty(STDIN_FILENO) != 0;
-    for (const std::string& name : programs_named(line)) {
-        if (is_for_python(name, find_executable(name, path))) facts.for_python.insert(name);
-    }
+    for (const std::string& name : programs_named(line))
+        facts.files[name] = look_at_program(name, find_executable(name, path));
     const bool may_host = line.rdzv_backend != RdzvBackend::fixed || line.node_rank == 0;
     const bool asks_for_master = line.master_addr && may_host;
     if (asks_for_master || !line.local_addr.empty() || !line.networks.empty())

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +11,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/cluster/rank_order.hpp"
 #include "launcher/plan/node_placement.hpp"
+#include "launcher/plan/program_kind.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
@@ -32,7 +33,7 @@ struct NodeFacts {
     RankOrder rank_order;  // as --rank-order has it
     std::string fresh_id;  // of no other launch
     bool stdin_is_terminal = false;
-    std::set<std::string> for_python;  // those of the programs that are, see program_file.hpp
+    std::map<std::string, ProgramFile> files;  // by the names of the programs
     std::string
         venv_python;     // where this launcher took torchrun's place in a virtual environment, its python3
     std::string python;  // the file that runs Python programs, as found on PATH; empty: not found

@@ -14,7 +14,7 @@
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/own_address.hpp"
-#include "launcher/plan/program.hpp"
+#include "launcher/plan/rank_command.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/rank_set.hpp"
@@ -37,7 +37,14 @@ struct WorkerPlan {
     Environment additions;  // over the inherited environment: devices, OMP_NUM_THREADS
     CpuList cpus;           // as WorkerSpec has these two
     int memory_node = -1;
-    std::string place;  // where that is, in words; empty where nobody asks
+    std::string place;          // where that is, in words; empty where nobody asks
+    bool sees_one_gpu = false;  // of several that the node has, by --gpu-bind
+};
+
+// --program: what the ranks run that it names, in place of LaunchOptions::workers.
+struct RankPlan {
+    RankCommand where;
+    std::vector<WorkerPlan> workers;  // one for each local rank
 };
 
 // A variable of some ranks only.
@@ -118,9 +125,9 @@ struct LaunchOptions {
     OutputPlan output;
     // srun or the like has started the agents of all nodes, and shows on one screen what they say.
     bool shares_screen = false;
-    bool is_started = false;            // likewise, but ddprun itself has (--hosts)
-    bool is_detached = false;           // the launcher's stdout and stderr are one file of its own
-    std::vector<RankProgram> programs;  // of ranks that run something else than WorkerPlan::argv
+    bool is_started = false;         // likewise, but ddprun itself has (--hosts)
+    bool is_detached = false;        // the launcher's stdout and stderr are one file of its own
+    std::vector<RankPlan> programs;  // the first that names a rank counts
     std::vector<Wrap> wraps;
     std::optional<int> tty_rank;      // the global rank that has the launcher's own stdin, stdout and stderr
     StandardInput standard_input;     // where there is no tty_rank

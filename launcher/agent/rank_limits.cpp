@@ -32,7 +32,7 @@ struct Bounds {
         for (const Wrap& wrap : options.wraps) {
             if (auto wrong = refuse("--wrap", wrap, local)) return wrong;
         }
-        for (const RankProgram& one : options.programs) {
+        for (const RankPlan& one : options.programs) {
             if (auto wrong = refuse("--program", one.where, local)) return wrong;
         }
         return std::nullopt;

@@ -31,6 +31,13 @@ std::string file_state(const std::string& path) {
     return fmt::format("{}:{}:{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
+HintFacts hint_facts(const LaunchOptions& options, const Failure& failure) {
+    const WorkerPlan& plan = plan_of_worker(options, failure.rank, failure.local_rank);
+    return {.interpreter = options.interpreter,
+            .sees_one_gpu = plan.sees_one_gpu && !options.virtual_local_rank,
+            .shared_memory = shared_memory_room()};
+}
+
 }  // namespace
 
 RoundWorkers::RoundWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
@@ -266,8 +273,7 @@ void RoundWorkers::gather_evidence(Failure& failure) {
     ++open_steps_;
     pump_.last_lines(failure.local_rank, alive_.guard([this, &failure](std::vector<std::string> lines) {
         failure.last_lines = std::move(lines);
-        if (failure.hint.empty())
-            failure.hint = failure_hint(failure, {options_.interpreter, shared_memory_room()});
+        if (failure.hint.empty()) failure.hint = failure_hint(failure, hint_facts(options_, failure));
         step_done();
     }));
 }

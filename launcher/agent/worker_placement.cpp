@@ -1,5 +1,7 @@
 #include "launcher/agent/worker_placement.hpp"
 
+#include <algorithm>
+
 #include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/secure/job_key.hpp"
 
@@ -44,18 +46,21 @@ void lend_streams(WorkerSpec& spec, const LauncherStreams& launcher) {
 
 }  // namespace
 
+const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank) {
+    const auto own = std::find_if(options.programs.begin(), options.programs.end(),
+                                  [&](const RankPlan& one) { return one.where.names(rank, local_rank); });
+    const auto& workers = own == options.programs.end() ? options.workers : own->workers;
+    return workers.at(static_cast<std::size_t>(local_rank));
+}
+
 std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place) {
-    const Program* own = program_of_rank(options.programs, place.rank, place.local_rank);
-    return wrapped_argv(options.wraps,
-                        own != nullptr ? argv_for_worker(*own, place.local_rank)
-                                       : options.workers.at(static_cast<std::size_t>(place.local_rank)).argv,
-                        place);
+    return wrapped_argv(options.wraps, plan_of_worker(options, place.rank, place.local_rank).argv, place);
 }
 
 WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, int local_rank,
                         const WorkerStation& station, const LauncherStreams& launcher) {
-    const WorkerPlan& plan = options.workers.at(static_cast<std::size_t>(local_rank));
     const WorkerIdentity identity = identity_of(options, round, local_rank, station);
+    const WorkerPlan& plan = plan_of_worker(options, identity.rank, local_rank);
     Environment environment = options.environment;
     for (const auto& [name, value] : plan.additions) environment[name] = value;
     for (const RankVariable& variable : options.rank_variables) {

@@ -45,6 +45,9 @@ struct LauncherStreams {
     bool error_is_terminal = false;
 };
 
+// As --program has it for this rank, or else LaunchOptions::workers.
+const WorkerPlan& plan_of_worker(const LaunchOptions& options, int rank, int local_rank);
+
 // Its program, with what is put in front of it.
 std::vector<std::string> argv_of_worker(const LaunchOptions& options, const WrapPlace& place);
 

@@ -9,6 +9,14 @@ constexpr const char* kNone = "--gpu-bind none leaves the devices to the program
 
 const char* plural(int count) { return count == 1 ? "" : "s"; }
 
+// An inherited mask is that list already. Intel's tiles may be devices of their own, which nobody has counted here.
+std::optional<std::string> list_of_all(const NodeDevices& devices) {
+    if (devices.mask || devices.vendor == GpuVendor::intel) return std::nullopt;
+    std::string list;
+    for (const VisibleGpu& gpu : devices.gpus) list += (list.empty() ? "" : ",") + gpu.entry;
+    return list;
+}
+
 // Then it is no advice to let it be.
 bool is_asked_for(const BindingRequest& request) { return request.bind == GpuBind::single; }
 
@@ -35,25 +43,26 @@ std::optional<int> device_of(const BindingRequest& request, int local_rank) {
     return local_rank % request.devices.count;
 }
 
-std::variant<std::vector<DeviceBinding>, std::string> bind_devices(const BindingRequest& request) {
-    std::vector<DeviceBinding> bindings(static_cast<std::size_t>(request.local_workers));
+std::string refuse_devices(const BindingRequest& request) {
     const int count = request.devices.count;
-    if (request.bind == GpuBind::none) return bindings;
+    if (request.bind == GpuBind::none) return {};
     if (const std::string& wrong = request.devices.contradiction; !wrong.empty())
         return is_asked_for(request) ? wrong : fmt::format("{}; {}", wrong, kNone);
-    if (count == 0) return bindings;
-    if (request.local_workers > count && !request.share_gpus) return refusal(request);
+    const bool are_too_few = count > 0 && request.local_workers > count;
+    return are_too_few && !request.share_gpus ? refusal(request) : "";
+}
 
-    const bool single =
-        request.bind == GpuBind::single || (request.bind == GpuBind::automatic && !request.is_python);
-    for (int local_rank = 0; local_rank < request.local_workers; ++local_rank) {
-        const int device = *device_of(request, local_rank);
-        DeviceBinding& binding = bindings[static_cast<std::size_t>(local_rank)];
-        binding.ddprun_device = std::to_string(single ? 0 : device);
-        // The inherited mask, or none at all, is already the node's list.
-        if (single) binding.mask = request.devices.gpus.at(static_cast<std::size_t>(device)).entry;
-    }
-    return bindings;
+GpuBind bind_of(GpuBind bind, ProgramKind kind) {
+    if (bind != GpuBind::automatic) return bind;
+    return kind == ProgramKind::native ? GpuBind::single : GpuBind::all;
+}
+
+DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int local_rank) {
+    const auto device = device_of(request, local_rank);
+    if (!device) return {};
+    if (bind_of(request.bind, kind) == GpuBind::all)
+        return {.mask = list_of_all(request.devices), .ddprun_device = std::to_string(*device)};
+    return {.mask = request.devices.gpus.at(static_cast<std::size_t>(*device)).entry, .ddprun_device = "0"};
 }
 
 }  // namespace ddprun

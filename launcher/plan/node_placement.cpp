@@ -48,8 +48,7 @@ int memory_node_of(const CpuList& cpus, const Topology& topology) {
 std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
                                                        const NodeHardware& hardware) {
     devices.devices = hardware.devices;
-    auto bindings = bind_devices(devices);
-    if (auto* wrong = std::get_if<std::string>(&bindings)) return std::move(*wrong);
+    if (std::string wrong = refuse_devices(devices); !wrong.empty()) return wrong;
     auto cpus = bind_cpus(cpu_request(devices, bind, hardware));
     if (auto* wrong = std::get_if<std::string>(&cpus)) return std::move(*wrong);
     const auto& bound = std::get<std::vector<CpuList>>(cpus);
@@ -60,7 +59,6 @@ std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, C
     bool misses_memory = false;
     for (std::size_t i = 0; i < bound.size(); ++i) {
         PlacedWorker worker{
-            .device = std::get<std::vector<DeviceBinding>>(bindings)[i],
             .placement = {.cpus = bound[i], .gpu = device_of(devices, static_cast<int>(i)), .nic = {}},
             .threads = threads[i],
             .text = {}};

@@ -21,7 +21,6 @@ struct NodeHardware {
 };
 
 struct PlacedWorker {
-    DeviceBinding device;
     WorkerPlacement placement;
     int threads = 1;   // OMP_NUM_THREADS
     std::string text;  // placement_text(); empty where the topology was not asked for

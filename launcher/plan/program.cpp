@@ -83,9 +83,9 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     Program program;
     program.entry_name = request.program;
     program.substitutes_all = request.substitutes_all;
-    const bool script = request.program.ends_with(".py") || request.python || request.is_for_python;
-    program.is_python = request.run_path || (!request.no_python && (request.module || script));
-    if (program.is_python) program.argv = {python_name(request.python_exec), "-u"};
+    const bool script = request.program.ends_with(".py") || request.python || request.file.is_for_python;
+    const bool by_python = request.run_path || (!request.no_python && (request.module || script));
+    if (by_python) program.argv = {python_name(request.python_exec), "-u"};
     if (request.run_path) {
         program.argv.insert(program.argv.end(), {"-c", kRunPath});
     } else if (request.module) {
@@ -95,6 +95,7 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
     if (!request.local_rank_option.empty())
         program.argv.push_back(request.local_rank_option + "=${local_rank}");
     program.argv.insert(program.argv.end(), request.arguments.begin(), request.arguments.end());
+    program.kind = by_python ? ProgramKind::by_python : kind_of(program.argv, request.file);
     return program;
 }
 
@@ -109,13 +110,6 @@ std::vector<std::string> argv_for_worker(const Program& program, int local_rank)
         if (program.substitutes_all || names_macro(argv[i])) argv[i] = substitute(argv[i], number);
     }
     return argv;
-}
-
-const Program* program_of_rank(const std::vector<RankProgram>& programs, int rank, int local_rank) {
-    for (const RankProgram& one : programs) {
-        if (one.where.names(rank, local_rank)) return &one.program;
-    }
-    return nullptr;
 }
 
 }  // namespace ddprun

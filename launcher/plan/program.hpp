@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/plan/rank_command.hpp"
+#include "launcher/plan/program_kind.hpp"
 
 namespace ddprun {
 
@@ -18,7 +18,7 @@ struct ProgramRequest {
     bool no_python = false;                  // --no-python: executed as it is, whatever its name
     bool python = false;                     // --python: a Python script, whatever its name
     bool run_path = false;                   // --run-path: Python runs it as a path
-    bool is_for_python = false;              // what lies there is for Python; see program_file.hpp
+    ProgramFile file;                        // what lies there
     std::string local_rank_option;           // put before the arguments, as "NAME=N"; empty: none
     bool substitutes_all = false;            // torchrun's rule for `$` holds for every argument
     std::optional<std::string> python_exec;  // $PYTHON_EXEC
@@ -26,7 +26,7 @@ struct ProgramRequest {
 
 struct Program {
     std::vector<std::string> argv;  // with the macros of the arguments still in it
-    bool is_python = false;
+    ProgramKind kind = ProgramKind::other;
     std::string entry_name;        // what reports call it: the script, the module, or the executable
     bool substitutes_all = false;  // see argv_for_worker
 };
@@ -45,19 +45,10 @@ std::variant<Program, std::string> choose_program(const ProgramRequest& request)
 // What a Python program is run by: $PYTHON_EXEC, or else python3.
 std::string python_name(const std::optional<std::string>& python_exec);
 
-// --program: what the ranks run that it names, in place of the others' program.
-struct RankProgram {
-    RankCommand where;
-    Program program;
-};
-
 // The argv of one worker: in every argument behind argv[0] that has `${local_rank}` or `$local_rank` in it,
 // these become the number and `$$` becomes `$`; any other use of `$` stays as it is (the rules of Python's
 // string.Template.safe_substitute, which torchrun applies to every argument; here one that does not name the
 // macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless `substitutes_all`).
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
-
-// The first that names this worker; nullptr without one.
-const Program* program_of_rank(const std::vector<RankProgram>& programs, int rank, int local_rank);
 
 }  // namespace ddprun

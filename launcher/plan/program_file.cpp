@@ -1,9 +1,13 @@
 #include "launcher/plan/program_file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <vector>
+
+#include "launcher/list_text.hpp"
 
 namespace ddprun {
 namespace {
@@ -26,18 +30,38 @@ bool names_other_interpreter(std::string_view beginning) {
     return beginning.substr(0, beginning.find('\n')).find("python") == beginning.npos;
 }
 
+// The system takes all behind the interpreter for one argument.
+std::vector<std::string> interpreter_of(std::string_view beginning) {
+    constexpr std::string_view kMark = "#!", kBlank = " \t\r";
+    if (!beginning.starts_with(kMark)) return {};
+    std::string_view line = trimmed(beginning.substr(kMark.size(), beginning.find('\n') - kMark.size()));
+    const auto blank = std::min(line.find_first_of(kBlank), line.size());
+    std::vector<std::string> words{std::string(line.substr(0, blank))};
+    const std::string_view argument = trimmed(line.substr(blank));
+    if (!argument.empty()) words.emplace_back(argument);
+    return words;
+}
+
 }  // namespace
 
-bool is_for_python(const std::string& name, const std::string& executable) {
-    const bool is_command = name.find('/') == name.npos;
-    if (is_command && !executable.empty()) return false;
+ProgramFile look_at_program(const std::string& name, const std::string& executable) {
+    const bool is_command = name.find('/') == name.npos && !executable.empty();
+    const std::filesystem::path file = is_command ? executable : name;
     std::error_code ignored;
-    if (std::filesystem::is_directory(name, ignored))
-        return std::filesystem::is_regular_file(std::filesystem::path(name) / "__main__.py", ignored);
-    if (!std::filesystem::is_regular_file(name, ignored)) return false;
-    const std::string beginning = beginning_of(name);
-    if (beginning.starts_with(kZip)) return true;
-    return executable.empty() && !beginning.starts_with(kBinary) && !names_other_interpreter(beginning);
+    if (std::filesystem::is_directory(file, ignored))
+        return {.is_for_python = std::filesystem::is_regular_file(file / "__main__.py", ignored)};
+    if (!std::filesystem::is_regular_file(file, ignored)) return {};
+    const std::string beginning = beginning_of(file);
+    ProgramFile found{.is_binary = beginning.starts_with(kBinary)};
+    if (executable.empty()) {
+        found.is_for_python =
+            beginning.starts_with(kZip) || (!found.is_binary && !names_other_interpreter(beginning));
+        return found;
+    }
+    found.is_for_python = !is_command && beginning.starts_with(kZip);
+    found.interpreter = interpreter_of(beginning);
+    found.real_name = std::filesystem::canonical(file, ignored).filename().string();
+    return found;
 }
 
 }  // namespace ddprun

@@ -37,6 +37,7 @@ constexpr std::string_view kAskNccl = "NCCL says more with NCCL_DEBUG=WARN in th
 struct Known {
     std::array<std::string_view, 2> texts;
     std::string_view hint;
+    bool HintFacts::*holds = nullptr;  // what must be so, besides
 };
 
 constexpr Known kKnown[] = {
@@ -48,7 +49,7 @@ constexpr Known kKnown[] = {
     {{"out of shared memory", ""}, kSharedMemoryFull},
     {{"Cannot allocate memory", "ibv_"}, kLockedMemory},
     {{"no socket interface found", ""}, kNoInterface},
-    {{"invalid device ordinal", ""}, kWrongDevice},
+    {{"invalid device ordinal", ""}, kWrongDevice, &HintFacts::sees_one_gpu},
     {{"Too many open files", ""}, kOpenFiles},
     {{"ncclSystemError", ""}, kAskNccl},
     {{"unhandled system error", ""}, kAskNccl},
@@ -93,7 +94,7 @@ std::string failure_hint(const Failure& failure, const HintFacts& facts) {
     for (const Known& known : kKnown) {
         const bool all = std::all_of(known.texts.begin(), known.texts.end(),
                                      [&](std::string_view text) { return says(failure, text); });
-        if (all)
+        if (all && (known.holds == nullptr || facts.*known.holds))
             return known.hint == kBusError ? bus_error_hint(facts.shared_memory) : std::string(known.hint);
     }
     if (!facts.interpreter.empty() && says(failure, "ModuleNotFoundError"))

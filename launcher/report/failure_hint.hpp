@@ -21,7 +21,8 @@ std::optional<Room> shared_memory_room();
 
 // What a hint may go by, besides the failure itself.
 struct HintFacts {
-    std::string interpreter;  // LaunchOptions::interpreter, which a missing module is often about
+    std::string interpreter;    // LaunchOptions::interpreter, which a missing module is often about
+    bool sees_one_gpu = false;  // the worker, by --gpu-bind, of several to which LOCAL_RANK counts
     // When the worker had ended. What it alone had there is free again by then: that there is room is no
     // proof.
     std::optional<Room> shared_memory;

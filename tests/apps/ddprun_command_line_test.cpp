@@ -301,22 +301,6 @@ TEST_CASE("launch: a warning needs a limit, that of the options or of the schedu
     CHECK(launched({"p"}, facts).start == facts.start);
 }
 
-TEST_CASE("launch: Python programs get the fault handler, unless the user has decided") {
-    const auto addition = [](const Words& words, const Environment& environment) -> std::string {
-        const LaunchOptions options = launched(words, facts_with(environment));
-        const Environment& additions = options.workers.at(0).additions;
-        const auto entry = additions.find("PYTHONFAULTHANDLER");
-        return entry == additions.end() ? "-" : entry->second;
-    };
-    CHECK(addition({"train.py"}, {}) == "1");
-    CHECK(addition({"-m", "train"}, {}) == "1");
-    CHECK(addition({"--python", "train"}, {}) == "1");
-    CHECK(addition({"train"}, {}) == "-");
-    CHECK(addition({"--no-python", "train.py"}, {}) == "-");
-    CHECK(addition({"train.py"}, {{"PYTHONFAULTHANDLER", "0"}}) == "-");
-    CHECK(addition({"train.py"}, {{"PYTHONFAULTHANDLER", ""}}) == "-");
-}
-
 TEST_CASE("--join-timeout is stronger than --rdzv-conf, unless its place is the weaker one") {
     const Environment own = {{"DDPRUN_JOIN_TIMEOUT", "5"}}, conf = {{"PET_RDZV_CONF", "join_timeout=7"}};
     CHECK(parse_command_line({"--join-timeout=5", "--rdzv-conf=join_timeout=7", "p"}, {}).join_timeout == 5s);

@@ -25,7 +25,8 @@ const Environment kStep = {{"SLURM_JOB_ID", "7"},
 NodeFacts explained_facts(const Environment& environment) {
     NodeFacts facts;
     facts.environment = environment;
-    facts.hardware.devices.source = "/dev/nvidia*";
+    facts.hardware.devices = find_devices(environment, {.gpus = {}, .source = "/dev/nvidia*"});
+    facts.files["./train"] = {.is_binary = true, .real_name = "train"};
     facts.hardware.usable_cpus = 4;
     facts.addresses = {{"lo", "127.0.0.1", true}, {"eth7", "10.0.0.2", false}};
     return facts;
@@ -137,6 +138,19 @@ TEST_CASE("explain: each value of the launch with its source") {
     const std::string port = value_named(explained({"p"}, kStep), "master port");
     CHECK_THAT(port, Catch::StartsWith(std::to_string(port_of_job("slurm-7.0")) + " to ") &&
                          Catch::Contains("by the job's id"));
+}
+
+TEST_CASE("explain: which GPUs a worker sees, and by what") {
+    const auto seen = [](std::vector<std::string> words, const char* program) {
+        words.emplace_back(program);
+        return value_named(explained(words, {{"CUDA_VISIBLE_DEVICES", "4,5"}}), "a worker sees");
+    };
+    CHECK(value_named(explained({"train"}), "a worker sees") == "missing");
+    CHECK(seen({}, "train") == "all of them by its kind of program");
+    CHECK(seen({}, "./train") == "its own GPU by its kind of program");
+    CHECK(seen({"--gpu-bind=single"}, "train") == "its own GPU by --gpu-bind");
+    CHECK(seen({"--virtual-local-rank"}, "train") == "its own GPU by --virtual-local-rank");
+    CHECK(seen({"--like-torchrun"}, "./train") == "all of them by --like-torchrun");
 }
 
 TEST_CASE("explain: what workers have over the inherited environment") {

@@ -18,9 +18,14 @@ std::string programs_refusal(Words words) {
     return "accepted";
 }
 
-LaunchOptions launch_of(const Words& words) {
+NodeFacts facts_of(const Environment& environment) {
     NodeFacts facts;
+    facts.environment = environment;
     facts.hardware.usable_cpus = 8;
+    return facts;
+}
+
+LaunchOptions launch_of(const Words& words, const NodeFacts& facts = facts_of({})) {
     return resolve_launch(parse_command_line(words, {}), facts);
 }
 
@@ -96,6 +101,63 @@ TEST_CASE("programs: each local rank has its own, and the job's command names al
           "rank 0 on node 0 (h): , OMP_NUM_THREADS=2; runs a\n"
           "rank 1 on node 0 (h): , OMP_NUM_THREADS=2; runs d\n"
           "rank 2 on node 0 (h): , OMP_NUM_THREADS=2; runs python3 -u b.py\n");
+}
+
+TEST_CASE(
+    "programs: Python in any clothes gets the fault handler and no buffer, unless the user has decided") {
+    const auto added = [](const Words& words, const Environment& environment = {}) {
+        NodeFacts facts = facts_of(environment);
+        facts.files["./tool"] = {.interpreter = {"/usr/bin/env", "python3"}, .real_name = "tool"};
+        const LaunchOptions options = launch_of(words, facts);
+        std::string names;
+        for (const auto& [name, value] : options.workers.at(0).additions) {
+            if (name.starts_with("PYTHON")) names += name.substr(6) + "=" + value + " ";
+        }
+        return names;
+    };
+    // Where ddprun runs Python, it does so with -u.
+    const std::string by_us = "FAULTHANDLER=1 ", own = "FAULTHANDLER=1 UNBUFFERED=1 ";
+    for (const Words& words : {Words{"train.py"}, Words{"-m", "train"}, Words{"--python", "train"}})
+        CHECK(added(words) == by_us);
+    for (const Words& words :
+         {Words{"python3", "train.py"}, Words{"env", "-u", "X", "A=B", "python3", "x.py"},
+          Words{"/opt/bin/python3.12", "-m", "x"}, Words{"./tool"}, Words{"--no-python", "./tool"},
+          Words{"--program=*:python3 x.py"}})
+        CHECK(added(words) == own);
+    for (const Words& words : {Words{"train"}, Words{"--no-python", "train.py"}, Words{"bash", "run.sh"},
+                               Words{"--like-torchrun", "--no-python", "python3", "x.py"}})
+        CHECK(added(words).empty());
+    for (const char* value : {"0", ""}) {
+        const Environment decided = {{"PYTHONFAULTHANDLER", value}, {"PYTHONUNBUFFERED", value}};
+        CHECK(added({"train.py"}, decided).empty());
+        CHECK(added({"python3", "train.py"}, decided).empty());
+        // What the workers do not inherit decides nothing.
+        CHECK(added({"--clean-env", "python3", "train.py"}, decided) == own);
+    }
+    CHECK(launch_of({"--clean-env", "train"}, facts_of({{"OMP_NUM_THREADS", "3"}}))
+              .workers.at(0)
+              .additions.contains("OMP_NUM_THREADS"));
+}
+
+TEST_CASE("programs: each program has the GPUs of its kind") {
+    NodeFacts facts = facts_of({{"CUDA_VISIBLE_DEVICES", "4,5,6"}});
+    facts.hardware.devices = find_devices({}, {.gpus = std::vector<Gpu>(3), .source = "/dev/nvidia*"});
+    for (const char* name : {"./train", "./writer"})
+        facts.files[name] = {.is_binary = true, .real_name = "x"};
+    const auto mask = [&](const WorkerPlan& plan) { return plan.additions.at("CUDA_VISIBLE_DEVICES"); };
+    const LaunchOptions options = launch_of({"--nproc-per-node=2", "--program=1:./writer", "python3",
+                                             "train.py", ":", "--nproc-per-node=1", "./train"},
+                                            facts);
+    CHECK(mask(options.workers.at(0)) == "0,1,2");
+    CHECK_FALSE(options.workers[0].sees_one_gpu);
+    CHECK(mask(options.workers.at(2)) == "2");
+    CHECK(options.workers[2].sees_one_gpu);
+    REQUIRE(options.programs.size() == 1);
+    CHECK(mask(options.programs[0].workers.at(1)) == "1");
+    CHECK_FALSE(options.programs[0].workers[1].additions.contains("PYTHONFAULTHANDLER"));
+    // Of one GPU nobody sees more, and where it is local rank 0 for all, that is no wrong one.
+    facts.hardware.devices = find_devices({{"CUDA_VISIBLE_DEVICES", "7"}}, {});
+    CHECK_FALSE(launch_of({"./train"}, facts).workers.at(0).sees_one_gpu);
 }
 
 }  // namespace ddprun

@@ -1,13 +1,16 @@
 """Where workers run: CPUs, GPUs and adapters, on this machine and on others that sysfs is made to tell of."""
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import support
-from support import EndToEndTest
+from support import EndToEndTest, worker
 
 SHOW = ("sh", "-c", 'echo "rank $RANK: $(sed -n s/Cpus_allowed_list:.//p /proc/self/status) $OMP_NUM_THREADS"')
 
@@ -93,10 +96,123 @@ class Binding(EndToEndTest):
         if os.path.exists("/dev/nvidia0"):
             self.skipTest("skipped: this machine has GPUs of NVIDIA, so masks of others mean nothing")
         for variable in ("HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"):
-            code, out, err = self.run_job("--nproc-per-node=gpu", "sh", "-c", f'echo "$RANK {variable}=${variable}"',
-                                          env={variable: "4,6"})
-            self.assertEqual((code, err), (0, ""))
-            self.assertEqual(sorted(out.splitlines()), [f"0 {variable}=4", f"1 {variable}=6"])
+            for flag, masks in (("--gpu-bind=single", ("4", "6")), ("--gpu-bind=auto", ("4,6", "4,6"))):
+                code, out, err = self.run_job("--nproc-per-node=gpu", flag, "sh", "-c", f'echo "$RANK {variable}=${variable}"',
+                                              env={variable: "4,6"})
+                self.assertEqual((code, err), (0, ""))
+                self.assertEqual(sorted(out.splitlines()), [f"{rank} {variable}={mask}" for rank, mask in enumerate(masks)])
+
+
+class Clothes(EndToEndTest):
+    """Programs that count their GPUs by LOCAL_RANK, however they are started, see all; binaries see their own."""
+
+    PROGRAM = """#!/usr/bin/env python3
+import os
+print(os.environ["RANK"], os.environ["CUDA_VISIBLE_DEVICES"], os.environ["LOCAL_RANK"], os.environ["DDPRUN_DEVICE"],
+      os.environ.get("PYTHONUNBUFFERED"), os.environ.get("PYTHONFAULTHANDLER"))
+"""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"):
+            self.environment.pop(name, None)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment.update(PATH=f"{self.folder}:{self.environment['PATH']}", PYTHONPATH=self.folder)
+        self.write("dev.py", self.PROGRAM)
+        self.write("tool", self.PROGRAM)
+        self.write("run.sh", f"#!/bin/sh\nexec python3 {self.folder}/dev.py\n")
+        # As they are installed, as a script and as a binary; and one that nobody knows.
+        self.write("uv", '#!/bin/bash\n[[ $1 == run ]] && shift\nexec "$@"\n')
+        for name in ("numactl", "site-run"):
+            shutil.copy("/usr/bin/env", self.path(name))
+        os.symlink(os.path.realpath(sys.executable), self.path("trainer"))
+        os.symlink(worker()[0], self.path("native"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(self.path(name), 0o755)
+
+    @staticmethod
+    def mask(count):
+        return ",".join(str(8 + gpu) for gpu in range(count))
+
+    def lines(self, count, *words):
+        code, out, err = self.run_job("--nproc-per-node=gpu", *words, env={"CUDA_VISIBLE_DEVICES": self.mask(count)})
+        self.assertEqual((code, err), (0, ""), words)
+        return sorted(out.splitlines())
+
+    def assert_all(self, count, words, unbuffered, handler):
+        self.assertEqual(self.lines(count, *words), [f"{rank} {self.mask(count)} {rank} {rank} {unbuffered} {handler}"
+                                                     for rank in range(count)], words)
+
+    def test_python_in_any_clothes_sees_all(self):
+        script, python = self.path("dev.py"), ("python3", self.path("dev.py"))
+        for count in (2, 8):
+            for words in ((script,), ("-m", "dev"), ("--run-path", script), ("--python", self.path("tool"))):
+                self.assert_all(count, words, None, 1)
+            for words in (python, ("/usr/bin/python3", script), ("env", *python), ("env", "-u", "X", "A=B", *python),
+                          ("/usr/bin/env", "-S", f"A=B python3 {script}"), ("trainer", script), (self.path("tool"),),
+                          ("--no-python", "tool"), ("--program", f"*:python3 {script}")):
+                self.assert_all(count, words, 1, 1)
+            for words in (("bash", "-c", shlex.join(python)), (self.path("run.sh"),), ("nice", "-n", "1", *python),
+                          ("uv", "run", *python), ("numactl", "A=B", self.path("run.sh")), ("site-run", *python)):
+                self.assert_all(count, words, None, None)
+
+    def test_a_binary_sees_its_own(self):
+        for count in (2, 8):
+            out = self.lines(count, "native", "print-env")
+            self.assertEqual(sorted(line for line in out if line.startswith("CUDA_VISIBLE_DEVICES=")),
+                             sorted(f"CUDA_VISIBLE_DEVICES={8 + gpu}" for gpu in range(count)))
+            self.assertEqual(out.count("DDPRUN_DEVICE=0"), count)
+
+    def test_a_users_own_word_counts(self):
+        for name in ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"):
+            self.environment[name] = ""
+        self.assertEqual(self.lines(2, "--gpu-bind=single", "python3", self.path("dev.py")), ["0 8 0 0  ", "1 9 1 0  "])
+
+    def test_a_wrong_device_is_explained_by_the_binding_only_where_it_is(self):
+        said = "CUDA error: invalid device ordinal"
+        native = ("native", "complain", said, "exit", "1")
+        python = ("python3", "-c", f"import sys; sys.exit('{said}')")
+        for words, hints in ((native, 1), (("--gpu-bind=all", *native), 0), (("--virtual-local-rank", *native), 0), (python, 0),
+                             (("--gpu-bind=single", *python), 1)):
+            code, _, err = self.run_job("--nproc-per-node=2", *words, env={"CUDA_VISIBLE_DEVICES": "4,5"})
+            self.assertEqual((code, len(re.findall("hint: .*run with --gpu-bind all", err))), (1, hints), err)
+
+    def test_the_lines_of_the_manuals(self):
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        found = []
+        for page in ("README.md", "apps/ddprun/README.md", "apps/ddpctl/README.md", "apps/examples/README.md"):
+            with open(os.path.join(top, page), encoding="utf-8") as file:
+                blocks = re.findall(r"```sh\n(.*?)```", file.read(), re.DOTALL)
+            for line in "".join(blocks).replace("\\\n", " ").splitlines():
+                # Up to what ends a command, or a quote around it.
+                program = re.search(r"""ddprun (?:\S+ )*?((?:-m|python3|bash|[\w./]+/[a-z_]\w+(?:\.py)?|\w+\.py)\b"""
+                                    r"""(?:[^"'&):]|'[^']*'|"[^"]*")*)""", line)
+                if program and "doctor" not in line:
+                    found.append(program[1])
+        for line in ("python3 train.py", "./solver input.nml ", "build/bin/train_digits --data apps/data/digits.csv",
+                     "apps/examples/train.py --epochs 2"):
+            self.assertIn(line, found)
+        self.assertTrue(any(line.startswith("bash -c '") for line in found), found)
+        for line in sorted(set(found)):
+            for count in (2, 8):
+                mask = self.mask(count)
+                code, out, err = self.run_job("--dry-run", "--json", "--nproc-per-node=gpu", *shlex.split(line), cwd=top,
+                                              env={"CUDA_VISIBLE_DEVICES": mask})
+                self.assertEqual((code, err), (0, ""), line)
+                for rank, plan in enumerate(json.loads(out)):
+                    own = {change["name"]: change["value"] for change in plan["environment"]}
+                    seen = own.get("CUDA_VISIBLE_DEVICES", mask).split(",")
+                    binary = os.path.basename(plan["command"][0]) in ("train_digits", "ddpbench") and os.path.exists(
+                        os.path.join(top, plan["command"][0]))
+                    self.assertEqual((len(seen), own["DDPRUN_DEVICE"]), (1, "0") if binary else (count, str(rank)), line)
 
 
 class Programs(EndToEndTest):
@@ -187,7 +303,7 @@ class OtherMachine(EndToEndTest):
                 '$DDPRUN_NIC"')
         for flag in ("--bind=numa", "--bind=cores", "--numa-binding=node", "--numa-binding=exclusive",
                      "--numa-binding=core-complex", "--numa-binding=socket"):
-            code, out, err = self.run_there(flag, "--nproc-per-node=gpu", "sh", "-c", show)
+            code, out, err = self.run_there(flag, "--gpu-bind=single", "--nproc-per-node=gpu", "sh", "-c", show)
             self.assertEqual((code, err), (0, ""), flag)
             lines = [line.split() for line in sorted(out.splitlines())]
             self.assertEqual([cpu_list(line[1]) for line in lines], [set(self.nodes[1]), set(self.nodes[0])], flag)
@@ -202,9 +318,17 @@ class OtherMachine(EndToEndTest):
     def test_a_mask_behind_another_counts_anew_and_a_launcher_within_reads_it(self):
         show = ("sh", "-c", 'echo "$ROCR_VISIBLE_DEVICES $HIP_VISIBLE_DEVICES $DDPRUN_DEVICE $DDPRUN_NIC"')
         for nested in ((), (support.program("ddprun"),)):
-            code, out, err = self.run_there("--nproc-per-node=gpu", *nested, *show, env={"ROCR_VISIBLE_DEVICES": "1,0"})
+            code, out, err = self.run_there("--gpu-bind=single", "--nproc-per-node=gpu", *nested, *show,
+                                            env={"ROCR_VISIBLE_DEVICES": "1,0"})
             self.assertEqual((code, err), (0, ""))
             self.assertEqual(sorted(out.splitlines()), ["1,0 0 0 mlx5_2", "1,0 1 0 mlx5_1"])
+        # Nobody has said which, and all are written out all the same.
+        for masks, seen in (({"ROCR_VISIBLE_DEVICES": "1,0"}, "1,0 0,1"), ({}, " 0,1")):
+            code, out, err = self.run_there("--nproc-per-node=gpu", *show, env=masks)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual([line.rpartition(" ")[0] for line in sorted(out.splitlines())], [f"{seen} 0", f"{seen} 1"])
+        _, out, _ = self.run_there("--gpu-bind=none", *show)
+        self.assertEqual(out.strip(), "")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/gpu_driver.hpp"
 #include "launcher/plan/node_resources.hpp"
+#include "launcher/plan/program_kind.hpp"
 #include "launcher/plan/shell_words.hpp"
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
@@ -126,6 +127,7 @@ void read_shell_words(Text text) {
         must(std::get<std::vector<std::string>>(split_shell_words(join_shell_words(*words))) == *words,
              "words are others after they were quoted");
     }
+    runs_python({"env", "-S", std::string(text)});
     if (const auto wrap = parse_wrap(text); const auto* whole = value_of(wrap))
         must(wrapped_argv({*whole}, {"true"}, {.rank = 7, .local_rank = 1, .host = "gpu07"}).back() == "true",
              "a wrapped program is another one");

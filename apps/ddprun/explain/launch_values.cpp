@@ -145,6 +145,12 @@ void add_machine(ValueList& list, const ClusterPlan& plan, const NodeFacts& fact
     std::string names;
     for (const VisibleGpu& gpu : devices.gpus) names += (names.empty() ? ": " : ",") + gpu.name;
     list.add("GPUs", fmt::format("{}{}", devices.count, names), devices.source);
+    if (devices.count > 0 && !options.workers.empty()) {
+        const bool by_kind = plan.line.gpu_bind == GpuBind::automatic && !options.virtual_local_rank;
+        list.add("a worker sees", options.workers.front().sees_one_gpu ? "its own GPU" : "all of them",
+                 by_kind ? "its kind of program"
+                         : list.by_flags({"--virtual-local-rank", "--gpu-bind", "--like-torchrun"}));
+    }
     list.add("CPUs", std::to_string(facts.hardware.usable_cpus), "affinity and quota of this process");
     if (!options.interpreter.empty())
         list.add("Python", options.interpreter, python_exec_of(facts) ? "PYTHON_EXEC" : "PATH");

@@ -38,6 +38,39 @@ class Shell(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (0, ""))
 
 
+class Gpus(EndToEndTest):
+    """The program's line of every script and manifest, on a node of its own, with GPUs that somebody has masked."""
+
+    TRAIN = """import os
+seen = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+print(os.environ["LOCAL_RANK"], seen[int(os.environ["LOCAL_RANK"])], len(seen))
+"""
+
+    def test_each_worker_finds_its_own_by_local_rank(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        with open(os.path.join(folder, "train.py"), "w", encoding="ascii") as file:
+            file.write(self.TRAIN)
+        with open(os.path.join(folder, "srun"), "w", encoding="ascii") as file:
+            file.write('#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nexec "$@"\n')
+        os.chmod(os.path.join(folder, "srun"), 0o755)
+        with open(os.path.join(SCRIPTS, "slurm.sbatch"), encoding="utf-8") as file:
+            words = re.search(r"^#   sbatch .*slurm\.sbatch (.*)", file.read(), re.MULTILINE)[1].split()
+        lines = [[os.path.join(SCRIPTS, "slurm.sbatch"), *words], [os.path.join(SCRIPTS, "pbs.sh")], [os.path.join(SCRIPTS, "lsf.sh")]]
+        for name in ("k8s-indexed-job.yaml", "k8s-jobset.yaml"):
+            with open(os.path.join(SCRIPTS, name), encoding="utf-8") as file:
+                args = re.search(r"^ +args:\n((?: +- .*\n)+)", file.read(), re.MULTILINE)[1]
+            lines.append(["ddprun", *(word for word in re.findall(r"- (\S+)", args) if not word.startswith("--nnodes"))])
+        for count in (2, 8):
+            variables = {"PATH": f"{folder}:{os.path.dirname(program('ddprun'))}:{self.environment['PATH']}", "PBS_O_WORKDIR": folder,
+                         "DDPRUN_SCHEDULER": "none", "DDPRUN_NPROC_PER_NODE": "gpu",
+                         "CUDA_VISIBLE_DEVICES": ",".join(str(8 + gpu) for gpu in range(count))}
+            for line in lines:
+                done = subprocess.run(line, env=self.environment | variables, cwd=folder, capture_output=True, text=True,
+                                      timeout=HANG_GUARD, check=False)
+                self.assertEqual((done.returncode, sorted(done.stdout.splitlines())),
+                                 (0, [f"{gpu} {8 + gpu} {count}" for gpu in range(count)]), f"{line}: {done.stderr}")
+
+
 class Allocation(EndToEndTest):
     def setUp(self):
         why = named_nodes.missing()

@@ -163,17 +163,21 @@ TEST_CASE("a worker's command, with the wraps that name it in front") {
 
 TEST_CASE("ranks that --program names run that, the first that names one counts") {
     LaunchOptions options = options_of_node();
-    const auto program = [](const std::string& value, std::vector<std::string> argv) {
-        return RankProgram{std::get<RankCommand>(parse_rank_command("--program", value, "")),
-                           {.argv = std::move(argv), .entry_name = {}}};
+    const auto program = [](const std::string& value, const std::string& name) {
+        RankPlan plan{std::get<RankCommand>(parse_rank_command("--program", value, "")), {}};
+        for (const char* local_rank : {"0", "1"})
+            plan.workers.push_back(
+                {.argv = {name, local_rank}, .additions = {{"DEVICE_OF", name}}, .cpus = {}});
+        return plan;
     };
-    options.programs = {program("4:x", {"server", "${local_rank}"}), program("local=1:x", {"other"}),
-                        program("0-2:x", {"far"})};
+    options.programs = {program("4:x", "server"), program("local=1:x", "other"), program("0-2:x", "far")};
     options.wraps = {std::get<Wrap>(parse_wrap("*:nice"))};
     CHECK(place(options, 0).argv == std::vector<std::string>{"nice", "train", "--rank=0"});
     CHECK(place(options, 1).argv == std::vector<std::string>{"nice", "server", "1"});
+    CHECK(place(options, 1).environment.at("DEVICE_OF") == "server");
+    CHECK_FALSE(place(options, 0).environment.contains("DEVICE_OF"));
     options.programs.erase(options.programs.begin());
-    CHECK(place(options, 1).argv == std::vector<std::string>{"nice", "other"});
+    CHECK(place(options, 1).argv == std::vector<std::string>{"nice", "other", "1"});
 }
 
 TEST_CASE("a worker has the CPUs and the memory of its plan") {

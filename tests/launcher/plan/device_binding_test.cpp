@@ -27,16 +27,12 @@ BindingRequest request(GpuBind bind, int workers, NodeDevices devices) {
     return result;
 }
 
-Bindings bound(const BindingRequest& wanted) {
-    auto result = bind_devices(wanted);
-    REQUIRE(std::holds_alternative<Bindings>(result));
-    return std::get<Bindings>(result);
-}
-
-std::string refused(const BindingRequest& wanted) {
-    auto result = bind_devices(wanted);
-    REQUIRE(std::holds_alternative<std::string>(result));
-    return std::get<std::string>(result);
+Bindings bound(const BindingRequest& wanted, ProgramKind kind = ProgramKind::native) {
+    REQUIRE(refuse_devices(wanted).empty());
+    Bindings bindings;
+    for (int local_rank = 0; local_rank < wanted.local_workers; ++local_rank)
+        bindings.push_back(bind_device(wanted, kind, local_rank));
+    return bindings;
 }
 
 }  // namespace
@@ -73,17 +69,28 @@ TEST_CASE("single: a worker sees its own entry, as it was written") {
     CHECK(bound(request(GpuBind::single, 2, found(8))) == Bindings{{"0", "0"}, {"1", "0"}});
 }
 
-TEST_CASE("all: the list stays as it was inherited, and the local rank is the index") {
+TEST_CASE("all: an inherited list stays, any other is written out, and the local rank is the index") {
     CHECK(bound(request(GpuBind::all, 2, masked("4,5,6"))) ==
           Bindings{{std::nullopt, "0"}, {std::nullopt, "1"}});
-    CHECK(bound(request(GpuBind::all, 2, found(2))) == Bindings{{std::nullopt, "0"}, {std::nullopt, "1"}});
+    CHECK(bound(request(GpuBind::all, 2, found(3))) == Bindings{{"0,1,2", "0"}, {"0,1,2", "1"}});
+    const NodeDevices behind_rocr = find_devices({{"ROCR_VISIBLE_DEVICES", "5,GPU-ab"}}, {});
+    CHECK(bound(request(GpuBind::all, 2, behind_rocr)) == Bindings{{"0,1", "0"}, {"0,1", "1"}});
+    CHECK(behind_rocr.variable == "HIP_VISIBLE_DEVICES");
+    // A list of cards would leave half of the tiles of those that have two.
+    const NodeDevices intel =
+        find_devices({}, {.vendor = GpuVendor::intel, .gpus = std::vector<Gpu>(2), .source = "/dev/dri"});
+    CHECK(bound(request(GpuBind::all, 1, intel)) == Bindings{{std::nullopt, "0"}});
 }
 
-TEST_CASE("auto is all for Python and single for everything else") {
-    BindingRequest wanted = request(GpuBind::automatic, 2, masked("4,5"));
-    CHECK(bound(wanted) == bound(request(GpuBind::single, 2, masked("4,5"))));
-    wanted.is_python = true;
-    CHECK(bound(wanted) == bound(request(GpuBind::all, 2, masked("4,5"))));
+TEST_CASE("auto is single for native programs and all for everything else") {
+    for (const int gpus : {2, 8}) {
+        const BindingRequest wanted = request(GpuBind::automatic, gpus, found(gpus));
+        const Bindings single = bound(request(GpuBind::single, gpus, found(gpus)), ProgramKind::other);
+        const Bindings all = bound(request(GpuBind::all, gpus, found(gpus)), ProgramKind::native);
+        CHECK(bound(wanted, ProgramKind::native) == single);
+        for (const ProgramKind kind : {ProgramKind::by_python, ProgramKind::python, ProgramKind::other})
+            CHECK(bound(wanted, kind) == all);
+    }
 }
 
 TEST_CASE("without devices nothing is set and nothing refused") {
@@ -103,12 +110,12 @@ TEST_CASE("more workers than devices are refused with both numbers and where the
         // Who has asked for one each is not told to leave that.
         const std::string none =
             bind == GpuBind::single ? "" : ", --gpu-bind none leaves the devices to the program";
-        CHECK(refused(request(bind, 4, masked("4,5"))) ==
+        CHECK(refuse_devices(request(bind, 4, masked("4,5"))) ==
               "4 workers (--nproc-per-node 4) but 2 GPUs (CUDA_VISIBLE_DEVICES=4,5); --share-gpus lets "
               "workers share" +
                   none);
     }
-    CHECK(refused(request(GpuBind::single, 2, found(1))).find("but 1 GPU (/dev/nvidia*)") !=
+    CHECK(refuse_devices(request(GpuBind::single, 2, found(1))).find("but 1 GPU (/dev/nvidia*)") !=
           std::string::npos);
 }
 

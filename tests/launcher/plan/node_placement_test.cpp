@@ -33,7 +33,7 @@ TEST_CASE("CPUs, memory and adapter are those of the GPU that the worker has") {
     const NodeHardware hardware = hardware_of(as_dgx(machine), {{"CUDA_VISIBLE_DEVICES", "6,GPU-1111"}});
     const NodePlacement node = placed(CpuBind::numa, 2, hardware);
     CHECK(node.remark.empty());
-    CHECK(node.workers[0].device == DeviceBinding{"6", "0"});
+    CHECK(node.workers[0].placement.gpu == 0);
     CHECK(node.workers[0].text ==
           "CPUs 56-111,168-223, NUMA node 1 and its memory, GPU 6 (0000:73:00.0, NUMA node 1), NIC mlx5_1");
     CHECK(node.workers[1].text ==

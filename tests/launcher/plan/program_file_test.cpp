@@ -41,14 +41,56 @@ TEST_CASE("what lies there is for Python where nothing else could run it") {
     };
     for (const auto& row : rows) {
         CAPTURE(row.name);
-        CHECK(is_for_python(at(row.name), "") == row.not_executable);
-        CHECK(is_for_python(at(row.name), at(row.name)) == row.executable);
+        CHECK(look_at_program(at(row.name), "").is_for_python == row.not_executable);
+        CHECK(look_at_program(at(row.name), at(row.name)).is_for_python == row.executable);
     }
 }
 
 TEST_CASE("a command that is found on PATH is none of the folder's files") {
-    CHECK_FALSE(is_for_python("no-such-file-here", "/usr/bin/no-such-file-here"));
-    CHECK_FALSE(is_for_python("", ""));
+    CHECK_FALSE(look_at_program("no-such-file-here", "/usr/bin/no-such-file-here").is_for_python);
+    CHECK_FALSE(look_at_program("", "").is_for_python);
+}
+
+TEST_CASE("what the system would run: a binary behind all links, or an interpreter and its argument") {
+    using Words = std::vector<std::string>;
+    const TemporaryFolder folder;
+    const auto at = [&folder](const char* name) { return (folder.path() / name).string(); };
+    write_program(at("binary-3.1"),
+                  "\x7f"
+                  "ELF\x02\x01");
+    fs::create_symlink("binary-3.1", at("binary"));
+    fs::create_symlink("binary", at("other"));
+    for (const char* name : {"binary-3.1", "binary", "other"}) {
+        for (const std::string& called : {at(name), std::string("found-on-PATH")}) {
+            const ProgramFile file = look_at_program(called, at(name));
+            CHECK(file.is_binary);
+            CHECK(file.real_name == "binary-3.1");
+            CHECK(file.interpreter.empty());
+        }
+    }
+    CHECK_FALSE(look_at_program("gone", at("gone")).is_binary);
+    CHECK_FALSE(look_at_program("folder", folder.path()).is_binary);
+    const struct {
+        const char* text;
+        Words interpreter;
+    } rows[] = {
+        {"#!/bin/sh\nexec python3\n", {"/bin/sh"}},
+        {"#! /usr/bin/env -S  python3 -u \nx", {"/usr/bin/env", "-S  python3 -u"}},
+        {"#!/usr/bin/python3", {"/usr/bin/python3"}},
+        {"#!\n", {""}},
+        {"#!", {""}},
+        {"echo\n#!/bin/sh", {}},
+        {"", {}},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.text);
+        write_program(at("script"), row.text);
+        const ProgramFile file = look_at_program("command", at("script"));
+        CHECK(file.interpreter == row.interpreter);
+        CHECK_FALSE(file.is_binary);
+        CHECK_FALSE(file.is_for_python);
+        CHECK(file.real_name == "script");
+    }
 }
 
 }  // namespace ddprun

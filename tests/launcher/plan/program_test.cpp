@@ -33,28 +33,37 @@ TEST_CASE("which program a worker runs") {
         request.program = "build/bin/train";
         Program program = chosen(request);
         CHECK(program.argv == Words{"build/bin/train", "-u", "", "--x=1"});
-        CHECK_FALSE(program.is_python);
+        CHECK(program.kind == ProgramKind::other);
         CHECK(program.entry_name == "build/bin/train");
+        request.file = {.is_binary = true, .real_name = "train"};
+        CHECK(chosen(request).kind == ProgramKind::native);
+    }
+    SECTION("Python in the user's own words runs as it is") {
+        request.program = "python3";
+        Program program = chosen(request);
+        CHECK(program.argv == Words{"python3", "-u", "", "--x=1"});
+        CHECK(program.kind == ProgramKind::python);
+        CHECK(program.entry_name == "python3");
     }
     SECTION("a name in .py runs under python3, unbuffered") {
         request.program = "dir/train.py";
         Program program = chosen(request);
         CHECK(program.argv == Words{"python3", "-u", "dir/train.py", "-u", "", "--x=1"});
-        CHECK(program.is_python);
+        CHECK(program.kind == ProgramKind::by_python);
         CHECK(program.entry_name == "dir/train.py");
     }
     SECTION("--python makes any name a Python script") {
         request.program = "train";
         request.python = true;
         CHECK(chosen(request).argv == Words{"python3", "-u", "train", "-u", "", "--x=1"});
-        CHECK(chosen(request).is_python);
+        CHECK(chosen(request).kind == ProgramKind::by_python);
     }
     SECTION("-m runs a module") {
         request.program = "pkg.train";
         request.module = true;
         Program program = chosen(request);
         CHECK(program.argv == Words{"python3", "-u", "-m", "pkg.train", "-u", "", "--x=1"});
-        CHECK(program.is_python);
+        CHECK(program.kind == ProgramKind::by_python);
         CHECK(program.entry_name == "pkg.train");
     }
     SECTION("--no-python executes even a .py") {
@@ -62,12 +71,12 @@ TEST_CASE("which program a worker runs") {
         request.no_python = true;
         Program program = chosen(request);
         CHECK(program.argv == Words{"./train.py", "-u", "", "--x=1"});
-        CHECK_FALSE(program.is_python);
+        CHECK(program.kind == ProgramKind::other);
     }
     SECTION("names that only look like Python are executed") {
         for (const char* name : {"train.pyc", "py", "train.PY", "train.py.sh"}) {
             request.program = name;
-            CHECK_FALSE(chosen(request).is_python);
+            CHECK(chosen(request).kind == ProgramKind::other);
         }
     }
 }
@@ -76,7 +85,7 @@ TEST_CASE("what is for Python is run by it, a path by its own code") {
     ProgramRequest request;
     request.program = "folder";
     request.arguments = {"x"};
-    request.is_for_python = true;
+    request.file.is_for_python = true;
     CHECK(chosen(request).argv == Words{"python3", "-u", "folder", "x"});
     request.no_python = true;
     CHECK(chosen(request).argv == Words{"folder", "x"});
@@ -87,7 +96,7 @@ TEST_CASE("what is for Python is run by it, a path by its own code") {
     CHECK(program.argv.at(2) == "-c");
     CHECK_THAT(program.argv.at(3), Catch::Contains("runpy.run_path(sys.argv[0], run_name=\"__main__\")"));
     CHECK(Words(program.argv.begin() + 4, program.argv.end()) == Words{"folder", "x"});
-    CHECK(program.is_python);
+    CHECK(program.kind == ProgramKind::by_python);
     CHECK(program.entry_name == "folder");
     CHECK(argv_for_worker(program, 1) == program.argv);
 }

@@ -11,7 +11,7 @@ std::string hint_for(const std::string& line, int signal = 0, const std::string&
     Failure failure;
     failure.signal = signal;
     failure.last_lines = {"one line before", line, "one line behind"};
-    return failure_hint(failure, {interpreter, Room{1 << 30, 1 << 30}});
+    return failure_hint(failure, {interpreter, true, Room{1 << 30, 1 << 30}});
 }
 
 HintFacts with_room(Room room) { return {.interpreter = {}, .shared_memory = room}; }
@@ -57,13 +57,23 @@ TEST_CASE("hints: SIGBUS, and nothing where nothing is known") {
 
 TEST_CASE("hints: the error file's texts count too, and only a worker's failure has one") {
     Failure failure;
-    failure.error_message = "RuntimeError: CUDA error: invalid device ordinal";
+    failure.error_message = "OSError: [Errno 24] Too many open files";
     CHECK_FALSE(failure_hint(failure, {}).empty());
     failure.kind = Failure::Kind::node_lost;
     CHECK(failure_hint(failure, {}).empty());
     Failure traced;
     traced.traceback = "OSError: [Errno 24] Too many open files";
     CHECK_FALSE(failure_hint(traced, {}).empty());
+}
+
+TEST_CASE("hints: --gpu-bind all helps against a wrong device only where a worker sees one of several") {
+    Failure failure;
+    for (std::string* words : {&failure.error_message, &failure.traceback}) {
+        *words = "RuntimeError: CUDA error: invalid device ordinal";
+        CHECK_THAT(failure_hint(failure, {.sees_one_gpu = true}), Catch::Contains("run with --gpu-bind all"));
+        CHECK(failure_hint(failure, {.sees_one_gpu = false}).empty());
+        words->clear();
+    }
 }
 
 TEST_CASE("hints: a missing module names the interpreter, if there is one") {
