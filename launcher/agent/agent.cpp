@@ -136,9 +136,10 @@ class Agent {
 
     // Only the host's counts.
     void watch_limit() {
-        limit_.emplace(context_.get_executor(),
-                       TimeLimit{link_->hosts() ? options_.times : TimeLimitOptions{}, options_.start},
-                       limit_events());
+        const TimeLimitOptions times = link_->hosts() ? options_.times : TimeLimitOptions{};
+        LimitEvents events{.on_end = [this](auto& why) { handle(job_.learn_time_is_over(why)); },
+                           .on_warning = [this](int signal, auto& line) { warn_workers(signal, line); }};
+        limit_.emplace(context_.get_executor(), TimeLimit{times, options_.start}, std::move(events));
         limit_->watch();
     }
 
@@ -157,7 +158,11 @@ class Agent {
 
     AgentSignalEvents signal_events() {
         return {.on_received = [this](int signal) { watchers_.learnt(SignalReceived{signal}); },
-                .on_ending = [this](int signal) { handle(job_.learn_signal(signal)); },
+                .on_ending =
+                    [this](int signal, bool impatient) {
+                        log_.info(job_.notice_of(signal, machine_.state(), options_));
+                        handle(job_.learn_signal(signal, impatient));
+                    },
                 // The coordinator sends it back to every agent, this one included.
                 .on_forward =
                     [this](int signal, bool requeue) {
@@ -174,11 +179,6 @@ class Agent {
                         node_->thaw();
                         link_->resume();
                     }};
-    }
-
-    LimitEvents limit_events() {
-        return {.on_end = [this](const std::string& why) { handle(job_.learn_time_is_over(why)); },
-                .on_warning = [this](int signal, const std::string& line) { warn_workers(signal, line); }};
     }
 
     RoundEvents round_events() {

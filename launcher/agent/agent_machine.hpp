@@ -63,7 +63,7 @@ enum class AgentEvent {
     stop_ordered,       // the coordinator says: the job has failed, stop
     finish_ordered,     // the coordinator says: the job is over on all nodes
     signal_received,    // this agent was sent a terminating signal
-    interrupted_again,  // … a second SIGINT: the user is in a hurry
+    interrupted_again,  // … by a user who does not want to wait any more
     finish_timed_out,   // the coordinator's last word did not come in time
     output_shown,       // all of it, or the console takes no more
     reported,

@@ -50,7 +50,14 @@ void AgentSignals::take(int signal) {
     const auto& ending = options_.terminating_signals;
     const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
     if (signal == SIGTSTP && !ends) return events_.on_stop([this] { stop_itself(); });
-    events_.on_ending(signal);
+    signal == SIGINT ? interrupt() : events_.on_ending(signal, false);
+}
+
+void AgentSignals::interrupt() {
+    const Interrupt interrupt = interrupts_.take(std::chrono::steady_clock::now());
+    if (interrupt == Interrupt::repeated) return;
+    events_.on_ending(SIGINT, interrupt == Interrupt::impatient);
+    if (interrupt == Interrupt::first) interrupts_.first_answered(std::chrono::steady_clock::now());
 }
 
 // As the shell expects it: stopped by SIGTSTP, and not at all without a shell that could continue it.

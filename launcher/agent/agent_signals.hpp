@@ -10,14 +10,15 @@
 #include <functional>
 
 #include "launcher/agent/launch_options.hpp"
+#include "launcher/interrupts.hpp"
 
 namespace ddprun {
 
 struct AgentSignalEvents {
     // Any of those below but on_window, directly before that.
     std::function<void(int signal)> on_received;
-    // It ends the job.
-    std::function<void(int signal)> on_ending;
+    // It ends the job. `impatient`: a SIGINT of a user who does not want to wait any more.
+    std::function<void(int signal, bool impatient)> on_ending;
     // Every worker of the job is to be sent `signal`; afterwards, with `requeue`, all zeros mean
     // kExitPreempted.
     std::function<void(int signal, bool requeue)> on_forward;
@@ -49,12 +50,14 @@ class AgentSignals {
   private:
     void add(int signal);
     void wait();
+    void interrupt();
     void stop_itself() const;
 
     const LaunchOptions& options_;
     AgentSignalEvents events_;
     boost::asio::signal_set signals_;
     sigset_t watched_;
+    Interrupts interrupts_;  // of those that end the job
 };
 
 }  // namespace ddprun

@@ -6,11 +6,24 @@
 #include "rendezvous/job/exit_status.hpp"
 
 namespace ddprun {
+namespace {
+
+double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+}  // namespace
+
+std::string to_text(const StopNotice& notice) {
+    const std::string next = !notice.is_interrupt
+                                 ? ""
+                                 : fmt::format("; Ctrl-C again in a second or later ends {} now",
+                                               notice.is_impatience_local ? "this node's part" : "it");
+    return fmt::format("stopping {} rank{}{}{}, up to {} s (--grace){}", notice.ranks,
+                       notice.ranks == 1 ? "" : "s", notice.is_of_node ? " of this node" : "",
+                       notice.signal != 0 ? " by " + signal_text(notice.signal) : "",
+                       seconds(notice.grace_period), next);
+}
 
 std::string to_text(const GraceNotice& notice) {
-    const auto seconds = [](std::chrono::milliseconds time) {
-        return static_cast<double>(time.count()) / 1000;
-    };
     const auto passed = notice.is_over ? notice.grace_period : notice.grace_period / 2;
     const std::string who =
         notice.ranks.empty()

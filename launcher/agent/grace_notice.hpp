@@ -1,5 +1,5 @@
-// What is said when workers take long to end: at half the grace period which have not ended, at its end which
-// are killed. Pure.
+// What is said while workers end: at once that they are asked to, at half the grace period which have not ended, at its
+// end which are killed. Pure.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,19 @@
 #include <vector>
 
 namespace ddprun {
+
+// A signal was sent to the launcher.
+struct StopNotice {
+    int ranks = 0;            // that end, …
+    bool is_of_node = false;  // … which are those of this node
+    int signal = 0;           // by which they are asked to; 0: something else has ended them
+    std::chrono::milliseconds grace_period{0};
+    bool is_interrupt = false;         // so that another one is impatience, …
+    bool is_impatience_local = false;  // … which concerns this node alone
+};
+
+// "stopping 4 ranks by SIGINT, up to 30 s (--grace); Ctrl-C again in a second or later ends it now".
+std::string to_text(const StopNotice& notice);
 
 struct GraceNotice {
     std::vector<int> ranks;     // that have not ended; if there are none, …

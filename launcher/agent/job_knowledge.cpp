@@ -3,6 +3,8 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/agent/grace_notice.hpp"
+#include "launcher/agent/job_terms.hpp"
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
@@ -43,10 +45,33 @@ AgentEvent JobKnowledge::learn_failure(const Failure& failure) {
     return AgentEvent::worker_failed;
 }
 
-AgentEvent JobKnowledge::learn_signal(int signal) {
+AgentEvent JobKnowledge::learn_signal(int signal, bool impatient) {
     if (known_.signal == 0) known_.signal = signal;
-    if (signal == SIGINT) ++interrupts_;
-    return is_hurried() ? AgentEvent::interrupted_again : AgentEvent::signal_received;
+    interrupted_ = interrupted_ || signal == SIGINT;
+    hurried_ = hurried_ || impatient;
+    return hurried_ ? AgentEvent::interrupted_again : AgentEvent::signal_received;
+}
+
+std::string JobKnowledge::notice_of(int signal, AgentState state, const LaunchOptions& options) const {
+    using enum AgentState;
+    const bool is_begun = state == stopping || state == stopping_alone || state == stopping_leaderless;
+    if (!is_begun && state != running && state != draining) return {};
+    const bool is_interrupt = signal == SIGINT;
+    if (is_interrupt ? interrupted_ : known_.signal != 0) return {};
+    const auto& cause = known_.first_failure;
+    const bool is_told = cause && cause->kind == Failure::Kind::signalled;
+    const int first = is_begun ? (is_told ? cause->signal : 0) : signal;
+    // One that has started all agents passes it on to each of them.
+    const bool is_one_of_many = options.nnodes > 1 && !options.is_started && !options.shares_screen;
+    const bool is_of_node = state == stopping_alone || (is_one_of_many && options.elasticity.is_elastic());
+    const int ranks = is_of_node ? static_cast<int>(options.workers.size()) : known_.round.world_size;
+    if (ranks == 0 || options.grace_period.count() == 0 || !speaks_for_all(options)) return {};
+    return to_text(StopNotice{.ranks = ranks,
+                              .is_of_node = is_of_node,
+                              .signal = first,
+                              .grace_period = options.grace_period,
+                              .is_interrupt = is_interrupt,
+                              .is_impatience_local = is_one_of_many});
 }
 
 AgentEvent JobKnowledge::learn_time_is_over(const std::string& reason) {

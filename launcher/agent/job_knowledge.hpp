@@ -24,8 +24,11 @@ class JobKnowledge {
 
     // A worker of this node failed; what is known of it then, and once all are gone.
     AgentEvent learn_failure(const Failure& failure);
-    // A terminating signal for this agent.
-    AgentEvent learn_signal(int signal);
+    // A terminating signal for this agent; `impatient`: of a user who does not want to wait any more.
+    AgentEvent learn_signal(int signal, bool impatient);
+    // What the user is told of it at once, before it is learnt; empty where no worker has to end, where it changes nothing,
+    // and where another node says it on the screen that all share.
+    std::string notice_of(int signal, AgentState state, const LaunchOptions& options) const;
     // It is to act as if it had been sent SIGTERM, for this reason.
     AgentEvent learn_time_is_over(const std::string& reason);
     // The job is never joined, for this reason.
@@ -41,7 +44,7 @@ class JobKnowledge {
     const std::optional<Failure>& first_failure() const { return known_.first_failure; }
     const std::optional<Failure>& own_failure() const { return own_failure_; }
     int signal() const { return known_.signal; }
-    bool is_hurried() const { return interrupts_ > 1; }
+    bool is_hurried() const { return hurried_; }
     // The coordinator or this agent has said the last word; else nobody says goodbye to the coordinator, since
     // the job still gathers, or that word did not come.
     bool has_last_word() const { return known_.finish || known_.refusal; }
@@ -61,7 +64,8 @@ class JobKnowledge {
   private:
     JobEnding known_;                     // its first failure is the one that the coordinator names
     std::optional<Failure> own_failure_;  // the first one of this node
-    int interrupts_ = 0;                  // how many signals were SIGINT
+    bool interrupted_ = false;            // by SIGINT
+    bool hurried_ = false;
 };
 
 }  // namespace ddprun

@@ -70,7 +70,7 @@ class Relay {
         signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
             if (cancelled) return;
             await_end_of_host();
-            // A second one would end the agent's grace.
+            // The starter's tells the agent, and a later one would end its grace.
             if (signal == SIGINT) return;
             is_unwanted_ = true;
             agent_.signal(signal);

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/harmless_text.hpp"
+#include "launcher/interrupts.hpp"
 #include "launcher/launcher_mark.hpp"
 #include "launcher/start/echo_filter.hpp"
 #include "launcher/start/host_starts.hpp"
@@ -54,7 +55,11 @@ class JobStarter {
         const auto& ending = options_.ending_signals;
         const bool ends = std::find(ending.begin(), ending.end(), signal) != ending.end();
         // One agent alone passes it on to every worker of the job. One that ends the job all are sent: of an elastic one only
-        // this agent's node would leave, and a second SIGINT ends the grace of the agent that gets it.
+        // this agent's node would leave, and an impatient SIGINT ends the grace of the agent that gets it. Whether it is one is
+        // known here: on the way to some agents the first may be held up.
+        if (ends && signal == SIGINT &&
+            interrupts_.take(std::chrono::steady_clock::now()) == Interrupt::repeated)
+            return;
         if (has_port_ && ends) return starts_.send(PassSignal{signal, true});
         if (has_port_) return starts_.send_to(0, PassSignal{signal, false});
         if (!ends) return;  // No worker is there that could get it.
@@ -169,6 +174,7 @@ class JobStarter {
                         .on_over = [this] { look_for_end(); }}};
     std::uint64_t written_ = 0;
     int signal_ = 0;
+    Interrupts interrupts_;
     bool has_port_ = false;
     bool is_giving_up_ = false;
     bool is_ending_ = false;

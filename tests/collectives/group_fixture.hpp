@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// Larger than what the sockets' buffers hold.
+// Larger than what the buffers of one lane hold; those of kMaxLanes may hold two such messages.
 inline constexpr std::size_t kLarge = (std::size_t{6} << 20) / sizeof(int) + 3;
 
 // On one host, where DDPRUN_TRANSPORT decides, and on several; by one connection for each direction, and by

@@ -319,8 +319,8 @@ class Signals(AgentsTest):
         job = self.launch("--grace", 3600, *worker("print-signals"))
         job.wait_for_line("^ready$")
         job.send(signal.SIGINT)
-        job.wait_for_line("SIGINT")
-        job.send(signal.SIGINT)
+        job.wait_for_line("^SIGINT$")
+        job.interrupt_until_gone()
         self.assertEqual(job.wait(), 130)
 
     def test_a_stopped_worker_ends_too(self):

@@ -110,17 +110,6 @@ class StuckConsole(OutputTest):
         return self.launch(*arguments, prefix=("sh", "-c", f'exec "$@" {redirections} {descriptor}>&-', "sh"),
                            pass_fds=(descriptor,))
 
-    def interrupt_until_gone(self, job):
-        """Two interrupts that come together may be seen as one, so they are repeated, as a user would."""
-        begun = time.monotonic()
-        while True:
-            job.send(signal.SIGINT)
-            try:
-                job.process.wait(timeout=0.1)
-                return
-            except subprocess.TimeoutExpired:
-                self.assertLess(time.monotonic() - begun, 30, "hang guard: interrupts do not end the launcher")
-
     def test_interrupts_end_a_launcher_whose_output_nobody_reads(self):
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
@@ -129,7 +118,7 @@ class StuckConsole(OutputTest):
         os.close(writer)
         job.wait_for_line("the job is over")
         self.assertIsNone(job.process.poll())
-        self.interrupt_until_gone(job)
+        job.interrupt_until_gone()
         self.assertEqual(job.wait(), 3)
         self.assertRegex(job.err(), r"ddprun: \d+ bytes could not be written to stdout, which took nothing more")
         self.assertIn("sh failed; first failure: rank 0", job.err())
@@ -144,7 +133,7 @@ class StuckConsole(OutputTest):
         deadline = time.monotonic() + HANG_GUARD
         while not os.path.exists(mark) and time.monotonic() < deadline:
             time.sleep(0.01)  # No event tells of a file that a process of somebody else makes.
-        self.interrupt_until_gone(job)
+        job.interrupt_until_gone()
 
     def test_a_reader_that_comes_late_gets_everything(self):
         reader, writer = os.pipe()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import tempfile
 import time
 
 import support
-from support import EndToEndTest, Screen, free_port, main, program, worker
+from support import EndToEndTest, Shell, free_port, main, program, worker
 
 PREEMPTED = 75
 
@@ -19,10 +18,10 @@ class Scope(EndToEndTest):
     CHILD_TOO = ("fork", "print-signals", "end", "print-signals")
 
     def end(self, job):
-        """By a second interrupt."""
+        """By interrupts of which the workers get one."""
         job.send(signal.SIGINT)
         job.wait_for_line("^SIGINT$")
-        job.send(signal.SIGINT)
+        job.interrupt_until_gone()
         self.assertEqual(job.wait(), 128 + signal.SIGINT)
 
     def test_the_whole_group_where_that_is_wanted(self):
@@ -193,20 +192,6 @@ class ToAllAgents(EndToEndTest):
                 agent.send(signal.SIGTERM)
             self.assertEqual([agent.wait() for agent in agents], [PREEMPTED] * 3, agents[0].err())
             self.assertEqual([agent.out().count("gets SIGUSR1") for agent in agents], [2] * 3)
-
-
-class Shell(Screen):
-    """An interactive shell with job control in a terminal of its own."""
-
-    def __init__(self, environment):
-        self.pid, keyboard = pty.fork()
-        if self.pid == 0:
-            os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], {**environment, "PS1": "$ "})
-        super().__init__(keyboard)
-
-    def close(self):
-        os.close(self.keyboard)
-        os.waitpid(self.pid, 0)
 
 
 class KeyboardStop(EndToEndTest):

@@ -4,6 +4,7 @@ Usage of a test file: `TEST_FILE BIN_DIR [unittest arguments]`; see main() at th
 """
 
 import os
+import pty
 import re
 import select
 import signal
@@ -103,6 +104,17 @@ class Launcher:
     def send(self, number):
         self.process.send_signal(number)
 
+    def interrupt_until_gone(self):
+        """As a user who presses Ctrl-C again and again; what comes within a second of the first one is the same one."""
+        deadline = time.monotonic() + HANG_GUARD
+        while True:
+            self.send(signal.SIGINT)
+            try:
+                return self.process.wait(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"interrupts do not end the launcher; it said {self.seen}") from None
+
     def wait(self):
         """The exit code, -N for a signal; afterwards out() and err() are complete."""
         try:
@@ -143,6 +155,20 @@ class Screen:
             self.seen += os.read(self.keyboard, 4096).decode(errors="replace").replace("\r", "")
         self.seen = self.seen[match.end():]
         return match
+
+
+class Shell(Screen):
+    """An interactive shell with job control in a terminal of its own."""
+
+    def __init__(self, environment):
+        self.pid, keyboard = pty.fork()
+        if self.pid == 0:
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], {**environment, "PS1": "$ "})
+        super().__init__(keyboard)
+
+    def close(self):
+        os.close(self.keyboard)
+        os.waitpid(self.pid, 0)
 
 
 def processes_of_job(marker):

@@ -118,10 +118,27 @@ class Start(StartTest):
         job.wait_for_line("^SIGUSR1$", count=4)
         job.send(signal.SIGINT)
         job.wait_for_line("^SIGINT$", count=4)
-        job.send(signal.SIGINT)
+        job.interrupt_until_gone()
         self.assertEqual(job.wait(), 130)
         said = job.out().split()
         self.assertEqual((said.count("SIGUSR1"), said.count("SIGINT")), (4, 4), said)
+
+    def test_a_control_c_that_comes_twice_costs_no_checkpoint(self):
+        trap = f"trap 'echo saving; until [ -e {self.path('go')} ]; do sleep 0.01; done; echo saved; exit 0' INT; "
+        for pause in (0.0005, 0.02, 0.2):
+            job = self.start("--hosts", "a,b", "--grace", 3600, "bash", "-c", trap + "echo ready; while :; do sleep 0.01; done")
+            job.wait_for_line("^ready$", count=2)
+            job.send(signal.SIGINT)
+            time.sleep(pause)  # no event: how far apart they are is what is tried
+            job.send(signal.SIGINT)
+            job.wait_for_line("^saving$", count=2)
+            job.wait_until_idle()
+            open(self.path("go"), "w", encoding="ascii").close()
+            self.assertEqual((job.wait(), job.out().count("saved")), (75, 2), job.err())
+            self.assertEqual([line for line in job.seen["err"] if "stopping" in line],
+                             ["ddprun: stopping 2 ranks by SIGINT, up to 3600 s (--grace); Ctrl-C again in a second or later "
+                              "ends it now"])
+            os.unlink(self.path("go"))
 
     def test_control_c_ends_a_job_that_goes_on_without_some_nodes(self):
         job = self.start("--hosts", "n[1-3]", "--nnodes", "1:3", *worker("ready-then-wait"))

@@ -176,8 +176,7 @@ class Jobs(EventsTest):
         agent.wait_for_line("^SIGUSR2$")
         agent.send(signal.SIGUSR1)
         agent.wait_for_line("^SIGUSR1$")
-        agent.send(signal.SIGINT)
-        agent.send(signal.SIGINT)
+        agent.interrupt_until_gone()
         agent.wait()
         events = read_events(path)
         warning, = all_of(events, "time.warning")
@@ -340,7 +339,7 @@ class Health(Elastic):
         while self.health(port)[1]["state"] == "running":
             pass
         self.assertEqual(self.health(port)[1]["state"], "stopping")
-        agent.send(signal.SIGINT)
+        agent.interrupt_until_gone()
         self.assertEqual(agent.wait(), 128 + signal.SIGINT)
 
     def test_a_port_that_is_none_is_a_usage_error(self):

@@ -98,7 +98,7 @@ TEST_CASE("the lives of an agent") {
               {E::stop_ordered, A::report_gone, S::leaving},
               {E::finish_ordered, A::leave, S::draining_output}});
     }
-    SECTION("a signal is forwarded once; a second SIGINT ends the grace") {
+    SECTION("a signal is forwarded once; a user who does not want to wait ends the grace") {
         walk({{E::round_ready, A::start_workers, S::running},
               {E::signal_received, A::report_signal, S::stopping},
               {E::signal_received, A::tell_signal, S::stopping},

@@ -10,6 +10,7 @@ namespace {
 
 using A = AgentAction;
 using E = AgentEvent;
+using S = AgentState;
 
 Failure cause_of(Failure::Kind kind, int rank, int signal = 0) {
     Failure failure{.kind = kind, .host = "gpu1"};
@@ -51,15 +52,80 @@ TEST_CASE("what the coordinator's messages are to the machine") {
         CHECK_FALSE(job.learn(message));
 }
 
-TEST_CASE("a second SIGINT is a hurry, other signals are not") {
+TEST_CASE("the first signal counts, and impatience is a hurry from then on") {
     JobKnowledge job(0);
-    CHECK(job.learn_signal(SIGTERM) == E::signal_received);
-    CHECK(job.learn_signal(SIGINT) == E::signal_received);
-    CHECK(job.learn_signal(SIGTERM) == E::signal_received);
+    CHECK(job.learn_signal(SIGTERM, false) == E::signal_received);
+    CHECK(job.learn_signal(SIGINT, false) == E::signal_received);
+    CHECK(job.learn_signal(SIGHUP, false) == E::signal_received);
     CHECK_FALSE(job.is_hurried());
-    CHECK(job.learn_signal(SIGINT) == E::interrupted_again);
+    CHECK(job.learn_signal(SIGINT, true) == E::interrupted_again);
+    CHECK(job.learn_signal(SIGTERM, false) == E::interrupted_again);
     CHECK(job.is_hurried());
     CHECK(job.signal() == SIGTERM);
+}
+
+TEST_CASE("what is said of a signal: who ends by which one, until when, and what another Ctrl-C does") {
+    const std::string once = "stopping 4 ranks by SIGINT, up to 30 s (--grace)";
+    const std::string again = "; Ctrl-C again in a second or later ends it now";
+    const std::string part = "; Ctrl-C again in a second or later ends this node's part now";
+    JobKnowledge job(0);
+    LaunchOptions options;
+    options.workers.resize(2);
+    CHECK(job.notice_of(SIGINT, S::joining, options).empty());
+    job.learn(RoundReady{.group_world_size = 2, .world_size = 4});
+    const auto said = [&](int signal, AgentState state = S::running) {
+        return job.notice_of(signal, state, options);
+    };
+    SECTION("at once") {
+        CHECK(said(SIGINT) == once + again);
+        CHECK(said(SIGINT, S::draining) == once + again);
+        CHECK(said(SIGTERM) == "stopping 4 ranks by SIGTERM, up to 30 s (--grace)");
+        for (const S state : {S::joining, S::rejoining, S::seeking, S::leaving, S::draining_output})
+            CHECK(said(SIGINT, state).empty());
+    }
+    SECTION("they end already") {
+        CHECK(said(SIGINT, S::stopping) == "stopping 4 ranks, up to 30 s (--grace)" + again);
+        CHECK(said(SIGHUP, S::stopping_leaderless) == "stopping 4 ranks, up to 30 s (--grace)");
+    }
+    SECTION("they end already by another node's signal") {
+        job.learn(Stop{0, kSignal});
+        CHECK(said(SIGTERM, S::stopping) == once);
+    }
+    SECTION("no word about other nodes comes any more") {
+        CHECK(said(SIGTERM, S::stopping_alone) == "stopping 2 ranks of this node, up to 30 s (--grace)");
+    }
+    SECTION("once; but how it is ended now, when that applies") {
+        job.learn_signal(SIGTERM, false);
+        CHECK(said(SIGTERM, S::stopping).empty());
+        CHECK(said(SIGQUIT, S::stopping).empty());
+        CHECK(said(SIGINT, S::stopping) == "stopping 4 ranks, up to 30 s (--grace)" + again);
+        job.learn_signal(SIGINT, false);
+        CHECK(said(SIGINT, S::stopping).empty());
+    }
+    SECTION("one of several nodes") {
+        options.nnodes = 2;
+        CHECK(said(SIGINT) == once + part);
+        options.elasticity.min_nodes = 1;
+        CHECK(said(SIGINT) == "stopping 2 ranks of this node by SIGINT, up to 30 s (--grace)" + part);
+        options.workers.resize(1);
+        CHECK(said(SIGTERM) == "stopping 1 rank of this node by SIGTERM, up to 30 s (--grace)");
+        options.workers.clear();
+        CHECK(said(SIGTERM).empty());
+    }
+    SECTION("nodes that are all sent what one screen is sent") {
+        options.nnodes = 2;
+        options.is_started = true;
+        CHECK(said(SIGINT) == once + again);
+        options.is_started = false;
+        options.shares_screen = true;
+        CHECK(said(SIGINT) == once + again);
+        options.node_rank = 1;
+        CHECK(said(SIGINT).empty());
+    }
+    SECTION("there is no grace") {
+        options.grace_period = {};
+        CHECK(said(SIGINT).empty());
+    }
 }
 
 TEST_CASE(
@@ -67,7 +133,7 @@ TEST_CASE(
     JobKnowledge job(0);
     CHECK(job.stop_signal() == SIGTERM);
     CHECK(job.stop_reason().empty());
-    job.learn_signal(SIGHUP);
+    job.learn_signal(SIGHUP, false);
     CHECK(job.stop_reason() == ": asked to by " + signal_text(SIGHUP));
     job.learn_failure(kWorker);
     CHECK_THAT(job.stop_reason(), Catch::StartsWith(": rank 3 on node 0 (gpu1): exit code 7"));
@@ -92,13 +158,13 @@ TEST_CASE("a time limit acts as SIGTERM does, and says that nobody has sent one"
     CHECK(job.stop_reason() == ": time is over");
     CHECK(job.stop_signal() == SIGTERM);
     SECTION("once there is a reason, a signal is none") {
-        job.learn_signal(SIGINT);
+        job.learn_signal(SIGINT, false);
         CHECK(job.ending().signal_reason == "time is over");
         CHECK(job.signal() == SIGTERM);
     }
     SECTION("nor the other way round") {
         JobKnowledge signalled(0);
-        signalled.learn_signal(SIGINT);
+        signalled.learn_signal(SIGINT, false);
         signalled.learn_time_is_over("time is over");
         CHECK(signalled.message_for(A::tell_signal) == ControlMessage(AgentSignalled{0, SIGINT, ""}));
     }
@@ -108,7 +174,7 @@ TEST_CASE("what the coordinator is told") {
     JobKnowledge job(0);
     job.learn(RoundReady{.round = 4});
     job.learn_failure(kWorker);
-    job.learn_signal(SIGTERM);
+    job.learn_signal(SIGTERM, false);
     CHECK(job.message_for(A::report_success) == ControlMessage(WorkersSucceeded{4}));
     CHECK(job.message_for(A::report_failure) == ControlMessage(WorkerFailed{4, kWorker}));
     CHECK(job.message_for(A::report_signal) == ControlMessage(AgentSignalled{4, SIGTERM, ""}));

@@ -1,0 +1,34 @@
+// Interrupts: what a SIGINT is to a job that it ends. Who passes a Ctrl-C on (uv, npm, make, docker) sends it to whom the
+// terminal has sent it already, so two that come close together are one; a later one is the user's impatience. Pure; fed by
+// the AgentSignals, and by the starter of many agents, which each get what it passes on.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace ddprun {
+
+enum class Interrupt { first, repeated, impatient };
+
+class Interrupts {
+  public:
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    // From the first one on, not from the last: who presses the keys again and again is heard.
+    static constexpr std::chrono::milliseconds kSameInterrupt{1000};
+
+    Interrupt take(TimePoint now) {
+        if (first_) return now - *first_ < kSameInterrupt ? Interrupt::repeated : Interrupt::impatient;
+        first_ = now;
+        return Interrupt::first;
+    }
+
+    // All is done that follows from the first one. It may take long where many workers are told, and what has come meanwhile
+    // is taken only now.
+    void first_answered(TimePoint now) { first_ = now; }
+
+  private:
+    std::optional<TimePoint> first_;
+};
+
+}  // namespace ddprun
