@@ -198,7 +198,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     check_files(options, given.known);
     RunStart start{given.called, given.words, {}};
     if (given.relay) start.record = given.relay->run_record;
-    write_run_file(options, start, given.known, log);
+    options.in_run_folder = run_file_work(options, start);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "

@@ -11,6 +11,7 @@
 
 #include "launcher/agent/option_origin.hpp"
 #include "launcher/cluster/host_list.hpp"
+#include "launcher/output/log_folder.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/own_address.hpp"
@@ -116,6 +117,7 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
+    RunFolderWork in_run_folder;  // empty: nothing
     // srun or the like has started the agents of all nodes, and shows on one screen what they say.
     bool shares_screen = false;
     bool is_started = false;            // likewise, but ddprun itself has (--hosts)
