@@ -62,7 +62,7 @@ enum class Hosting {
 
 // How workers of a job of several nodes reach the store.
 enum class StoreAccess {
-    automatic,  // through doors where there is a key
+    automatic,  // wants_sealed_store() says; decided before an agent runs
     door,       // by way of their own agent
     direct,     // at MASTER_ADDR, which is node 0's own
 };

@@ -11,6 +11,15 @@
 #include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun {
+namespace {
+
+constexpr const char* kDoorLine =
+    "--store door: MASTER_ADDR is each node's own loopback, from where what workers say to the store goes "
+    "encrypted; a program that opens ports there itself (JAX, tcp://, Ray) takes DDPRUN_MASTER_ADDR for "
+    "that, "
+    "or the job --store direct";
+
+}  // namespace
 
 WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                              LauncherLog& log)
@@ -56,6 +65,7 @@ Endpoint WorkerNetwork::store_of(const LaunchOptions& options, const RoundReady&
                                  const RendezvousLink& link, const std::string& own_address) {
     // A host without a key cannot ask for doors, whatever it says.
     if (round.through_doors && door_) {
+        if (link.hosts() && round.round == 0) log_.info(kDoorLine);
         if (link.hosts()) return link.own_endpoint();
         door_->begin_round(link.place());
         return door_->endpoint();

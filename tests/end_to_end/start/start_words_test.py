@@ -24,7 +24,8 @@ class StartRecorded(StartTest):
         words = ["--rsh", "./rsh", *HERE, "--hosts", "a:2,b", "--log-dir", "logs", *say]
         env = {"PET_ROLE": "some", "DDPRUN_SECRET": "hidden", "MY_TOKEN": "hidden"}
         code, out, err = self.run_job(*words, cwd=self.folder, env=env)
-        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, r"^ddprun: --store door: [^\n]*$")  # since there is a secret
         first = sorted(out.splitlines())
         self.assertEqual(len(first), 3, out)
         folders = sorted(os.listdir(self.path("logs")))
