@@ -63,9 +63,13 @@ class StoreTest(StartTest):
     def setUp(self):
         super().setUp()
         self.network = self.enterContext(NodeNetwork(3))
-        pids = " ".join(f"node{number}) pid={holder.pid};;" for number, holder in enumerate(self.network.holders))
-        self.rsh = self.script("rsh", f'case $1 in {pids} esac\nexec nsenter --target $pid --net --uts /bin/sh -c "$2"')
+        self.rsh = self.remote_shell("rsh", "exec ")
         self.environment["XDG_CONFIG_HOME"] = self.folder  # nobody's secret
+
+    def remote_shell(self, name, on_node_0):
+        pids = " ".join(f"node{number}) pid={holder.pid};;" for number, holder in enumerate(self.network.holders))
+        return self.script(name, f'case $1 in {pids} esac\nenter="nsenter --target $pid --net --uts"\n'
+                                 f'[ "$1" != node0 ] || {on_node_0} $enter /bin/sh -c "$2"\nexec $enter /bin/sh -c "$2"')
 
     def on_hosts(self, *words, env=None):
         return self.launch("--rsh", self.rsh, "--hosts", "node0,node1", f"--master-port={PORT}", "--grace=2", *words, env=env)
@@ -113,6 +117,16 @@ class ProgramsAtMasterAddr(StoreTest):
 
     def test_a_socket(self):
         self.assert_meet(sys.executable, SERVER, ["a word of rank 0"])
+
+    def test_a_socket_where_node_0_has_its_own_name_on_loopback(self):
+        # As a stock Debian has it.
+        with open(self.path("hosts"), "w", encoding="ascii") as file:
+            file.write("127.0.0.1 localhost\n127.0.1.1 node0\n10.78.0.2 node1\n")
+        own_hosts = f"""'mount --bind {self.path("hosts")} /etc/hosts && exec "$@"'"""
+        self.rsh = self.remote_shell("debian", f"exec unshare --mount --propagation private sh -c {own_hosts} sh")
+        self.assert_meet(sys.executable, SERVER, ["a word of rank 0"])
+        self.assertIn("node0 stands for loopback on this node, where only its own programs reach it; its workers get 10.78.0.1",
+                      self.launchers[-1].err())
 
     def test_pytorch_by_tcp(self):
         if not imports(SYSTEM_PYTHON, "torch.distributed"):
