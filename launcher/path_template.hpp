@@ -21,6 +21,7 @@ struct PathFacts {
         0;  // of the job, DDPRUN_START_TIME; of this launcher while no round has begun
     std::string run_id;
     std::string host;
+    int node_rank = -1;  // of this node in the round where the job may have several; -1: it has one
 };
 
 // What is wrong with the signs, in words to go behind the flag and its value; nothing if all are of those above.

@@ -62,7 +62,10 @@ std::vector<Command> commands_of(Values& values) {
         {"rerun",
          "Start again what ddprun --log-dir has recorded: the same command line, folder and variables",
          {{"",
-           {{"RUN", "", "A run.json, or the folder of --log-dir that holds it", into(values.run)},
+           {{"RUN", "",
+             "The folder of --log-dir, of which the newest run is taken, a run's own folder in it, or its "
+             "run.json",
+             into(values.run)},
             {"--dry-run", "", "Print what would be run, for a shell, and exit", into(values.dry_run)}}}}},
     };
 }

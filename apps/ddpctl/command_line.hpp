@@ -30,7 +30,7 @@ struct KillCommand {
     bool wait = true;
 };
 struct RerunCommand {
-    std::string run;  // a run.json, or a folder with one
+    std::string run;  // a run.json, its folder, or the one of --log-dir
     bool dry_run = false;
 };
 // --help and --version: print this and end with 0.

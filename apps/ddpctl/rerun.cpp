@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "apps/cli/option_values.hpp"
 #include "apps/cli/print.hpp"
@@ -24,13 +25,37 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxLineShown = 4096;
 
-// Of a folder node 0's, else this host's own.
-fs::path record_path(const std::string& named) {
+// Of the runs that have their folders in this one. Versions before have left theirs in this one itself.
+std::optional<fs::path> newest_in(const fs::path& log_dir) {
+    std::vector<fs::path> folders{log_dir};
+    std::error_code trouble;
+    for (auto at = fs::directory_iterator(log_dir, trouble); at != fs::directory_iterator();
+         at.increment(trouble))
+        folders.push_back(at->path());
+    std::vector<fs::path> paths;
+    std::vector<RunRecord> records;
+    for (const fs::path& folder : folders) {
+        const fs::path path = folder / std::string(kRunFile);
+        const auto text = read_small_file(path, kMaxRunFile);
+        auto record = text ? parse_run_record(*text) : std::nullopt;
+        if (!record) continue;
+        paths.push_back(path);
+        records.push_back(*std::move(record));
+    }
+    if (records.empty()) return std::nullopt;
+    return paths[newest_run(records, host_name())];
+}
+
+// The file, the run's own folder, or that of --log-dir; which run of it that is, is said.
+fs::path record_path(const fs::path& named) {
     std::error_code unknown;
     if (!fs::is_directory(named, unknown)) return named;
-    const fs::path first = fs::path(named) / std::string(kRunFile);
-    const fs::path own = fs::path(named) / run_file_name(2, -1, host_name());
-    return !fs::exists(first, unknown) && fs::exists(own, unknown) ? own : first;
+    const fs::path own = named / std::string(kRunFile);
+    const fs::path path = newest_in(named).value_or(own);
+    if (path != own)
+        std::fprintf(stderr, "ddpctl: the newest run in %s is %s\n", harmless_line(named.string()).c_str(),
+                     harmless_line(path.parent_path().filename().string()).c_str());
+    return path;
 }
 
 RunRecord read_record(const std::string& named) {

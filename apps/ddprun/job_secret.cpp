@@ -39,9 +39,18 @@ std::string take_variable(const char* name) {
     return text;
 }
 
+Auth agreed_auth(const CommandLine& line) {
+    return value_or_throw<UsageError>(agree_on_auth(line.auth, site_auth()));
+}
+
+bool has_given_secret(const std::string& variable) {
+    std::error_code unknown;
+    return !variable.empty() || std::filesystem::exists(users_secret_file(), unknown);
+}
+
 std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& variable, bool is_open,
                                       LauncherLog& log) {
-    const Auth auth = value_or_throw<UsageError>(agree_on_auth(line.auth, site_auth()));
+    const Auth auth = agreed_auth(line);
     std::optional<std::string> secret;
     // One node has nobody to prove anything to; what its user names is looked at all the same.
     if (auth != Auth::off && (line.nnodes > 1 || !line.secret_file.empty()))

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/node_facts.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/cluster/host_list.hpp"
@@ -20,6 +21,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
+#include "rendezvous/secure/auth_policy.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
 
@@ -198,7 +200,7 @@ std::string why_unreadable(const std::string& path, const boost::system::error_c
 
 }  // namespace
 
-StarterFacts find_starter_facts(const CommandLine& line) {
+StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret) {
     StarterFacts facts;
     facts.environment = current_environment();
     std::error_code unknown;
@@ -206,6 +208,7 @@ StarterFacts find_starter_facts(const CommandLine& line) {
     if (unknown) throw UsageError("the working directory is not there any more: " + unknown.message());
     facts.host_name = host_name();
     facts.hangup_ignored = is_ignored(SIGHUP);
+    facts.seals_store = wants_sealed_store(agreed_auth(line), has_given_secret(secret));
     for (const LocalAddress& own : local_addresses()) facts.addresses.insert(own.address);
     if (line.start.host_file.empty()) return facts;
     const auto text = read_small_file(line.start.host_file, kMaxHostListText);
@@ -228,6 +231,9 @@ StarterOptions resolve_start(const CommandLine& line, const StarterFacts& facts)
     plan.clean_environment = line.clean_environment;
     if (!plan.clean_environment) plan.environment = carried_environment(facts.environment);
     plan.options = option_words_of(line);
+    // The key is the starter's, which is nobody's word on that.
+    if (facts.seals_store && line.store_access == StoreAccess::automatic && nodes > 1)
+        plan.options.emplace_back("--store=door");
     plan.program = line.start.program_words;
     plan.nnodes = nnodes_of(line, nodes);
     for (const StartNode& node : plan.nodes) plan.host_names.push_back(host_of(node.target));

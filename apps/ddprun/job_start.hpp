@@ -17,10 +17,11 @@ struct StarterFacts {
     std::set<std::string> addresses;  // of this machine
     std::string host_file_text;       // of --hostfile
     bool hangup_ignored = false;
+    bool seals_store = false;  // the user or the site wants that: wants_sealed_store()
 };
 
-// Reads them. Throws UsageError for a file of hosts that cannot be read.
-StarterFacts find_starter_facts(const CommandLine& line);
+// Reads them; `secret`: what DDPRUN_SECRET held. Throws UsageError for a file of hosts that cannot be read.
+StarterFacts find_starter_facts(const CommandLine& line, const std::string& secret);
 
 // Pure but for the job's key, which is made here. Throws UsageError: options that contradict --hosts, lists that are wrong, an
 // address of node 0 that nobody else could reach.

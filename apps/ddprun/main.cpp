@@ -183,6 +183,10 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     options.key = find_job_key(line, given.secret, is_open, log);
     if (line.store_access == StoreAccess::door && line.nnodes > 1 && !options.key)
         throw UsageError("--store door: agents need a secret for that (--make-secret)");
+    if (line.store_access == StoreAccess::automatic) {
+        const bool is_sealed = wants_sealed_store(agreed_auth(line), options.key && !line.is_started);
+        options.store_access = is_sealed ? StoreAccess::door : StoreAccess::direct;
+    }
     if (line.check) options.unfit = problem_by_check(options, log);
     const bool is_unfit = !options.unfit.empty();
     if (is_unfit && !may_tell_others(options)) {
@@ -198,7 +202,7 @@ int launch(Launch given, ddprun::Observers& observers, ddprun::LauncherLog& log)
     check_files(options, given.known);
     RunStart start{given.called, given.words, {}};
     if (given.relay) start.record = given.relay->run_record;
-    write_run_file(options, start, given.known, log);
+    options.in_run_folder = run_file_work(options, start);
     if (!sees_own_processes())
         log.warn(
             "/proc does not show this process (not mounted?): what workers start in sessions of their "
@@ -226,10 +230,10 @@ int show(const std::string& text) {
 }
 
 // With --hosts, or on all hosts of an allocation.
-int start_job(const ddprun::CommandLine& line, const ddprun::RunStart& start,
+int start_job(const ddprun::CommandLine& line, const ddprun::RunStart& start, const std::string& secret,
               const std::optional<ddprun::DoctorCall>& doctor, ddprun::LauncherLog& log) {
     using namespace ddprun;
-    StarterOptions options = resolve_start(line, find_starter_facts(line));
+    StarterOptions options = resolve_start(line, find_starter_facts(line, secret));
     if (line.output.files && !line.output.log_dir.empty()) options.plan.run_record = run_record_of(start);
     if (doctor) become_doctors_job(*doctor, options);
     log.set_verbosity(line.verbosity);
@@ -277,10 +281,10 @@ int run(const std::string& called, const std::vector<std::string>& words, ddprun
         exits_with_one = said.exits_with_one;
         if (said.show) return show(*said.show);
         if (said.makes_secret) return make_secret();
-        if (said.explain) return explain_launch(said, called);
-        if (said.start.is_asked()) return start_job(said, {called, words, {}}, doctor, log);
+        if (said.explain) return explain_launch(said, called, secret);
+        if (said.start.is_asked()) return start_job(said, {called, words, {}}, secret, doctor, log);
         ClusterPlan plan = plan_cluster(said, find_cluster_view(current_environment()));
-        if (plan.line.start.is_asked()) return start_job(plan.line, {called, words, {}}, doctor, log);
+        if (plan.line.start.is_asked()) return start_job(plan.line, {called, words, {}}, secret, doctor, log);
         if (doctor && plan.line.nnodes == 1) return run_doctor(*doctor, current_environment());
         if (doctor) become_doctors_job(*doctor, plan.line);
         if (said.adapt && !said.dry_run) run_adapted(plan, called);

@@ -191,9 +191,10 @@ OptionGroup security_rows(CommandLine& line) {
                one_of<Auth>({{"auto", Auth::automatic}, {"required", Auth::required}, {"off", Auth::off}}))},
          {"--store", "WAY",
           "How workers of several nodes reach the store. door: through their own agents, encrypted; direct: "
-          "all at node 0, in clear; auto: door where there is a secret (auto)\nNode 0's counts. With door "
-          "MASTER_ADDR and MASTER_PORT are a port on loopback; a program that opens ports of its own at "
-          "MASTER_ADDR takes DDPRUN_MASTER_ADDR for that, or direct.",
+          "all at node 0, in clear; auto: door where you gave a secret or said --auth required, else direct "
+          "(auto)\nNode 0's counts. With door MASTER_ADDR and MASTER_PORT are a port on loopback; a program "
+          "that opens ports of its own at MASTER_ADDR takes DDPRUN_MASTER_ADDR for that, or direct. The key "
+          "that --hosts makes is none that you gave.",
           into(line.store_access, one_of<StoreAccess>({{"auto", StoreAccess::automatic},
                                                        {"door", StoreAccess::door},
                                                        {"direct", StoreAccess::direct}}))},

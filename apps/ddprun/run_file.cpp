@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
-#include <optional>
+#include <variant>
 
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/jobs/deciding_variables.hpp"
@@ -34,33 +34,27 @@ RunRecord own_record(const RunStart& start) {
 void add_outcome(const LaunchOptions& options, RunRecord& record) {
     record.run_id = options.run_id;
     record.nnodes = options.nnodes;
-    record.node_rank = options.node_rank;
     record.workers = static_cast<int>(options.workers.size());
     record.master_addr = options.master.host;
     record.master_port = options.master.port;
 }
 
-// An agent's own words would start that agent alone.
-std::optional<RunRecord> record_of(const LaunchOptions& options, const RunStart& start) {
+// Or why there is none. An agent's own words would start that agent alone.
+std::variant<RunRecord, std::string> record_of(const LaunchOptions& options, const RunStart& start) try {
     auto record = start.record ? parse_run_record(*start.record) : own_record(start);
-    if (record) add_outcome(options, *record);
-    return record;
+    if (!record) return kTooLong;
+    add_outcome(options, *record);
+    return *std::move(record);
+} catch (const fs::filesystem_error& error) {
+    return error.what();
 }
 
 // Why not; empty: it is written.
-std::string trouble_with(const fs::path& path, const LaunchOptions& options, const RunStart& start) {
-    const auto old = read_small_file(path, kMaxRunFile);
-    const bool is_new = !old && old.error() == boost::system::errc::no_such_file_or_directory;
-    if (!is_new && (!old || !parse_run_record(*old))) return "there is something else by that name";
-    try {
-        const auto record = record_of(options, start);
-        if (!record) return kTooLong;
-        fs::create_directories(path.parent_path());
-        const auto error = replace_file(path, to_json(*record));
-        return error ? error.message() : "";
-    } catch (const fs::filesystem_error& error) {
-        return error.what();
-    }
+std::string trouble_with(const fs::path& path, RunRecord record, const RunFolder& folder) {
+    record.job_id = folder.job_id;
+    record.node_rank = folder.node_rank;
+    const auto error = replace_file(path, to_json(record));
+    return error ? error.message() : "";
 }
 
 }  // namespace
@@ -73,18 +67,17 @@ std::string run_record_of(const RunStart& start) {
     }
 }
 
-void write_run_file(const LaunchOptions& options, const RunStart& start, const PathFacts& known,
-                    LauncherLog& log) {
-    const std::string& named = options.output.log_dir;
-    if (!options.output.files || named.empty()) return;
-    const bool has_signs = fixed_part(named) != named;
-    if (has_signs && options.nnodes > 1 && !may_host(options)) return;
-    const fs::path path =
-        fs::path(filled_path(named, known)) / run_file_name(options.nnodes, options.node_rank, host_name());
-    const std::string trouble = trouble_with(path, options, start);
-    if (!trouble.empty())
-        log.warn(fmt::format("{} is not written, so ddpctl rerun will not know this run: {}", path.string(),
-                             trouble));
+RunFolderWork run_file_work(const LaunchOptions& options, const RunStart& start) {
+    if (!options.output.files || options.output.log_dir.empty()) return {};
+    return [made = record_of(options, start)](const RunFolder& folder) -> std::optional<std::string> {
+        const fs::path path = fs::path(folder.path) / std::string(kRunFile);
+        const auto* record = std::get_if<RunRecord>(&made);
+        const std::string trouble =
+            record != nullptr ? trouble_with(path, *record, folder) : std::get<std::string>(made);
+        if (trouble.empty()) return std::nullopt;
+        return fmt::format("{} is not written, so ddpctl rerun will not know this run: {}", path.string(),
+                           trouble);
+    };
 }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Writes run.json into the folder of --log-dir.
+// Writes run.json into the run's own folder below --log-dir.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "launcher/agent/launch_options.hpp"
-#include "launcher/output/launcher_log.hpp"
-#include "launcher/path_template.hpp"
+#include "launcher/output/log_folder.hpp"
 
 namespace ddprun {
 
@@ -22,9 +21,7 @@ struct RunStart {
 // For StartPlan: what the starter was started with. Empty where that cannot be known.
 std::string run_record_of(const RunStart& start);
 
-// `known`: for the signs in the folder's name. Where there is no such folder nothing is written; where it fails, one line warns and the job goes on. A file of the name that no launcher has written stays as it
-// is. Of several nodes only the one that hosts knows by now when the job was started: of a folder with signs, that one writes.
-void write_run_file(const LaunchOptions& options, const RunStart& start, const PathFacts& known,
-                    LauncherLog& log);
+// What writes it when the run's folder has been made, for LaunchOptions::in_run_folder; nothing without --log-dir.
+RunFolderWork run_file_work(const LaunchOptions& options, const RunStart& start);
 
 }  // namespace ddprun

@@ -127,7 +127,7 @@ RendezvousServerOptions server_options_of(const LaunchOptions& options) {
         .hosts = options.host_list.hosts,
         .strict_env = options.strict_env,
         .failover = options.failover,
-        .through_doors = options.key && options.nnodes > 1 && options.store_access != StoreAccess::direct,
+        .through_doors = options.key && options.nnodes > 1 && options.store_access == StoreAccess::door,
         .predecessor = {},
         .records_rounds = options.etcd.has_value()};
     return server;

@@ -11,6 +11,7 @@
 
 #include "launcher/agent/option_origin.hpp"
 #include "launcher/cluster/host_list.hpp"
+#include "launcher/output/log_folder.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/plan/cpu_list.hpp"
 #include "launcher/plan/own_address.hpp"
@@ -68,7 +69,7 @@ enum class Hosting {
 
 // How workers of a job of several nodes reach the store.
 enum class StoreAccess {
-    automatic,  // through doors where there is a key
+    automatic,  // wants_sealed_store() says; decided before an agent runs
     door,       // by way of their own agent
     direct,     // at MASTER_ADDR, which is node 0's own
 };
@@ -123,6 +124,7 @@ struct LaunchOptions {
     std::set<int> requeue_signals;
     SignalScope signal_scope = SignalScope::automatic;
     OutputPlan output;
+    RunFolderWork in_run_folder;  // empty: nothing
     // srun or the like has started the agents of all nodes, and shows on one screen what they say.
     bool shares_screen = false;
     bool is_started = false;         // likewise, but ddprun itself has (--hosts)

@@ -93,7 +93,10 @@ void RoundWorkers::prepare() {
                        .start_unix_s = place_.start_unix_s,
                        .round = place_.round,
                        .role = options_.role,
-                       .host = station_.host});
+                       .host = station_.host,
+                       .job_id = place_.job_id,
+                       .node_rank = place_.group_rank,
+                       .is_alone = options_.nnodes == 1});
     station_.mesh_key = mesh_key_of(options_, place_);
     if (!pump_.log_folder().empty()) events_.on_step("logs: " + pump_.log_folder());
     if (local_rank_of_tty(options_, place_) && ::isatty(STDIN_FILENO) != 0)

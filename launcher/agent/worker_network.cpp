@@ -11,6 +11,15 @@
 #include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun {
+namespace {
+
+constexpr const char* kDoorLine =
+    "--store door: MASTER_ADDR is each node's own loopback, from where what workers say to the store goes "
+    "encrypted; a program that opens ports there itself (JAX, tcp://, Ray) takes DDPRUN_MASTER_ADDR for "
+    "that, "
+    "or the job --store direct";
+
+}  // namespace
 
 WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                              LauncherLog& log)
@@ -28,7 +37,7 @@ WorkerNetwork::WorkerNetwork(const boost::asio::any_io_executor& executor, const
 WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundReady& round,
                                          const RendezvousLink& link) {
     if (options.nnodes == 1)
-        return {.store = store_of(options, round, link, ""), .address = loopback_of(options.master.host)};
+        return {.store = host_place(options, link, ""), .address = loopback_of(options.master.host)};
     const CallerAddress& caller = link.caller_address();
     const Carrier carrier = find_carrier({.said = options.own_address,
                                           .host = link.hosts() ? "" : link.place().host,
@@ -38,7 +47,9 @@ WorkerStation WorkerNetwork::begin_round(LaunchOptions& options, const RoundRead
                                           .own = local_addresses()});
     use(carrier, options);
     const bool is_alone = round.group_world_size == 1;
-    return {.store = store_of(options, round, link, carrier.address),
+    const Endpoint host = host_place(options, link, carrier.address);
+    return {.store = store_of(round, link, host),
+            .host_addr = host.host,
             .address = is_alone ? loopback_of(options.master.host) : carrier.address};
 }
 
@@ -52,27 +63,33 @@ void WorkerNetwork::use(const Carrier& carrier, LaunchOptions& options) {
         options.own_address.address.empty() ? log_.info(carrier.remark) : log_.debug(carrier.remark);
 }
 
-Endpoint WorkerNetwork::store_of(const LaunchOptions& options, const RoundReady& round,
-                                 const RendezvousLink& link, const std::string& own_address) {
-    // A host without a key cannot ask for doors, whatever it says.
-    if (round.through_doors && door_) {
-        if (link.hosts()) return link.own_endpoint();
-        door_->begin_round(link.place());
-        return door_->endpoint();
-    }
+Endpoint WorkerNetwork::host_place(const LaunchOptions& options, const RendezvousLink& link,
+                                   const std::string& own_address) {
     const Endpoint place = link.place();
-    if (!link.hosts() || !options.is_master_unresolved) return place;
+    const bool stays_here = options.listen.name_stays_here && !is_loopback_address(own_address);
+    if (!link.hosts() || (!options.is_master_unresolved && !stays_here)) return place;
     // It listens on all addresses then, and others know the name.
     boost::system::error_code no_address;
     boost::asio::ip::make_address(place.host, no_address);
     if (!no_address) return place;
     const bool is_own = has_own_address({own_address}, local_addresses());
     const Endpoint here = is_own ? Endpoint{own_address, place.port} : link.own_endpoint();
-    log_.info(fmt::format(
-        "{} cannot be resolved on this node: its resolver has not known it so far; MASTER_ADDR of its "
-        "workers is {}",
-        place.host, here.host));
+    const std::string text =
+        fmt::format("{} {}; its workers get {} in its place", place.host,
+                    stays_here ? "stands for loopback on this node, where only its own programs reach it"
+                               : "cannot be resolved on this node: its resolver has not known it so far",
+                    here.host);
+    if (std::exchange(renamed_, text) != text) log_.info(text);
     return here;
+}
+
+Endpoint WorkerNetwork::store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host) {
+    // A host without a key cannot ask for doors, whatever it says.
+    if (!round.through_doors || !door_) return host;
+    if (link.hosts() && round.round == 0) log_.info(kDoorLine);
+    if (link.hosts()) return link.own_endpoint();
+    door_->begin_round(link.place());
+    return door_->endpoint();
 }
 
 }  // namespace ddprun

@@ -32,14 +32,17 @@ class WorkerNetwork {
 
   private:
     void use(const Carrier& carrier, LaunchOptions& options);
-    Endpoint store_of(const LaunchOptions& options, const RoundReady& round, const RendezvousLink& link,
-                      const std::string& own_address);
+    // Node 0, as programs on this node reach it: by what others call it, unless that name leads nowhere here.
+    Endpoint host_place(const LaunchOptions& options, const RendezvousLink& link,
+                        const std::string& own_address);
+    Endpoint store_of(const RoundReady& round, const RendezvousLink& link, const Endpoint& host);
 
     LauncherLog& log_;
     std::optional<StoreDoor> door_;
     std::vector<std::string> named_;  // variables that are not the user's
     std::string said_;
     std::string remarked_;
+    std::string renamed_;
 };
 
 }  // namespace ddprun

@@ -22,7 +22,7 @@ WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round
             .role_world_size = round.role_world_size,
             .master_addr = store.host,
             .master_port = store.port,
-            .host_addr = options.master.host,
+            .host_addr = station.host_addr.empty() ? options.master.host : station.host_addr,
             .node_addr = station.address,
             .mesh_key = station.mesh_key ? hex_of(*station.mesh_key) : std::string(),
             .run_id = options.run_id,

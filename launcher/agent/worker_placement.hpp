@@ -23,8 +23,9 @@ namespace ddprun {
 // What the node holds ready for one worker.
 struct WorkerStation {
     std::string host;
-    Endpoint store = {};  // where the worker finds it; without a port: LaunchOptions::master
-    std::string address;  // of the node, see WorkerIdentity
+    Endpoint store = {};         // where the worker finds it; without a port: LaunchOptions::master
+    std::string host_addr = {};  // of node 0, as programs here reach it; empty: LaunchOptions::master's
+    std::string address;         // of the node, see WorkerIdentity
     std::optional<SecretKey> mesh_key = std::nullopt;
     std::string life;         // see WorkerIdentity
     std::string error_file;   // empty: none

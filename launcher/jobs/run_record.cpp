@@ -1,7 +1,5 @@
 #include "launcher/jobs/run_record.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <concepts>
 
@@ -35,6 +33,10 @@ struct RunRules : JsonRules {
             variables[std::string(variable)] = std::string(value.get_string());
         }
         return true;
+    }
+    static bool take(const json::object& in, std::string_view name, std::optional<std::string>& text) {
+        const json::value* member = in.if_contains(name);
+        return member == nullptr || from_json<RunRules>(*member, text);
     }
 };
 
@@ -76,12 +78,18 @@ std::optional<RunRecord> parse_run_record(std::string_view text) {
     return record;
 }
 
-std::string run_file_name(int nnodes, int node_rank, const std::string& host) {
-    if (nnodes == 1 || node_rank == 0) return std::string(kRunFile);
-    if (node_rank > 0) return fmt::format("run.{}.json", node_rank);
-    std::string name = host;
-    std::replace(name.begin(), name.end(), '/', '_');
-    return fmt::format("run.{}.json", name);
+std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host) {
+    const auto newest = std::max_element(
+        records.begin(), records.end(),
+        [](const RunRecord& one, const RunRecord& other) { return one.start_unix_ms < other.start_unix_ms; });
+    const auto found = [&](auto is_meant) {
+        return std::find_if(records.begin(), records.end(), [&](const RunRecord& one) {
+            return newest->job_id && one.job_id == newest->job_id && is_meant(one);
+        });
+    };
+    auto best = found([](const RunRecord& one) { return one.node_rank == 0; });
+    if (best == records.end()) best = found([&](const RunRecord& one) { return one.host == host; });
+    return static_cast<std::size_t>((best == records.end() ? newest : best) - records.begin());
 }
 
 }  // namespace ddprun

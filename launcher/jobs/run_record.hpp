@@ -30,8 +30,9 @@ struct RunRecord {
     std::int64_t start_unix_ms = 0;
     // What came of it.
     std::string run_id;
+    std::optional<std::string> job_id;  // RoundReady's; versions before had none
     int nnodes = 1;
-    int node_rank = 0;  // -1: numbered when the nodes have met
+    int node_rank = 0;  // in the first round of this node
     int workers = 0;    // of this node
     std::string master_addr;
     int master_port = 0;  // 0: a free one
@@ -39,15 +40,15 @@ struct RunRecord {
 };
 BOOST_DESCRIBE_STRUCT(RunRecord, (),
                       (program, called, words, is_exact, directory, environment, version, host, start_unix_ms,
-                       run_id, nnodes, node_rank, workers, master_addr, master_port))
+                       run_id, job_id, nnodes, node_rank, workers, master_addr, master_port))
 
 std::string to_json(const RunRecord& record);
 
 // Nothing for a text that is no such record.
 std::optional<RunRecord> parse_run_record(std::string_view text);
 
-// In a folder that several nodes share each has a file of its own: node 0's run.json, node 3's run.3.json, and by host
-// where nodes are not numbered yet.
-std::string run_file_name(int nnodes, int node_rank, const std::string& host);
+// Which of these is the newest run: of its nodes node 0's record, else that of `host`. By place in the list, which is
+// not empty.
+std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host);
 
 }  // namespace ddprun

@@ -14,8 +14,17 @@
 namespace ddprun {
 namespace {
 
+// Of the --rdzv-id, beside a number and a host's name (HOST_NAME_MAX is 64).
+constexpr std::size_t kMaxSharedId = 150;
+
 [[noreturn]] void refuse(int error_number, const std::string& path) {
     fail_errno(error_number, "cannot create the folder " + path + " for logs and error files (--log-dir)");
+}
+
+std::string run_folder_name(const PathFacts& facts) {
+    const std::string id = as_path_part(facts.run_id);
+    if (facts.node_rank < 0) return id;
+    return fmt::format("{}_node{}_{}", id.substr(0, kMaxSharedId), facts.node_rank, as_path_part(facts.host));
 }
 
 std::string make_unique(const std::string& start) {
@@ -49,7 +58,7 @@ std::string LogFolder::round(const PathFacts& facts, int round) {
     if (job_.empty()) create_base(facts);
     if (bare_) return job_ = base_;
     if (job_.empty()) {
-        job_ = make_unique(base_ + "/" + as_path_part(facts.run_id));
+        job_ = make_unique(base_ + "/" + run_folder_name(facts));
         created_.push_back(job_);
     }
     std::string path = fmt::format("{}/attempt_{}", job_, round);

@@ -5,6 +5,9 @@
 //       filtered_stdout.log  filtered_stderr.log
 //       <local rank>/stdout.log  stderr.log  error.json
 //
+// Where the job may have several nodes, which may share the place, the run's own folder says whose it is:
+// <run id>_node<number>_<host>_XXXXXX. It is made with the first round.
+//
 // Where no logs are wanted and no place was chosen, workers still have error files, but in one folder only,
 // since making and removing one for each of eight workers takes a tenth of a short job's time:
 //
@@ -14,6 +17,7 @@
 // launchers before have left there (launcher/folder_sweep.hpp). Used by the agent's thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +28,16 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun {
+
+// The run's own folder, when it has been made.
+struct RunFolder {
+    std::string path;
+    std::string job_id;
+    int node_rank = 0;
+};
+
+// What is left in it; returns one line about trouble.
+using RunFolderWork = std::function<std::optional<std::string>(const RunFolder&)>;
 
 class LogFolder {
   public:
@@ -37,6 +51,9 @@ class LogFolder {
     // under another name, if that has vanished. Throw a system_error that names --log-dir when that fails. Empty when there are no files.
     std::string round(const PathFacts& facts, int round);
     std::string worker(const std::string& round_folder, int local_rank);
+
+    // The run's own folder; empty where there is none yet, or a folder for error files only.
+    std::string run() const { return bare_ ? std::string() : job_; }
 
     // What the worker is told to write why it failed to, in the folder worker() gave; empty for none.
     std::string error_file(const std::string& worker_folder, int local_rank) const;

@@ -85,9 +85,11 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     pipes_ = 0;
     filtered_out_.reset();
     filtered_err_.reset();
+    const std::string run_before = folder_.run();
+    const int node_rank = identity.is_alone ? -1 : identity.node_rank;
     try {
         round_folder_ =
-            folder_.round({identity.start_unix_s, identity.run_id, identity.host}, identity.round);
+            folder_.round({identity.start_unix_s, identity.run_id, identity.host, node_rank}, identity.round);
     } catch (const Error& error) {
         const bool is_wanted = plan_.wants_logs() || !plan_.log_dir.empty();
         if (is_wanted && !has_had_files_) throw;
@@ -96,6 +98,12 @@ void OutputPump::begin_round(const RoundIdentity& identity) {
     }
     has_had_files_ = has_had_files_ || !round_folder_.empty();
     if (round_folder_.empty()) return;
+    if (settings_.in_run_folder && folder_.run() != run_before) {
+        run([work = settings_.in_run_folder,
+             folder = RunFolder{folder_.run(), identity.job_id, identity.node_rank}] {
+            return work(folder);
+        });
+    }
     const auto make = [this](OutputStream stream) -> std::shared_ptr<LogFile> {
         if (plan_.filters(stream).empty()) return nullptr;
         const std::string name = "/filtered_" + std::string(stream_name(stream)) + ".log";

@@ -42,6 +42,9 @@ struct RoundIdentity {
     int round = 0;  // numbers the folder; a new number for every round keeps every round's files
     std::string role = "default";
     std::string host;
+    std::string job_id;
+    int node_rank = 0;
+    bool is_alone = true;  // the job never has another node
 };
 
 // What open() makes for a worker: its ends of the streams. They are put into its WorkerSpec and closed
@@ -60,6 +63,7 @@ struct OutputPumpSettings {
     int err_fd = 2;
     std::string temporary_folder = "/tmp";  // TMPDIR, if it is set
     bool is_own_file = false;               // stdout and stderr are one file of the launcher's own
+    RunFolderWork in_run_folder;            // by the pump's thread; empty: nothing
 };
 
 class OutputPump {

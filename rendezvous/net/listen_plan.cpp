@@ -53,7 +53,7 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
     }
     if (plan.addresses.empty()) return refusal(request, *resolved);
     const bool is_name = !is_loopback_address(request.master_addr) && request.master_addr != "localhost";
-    if (request.nnodes > 1 && is_name && !leads_out(plan)) return ListenPlan{true, {}};
+    if (request.nnodes > 1 && is_name && !leads_out(plan)) return ListenPlan{true, {}, true};
     std::erase(plan.addresses, "127.0.0.1");
     return plan;
 }

@@ -17,6 +17,8 @@ namespace ddprun {
 struct ListenPlan {
     bool any = false;
     std::vector<std::string> addresses;  // numeric, besides loopback's; empty with `any`
+    // By the name of --master-addr others reach this machine, and its own programs only themselves.
+    bool name_stays_here = false;
 };
 
 struct ListenRequest {

@@ -59,4 +59,8 @@ std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, boo
     return is_open ? Unprotected::advice : Unprotected::nothing;
 }
 
+bool wants_sealed_store(Auth auth, bool is_given) {
+    return auth == Auth::required || (auth == Auth::automatic && is_given);
+}
+
 }  // namespace ddprun

@@ -26,6 +26,10 @@ std::variant<Auth, std::string> agree_on_auth(Auth user, std::optional<Auth> sit
 enum class Unprotected { nothing, advice };
 std::variant<Unprotected, std::string> without_secret(Auth auth, int nnodes, bool is_open);
 
+// Whether the workers' way to the store is to be sealed where nobody says how they reach it. That hides node 0's address from
+// them, so it has to be wanted: `is_given`: the user has given a secret himself, and no starter one of its own.
+bool wants_sealed_store(Auth auth, bool is_given);
+
 // The line of node 0 where several nodes meet and anybody could.
 extern const std::string kNoSecretAdvice;
 

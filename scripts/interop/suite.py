@@ -61,6 +61,7 @@ class Jobs:
         for name, function in framework_cases.CASES.items():
             self.add(function, pytorch, "one node", [["--standalone"]], 2, needs=name)
             self.add(function, pytorch, "two agents, c10d", c10d_pair(), 2, needs=name)
+        self.add(framework_cases.jax_by_hosts, pytorch, "two machines, --hosts", [[]] * 2, needs="jax")
 
 
 def read_words():

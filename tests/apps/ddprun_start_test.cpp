@@ -55,6 +55,22 @@ TEST_CASE("start: hosts become nodes in their order, with the first one's name f
     CHECK(options.terms.least == 2);
 }
 
+TEST_CASE("start: agents are told that the store is to be sealed, where nobody has said how it is reached",
+          "[start]") {
+    const auto options = [](const Words& words, bool seals_store) {
+        StarterFacts facts = own_facts();
+        facts.seals_store = seals_store;
+        Words all{"--hosts=a,b"};
+        all.insert(all.end(), words.begin(), words.end());
+        all.insert(all.end(), {"--", "train"});
+        return resolve_start(parse_command_line(all, {}), facts).plan.options;
+    };
+    CHECK(options({}, false).empty());
+    CHECK(options({}, true) == Words{"--store=door"});
+    CHECK(options({"--store=direct"}, true) == Words{"--store=direct"});
+    CHECK(options({"--store=auto"}, true).back() == "--store=door");
+}
+
 TEST_CASE("start: words that only the starter has a use for stay with it", "[start]") {
     const StarterOptions options =
         start_of({"--hosts=a,b", "--rsh=rsh -x", "--fan-out=4", "--no-ship", "--include=a", "--env", "K=V",

@@ -52,19 +52,20 @@ ClusterTable table_for(const CommandLine& said) {
     return table;
 }
 
-void add_plan(Explanation& explanation, const CommandLine& said, const std::string& called) {
+void add_plan(Explanation& explanation, const CommandLine& said, const std::string& called,
+              const std::string& secret) {
     const ClusterPlan plan = said.start.is_asked()
                                  ? ClusterPlan{.line = said, .table = {}, .is_derived = false}
                                  : plan_cluster(said, explanation.table);
     if (!plan.line.start.is_asked()) return add_launch(explanation, plan, called);
-    const StarterOptions options = resolve_start(plan.line, find_starter_facts(plan.line));
+    const StarterOptions options = resolve_start(plan.line, find_starter_facts(plan.line, secret));
     explanation.start = explained_start(plan.line, options);
     if (said.start.is_asked()) tell_hosts(explanation.table, plan.line, options);
 }
 
 }  // namespace
 
-int explain_launch(const CommandLine& said, const std::string& called) {
+int explain_launch(const CommandLine& said, const std::string& called, const std::string& secret) {
     Explanation explanation{.host = host_name(),
                             .table = table_for(said),
                             .options = said.told,
@@ -77,7 +78,7 @@ int explain_launch(const CommandLine& said, const std::string& called) {
     const auto& complaints = said.rdzv_conf.complaints;
     explanation.remarks.insert(explanation.remarks.end(), complaints.begin(), complaints.end());
     try {
-        add_plan(explanation, said, called);
+        add_plan(explanation, said, called, secret);
     } catch (const UsageError& error) {
         explanation.refusal = as_said(said, error.what());
     }

@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-// The launcher's exit code. `called` as in node_facts.hpp. Where there is no job, what is known is printed before UsageError
+// The launcher's exit code. `called` as in node_facts.hpp; `secret`: what DDPRUN_SECRET held. Where there is no job, what is known is printed before UsageError
 // says why.
-int explain_launch(const CommandLine& said, const std::string& called);
+int explain_launch(const CommandLine& said, const std::string& called, const std::string& secret);
 
 // The map of --dry-run, of a launch that is resolved.
 int show_dry_run(const LaunchOptions& options, bool as_json);

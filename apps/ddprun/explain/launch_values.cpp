@@ -92,7 +92,8 @@ std::string listen_text(const ListenPlan& listen) {
 
 std::string store_text(StoreAccess access) {
     switch (access) {
-        case StoreAccess::automatic: return "door where the job has a secret, else direct";
+        case StoreAccess::automatic:
+            return "door where you gave a secret or said --auth required, else direct";
         case StoreAccess::door: return "door";
         case StoreAccess::direct: break;
     }

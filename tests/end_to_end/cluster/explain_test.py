@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -124,11 +126,17 @@ class Recorded(EndToEndTest):
         self.folder = os.path.realpath(folder.name)
         self.logs = os.path.join(self.folder, "logs")
 
-    def file(self, name="run.json"):
-        return os.path.join(self.logs, name)
+    def runs(self):
+        """The folders of the runs, by name."""
+        self.assertFalse(os.path.exists(os.path.join(self.logs, "run.json")))
+        return [os.path.join(self.logs, name) for name in sorted(os.listdir(self.logs))]
 
-    def record(self, name="run.json"):
-        with open(self.file(name), encoding="utf-8") as file:
+    def file(self):
+        folder, = self.runs()
+        return os.path.join(folder, "run.json")
+
+    def record(self, folder):
+        with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
             return json.load(file)
 
     def rerun(self, *words, env=None):
@@ -144,7 +152,8 @@ class Recorded(EndToEndTest):
         code, out, _ = self.run_job(*words, cwd=self.folder, env=env)
         self.assertEqual((code, out), (3, f"0 {self.folder} a b some-some "))
         self.assertEqual(stat.S_IMODE(os.stat(self.file()).st_mode), 0o600)
-        record = self.record()
+        folder, = self.runs()
+        record = self.record(folder)
         with open(self.file(), encoding="utf-8") as file:
             self.assertNotIn("hidden", file.read())
         self.assertEqual((record["words"], record["directory"]), (words, self.folder))
@@ -152,62 +161,88 @@ class Recorded(EndToEndTest):
         record["environment"].pop("DDPRUN_SANITIZED", None)  # Likewise, of the build that is tested.
         self.assertEqual(record["environment"], {"PET_ROLE": "some", "SLURM_JOB_ID": "5"})
         self.assertEqual((record["nnodes"], record["workers"], record["is_exact"]), (1, 1, True))
-        for named in (self.logs, self.file()):
+        for count, named in enumerate((self.logs, folder, self.file()), start=2):
             code, out, err = self.rerun(named, env={"MY_OWN": "mine", "PET_ROLE": "other", "DDPRUN_QUIET": "1"})
             self.assertEqual((code, out), (3, f"0 {self.folder} a b some-some mine\n"), err)
             self.assertIn(f"ddpctl: cd {self.folder} && env -u DDPRUN_QUIET ", err)
+            self.assertEqual("newest run" in err, named == self.logs)
+            self.assertEqual(len(self.runs()), count)
+        self.assertEqual(self.record(folder)["start_unix_ms"], record["start_unix_ms"])
         # For a shell it is one line.
-        code, line, err = self.rerun("--dry-run", self.logs)
+        code, line, err = self.rerun("--dry-run", folder)
         self.assertEqual((code, err, line.count("\n")), (0, "", 1))
         self.assertEqual(shlex.split(line)[-len(words):], words)
         done = subprocess.run(["sh", "-c", line], env=self.environment, cwd="/", text=True, capture_output=True,
                               timeout=HANG_GUARD, check=False)
         self.assertEqual((done.returncode, done.stdout), (3, f"0 {self.folder} a b some-some \n"))
 
+    def test_of_a_log_dir_the_newest_run_is_taken_and_named(self):
+        for number in range(3):
+            self.assertEqual(self.run_job("--log-dir", self.logs, *worker("say", str(number)))[0], 0)
+        by_age = sorted(self.runs(), key=lambda folder: self.record(folder)["start_unix_ms"])
+        self.assertEqual([self.record(folder)["words"][-1] for folder in by_age], ["0", "1", "2"])
+        # What a version before has left there, another's folder and a spoiled record do not stand in the way.
+        with open(os.path.join(by_age[1], "run.json"), encoding="utf-8") as file:
+            old = json.load(file) | {"start_unix_ms": 1}
+        with open(os.path.join(self.logs, "run.json"), "w", encoding="utf-8") as file:
+            json.dump({name: value for name, value in old.items() if name != "job_id"}, file)
+        os.makedirs(os.path.join(self.logs, "other", "run.json"))
+        code, out, err = self.rerun("--dry-run", self.logs)
+        self.assertEqual((code, shlex.split(out)[-1], err),
+                         (0, "2", f"ddpctl: the newest run in {self.logs} is {os.path.basename(by_age[2])}\n"))
+        os.unlink(os.path.join(by_age[2], "run.json"))
+        self.assertEqual(shlex.split(self.rerun("--dry-run", self.logs)[1])[-1], "1")
+        os.unlink(os.path.join(by_age[1], "run.json"))
+        os.unlink(os.path.join(by_age[0], "run.json"))
+        code, out, err = self.rerun("--dry-run", self.logs)
+        self.assertEqual((code, shlex.split(out)[-1], err), (0, "1", ""))
+
     def test_nodes_that_share_a_folder_have_a_record_each(self):
         port = free_port()
         agents = [self.launch("--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}",
                               "--nproc-per-node=1", "--log-dir", self.logs, *worker("exit", "0")) for rank in (0, 1)]
         self.assertEqual([agent.wait() for agent in agents], [0, 0])
-        self.assertEqual([self.record(name)["node_rank"] for name in ("run.json", "run.1.json")], [0, 1])
-        self.assertEqual(self.record()["master_port"], port)
+        folders = self.runs()
+        self.assertEqual([self.record(folder)["node_rank"] for folder in folders], [0, 1])
+        self.assertEqual({self.record(folder)["master_port"] for folder in folders}, {port})
+        self.assertEqual(len({self.record(folder)["job_id"] for folder in folders}), 1)
+        for rank, folder in enumerate(folders):
+            self.assertRegex(folder, f"/none_node{rank}_{socket.gethostname()}_[^_]*$")
+        self.assertIn(os.path.basename(folders[0]), self.rerun("--dry-run", self.logs)[2])
 
-    def test_without_a_folder_there_is_no_record_and_what_is_anothers_stays(self):
+    def test_nodes_that_get_their_numbers_later_have_them_in_their_folders(self):
+        port = free_port()
+        agents = [self.launch("--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf=is_host={host}",
+                              "--nproc-per-node=1", "--log-dir", self.logs, *worker("exit", "0")) for host in (1, 0)]
+        self.assertEqual([agent.wait() for agent in agents], [0, 0])
+        self.assertEqual([re.search("_node([01])_", folder)[1] for folder in self.runs()], ["0", "1"])
+        self.assertEqual([self.record(folder)["node_rank"] for folder in self.runs()], [0, 1])
+
+    def test_without_a_folder_there_is_no_record(self):
         self.assertEqual(self.run_job("--log-dir=/dev/null", *worker("exit", "0"), cwd=self.folder)[0], 0)
         self.assertEqual(self.run_job(*worker("exit", "0"), cwd=self.folder)[0], 0)
         self.assertEqual(self.run_job("--dry-run", "--log-dir", self.logs, "true")[0], 0)
         self.assertEqual(os.listdir(self.folder), [])
-        os.mkdir(self.logs)
-        for make in (lambda: os.mkdir(self.file()), lambda: os.mkfifo(self.file()), self.write_other):
-            make()
-            before = os.lstat(self.file())
-            code, out, err = self.run_job("--log-dir", self.logs, *worker("say", "x"))
-            self.assertEqual((code, out), (0, "x"))
-            self.assertRegex(err, r"^ddprun: .*/run\.json is not written, .*ddpctl rerun")
-            after = os.lstat(self.file())
-            self.assertEqual((before.st_ino, before.st_size), (after.st_ino, after.st_size))
-            os.rmdir(self.file()) if stat.S_ISDIR(after.st_mode) else os.unlink(self.file())
-
-    def write_other(self):
-        with open(self.file(), "w", encoding="utf-8") as file:
-            file.write('{"my": "own"}')
 
     def test_what_cannot_be_run_again(self):
         code, _, _ = self.run_job("--log-dir", self.logs, "true", os.fsdecode(b"\xff"))
         self.assertEqual(code, 0)
         self.assertIn("byte for byte", self.rerun(self.logs)[2])
+        shutil.rmtree(self.logs)
         self.assertEqual(self.run_job("--log-dir", self.logs, "true")[0], 0)
-        record = self.record()
+        folder, = self.runs()
+        record = self.record(folder)
         for change, code, why in (({"directory": "/no/such/folder"}, USAGE, "/no/such/folder of the run cannot be entered"),
                                   ({"program": "/no/such/program"}, REFUSED, "/no/such/program cannot be executed"),
                                   ({"kind": "another's"}, USAGE, "no file that ddprun --log-dir has written")):
             with open(self.file(), "w", encoding="utf-8") as file:
                 json.dump(record | change, file)
-            ended, out, err = self.rerun(self.logs)
-            self.assertEqual((ended, out), (code, ""))
-            self.assertRegex(err.splitlines()[-1], rf"^ddpctl: rerun.*{why}")
+            for named in (folder, self.file()):
+                ended, out, err = self.rerun(named)
+                self.assertEqual((ended, out), (code, ""))
+                self.assertRegex(err.splitlines()[-1], rf"^ddpctl: rerun.*{why}")
         os.unlink(self.file())
-        for named in (self.logs, "/no/such/file"):
+        for named in (self.logs, folder, "/no/such/file"):
             code, _, err = self.rerun(named)
             self.assertEqual((code, err.count("\n")), (USAGE, 1))
             self.assertIn("No such file", err)

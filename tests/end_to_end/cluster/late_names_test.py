@@ -42,7 +42,7 @@ class LateNames(EndToEndTest):
         host = self.agent(0, "--master-addr=head", "--node-rank=0")
         guest = self.agent(1, "--master-addr=10.78.0.1", "--node-rank=1")
         self.assertEqual(self.master_addresses([host, guest]), ["10.78.0.1", "10.78.0.1"])
-        self.assertRegex(host.err(), r"ddprun: head cannot be resolved on this node: .*; MASTER_ADDR of its workers is 10.78.0.1")
+        self.assertRegex(host.err(), r"ddprun: head cannot be resolved on this node: .*; its workers get 10.78.0.1 in its place")
 
     def test_node_0_that_learns_its_name_meanwhile_gives_that(self):
         host = self.agent(0, "--verbose", "--master-addr=head", "--node-rank=0")

@@ -85,12 +85,16 @@ class Door(EndToEndTest):
             agent.wait_for_line("^ready$")
         self.assertNotIn("number is 3", agents[0].out() + agents[1].out())
         self.end(agents)
+        # That it is one, and what to give for another way, node 0 says once.
+        said = [agent.err().count("--store door: MASTER_ADDR is each node's own loopback") for agent in agents]
+        self.assertEqual(said, [1, 0], agents[0].err())
 
     def test_direct_is_as_without_a_secret(self):
         agents = [self.start(0, "--store=direct"), self.start(1)]
         for agent in agents:
             agent.wait_for_line("^ready$", count=3)
             self.assertEqual(agent.out().count(f"at {self.network.address(0)}:{PORT} of {self.network.address(0)}"), 3, agent.out())
+            self.assertNotIn("door", agent.err())
         self.assertEqual(add(self.network.address(0), PORT, 1, self.network.prefix(1)), "number is 7")
         self.end(agents)
         plain = self.both(secret={})

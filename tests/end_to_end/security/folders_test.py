@@ -105,8 +105,10 @@ class VanishingFolders(EndToEndTest):
     def test_it_is_made_again(self):
         self.assertEqual(self.fail_without(""), (0, "", self.launchers[-1].err()))
         self.assertIn("exit code 7; restart 1 of 1", self.launchers[-1].err())
-        logs = [os.path.join(path, name) for path, _, names in os.walk(self.logs) for name in names]
-        self.assertEqual([path.endswith("/attempt_1/0/stdout.log") for path in logs if os.path.getsize(path)], [True])
+        files = [os.path.join(path, name) for path, _, names in os.walk(self.logs) for name in names]
+        folder, = os.listdir(self.logs)
+        self.assertEqual(sorted(os.path.relpath(path, self.logs) for path in files if os.path.getsize(path)),
+                         [f"{folder}/attempt_1/0/stdout.log", f"{folder}/run.json"])
 
     def test_the_job_goes_on_without_it(self):
         code, out, err = self.fail_without('> "$LOGS";')

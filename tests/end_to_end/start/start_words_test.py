@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -23,11 +24,15 @@ class StartRecorded(StartTest):
         words = ["--rsh", "./rsh", *HERE, "--hosts", "a:2,b", "--log-dir", "logs", *say]
         env = {"PET_ROLE": "some", "DDPRUN_SECRET": "hidden", "MY_TOKEN": "hidden"}
         code, out, err = self.run_job(*words, cwd=self.folder, env=env)
-        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, r"^ddprun: --store door: [^\n]*$")  # since there is a secret
         first = sorted(out.splitlines())
         self.assertEqual(len(first), 3, out)
-        for name, rank in (("run.json", 0), ("run.1.json", 1)):
-            with open(self.path(os.path.join("logs", name)), encoding="utf-8") as file:
+        folders = sorted(os.listdir(self.path("logs")))
+        self.assertEqual(len(folders), 2)
+        for rank, folder in enumerate(folders):
+            self.assertRegex(folder, f"^none_node{rank}_{socket.gethostname()}_[^_]*$")
+            with open(self.path(os.path.join("logs", folder, "run.json")), encoding="utf-8") as file:
                 text = file.read()
             record = json.loads(text)
             self.assertEqual((record["words"], record["directory"], record["node_rank"], record["nnodes"]),
@@ -40,8 +45,9 @@ class StartRecorded(StartTest):
         words = [f"{number} " + "x" * 100_000 for number in range(2)]
         code, out, err = self.run_start("--hosts", "a", "--log-dir", self.path("logs"), "sh", "-c", "echo $#", *words)
         self.assertEqual((code, out), (0, "1"), err)
-        self.assertRegex(err, r"^ddprun: .*/run\.json is not written, .*ddpctl rerun.*: the command line .* is too long")
-        self.assertFalse(os.path.exists(self.path("logs/run.json")))
+        self.assertRegex(err, r"^(\[a\] )?ddprun: .*/run\.json is not written, .*ddpctl rerun.*: the command line .* is too long")
+        folder, = os.listdir(self.path("logs"))
+        self.assertEqual(os.listdir(self.path("logs/" + folder)), ["attempt_0"])
 
 
 class StartVariables(StartTest):

@@ -16,6 +16,7 @@ RunRecord some_run() {
     record.host = "n1";
     record.start_unix_ms = 1'714'559'500'000;
     record.run_id = "none";
+    record.job_id = "none-1f";
     record.nnodes = 2;
     record.node_rank = -1;
     record.workers = 2;
@@ -62,12 +63,32 @@ TEST_CASE("what is no run record is none") {
     }
 }
 
-TEST_CASE("the nodes of a folder have a file each") {
-    CHECK(run_file_name(1, 0, "h") == "run.json");
-    CHECK(run_file_name(2, 0, "h") == "run.json");
-    CHECK(run_file_name(2, 1, "h") == "run.1.json");
-    CHECK(run_file_name(2, -1, "h") == "run.h.json");
-    CHECK(run_file_name(2, -1, "../h") == "run..._h.json");
+TEST_CASE("a run record of a version before, which had no job's id") {
+    std::string text = to_json(some_run());
+    const std::string member = "\"job_id\":\"none-1f\",";
+    text.erase(text.find(member), member.size());
+    RunRecord expected = some_run();
+    expected.job_id = std::nullopt;
+    CHECK(parse_run_record(text) == expected);
+}
+
+TEST_CASE("the newest run of several, and the record of it") {
+    const auto record = [](std::int64_t start, std::optional<std::string> job, int node, std::string host) {
+        RunRecord made = some_run();
+        made.start_unix_ms = start;
+        made.job_id = std::move(job);
+        made.node_rank = node;
+        made.host = std::move(host);
+        return made;
+    };
+    CHECK(newest_run({record(1, "a", 0, "h")}, "x") == 0);
+    CHECK(newest_run({record(3, "a", 0, "h"), record(5, "b", 0, "h"), record(4, "c", 0, "h")}, "x") == 1);
+    // Of several nodes the first one, whenever it began; else the own one.
+    CHECK(newest_run({record(7, "b", 1, "h"), record(5, "b", 0, "g"), record(6, "a", 0, "h")}, "h") == 1);
+    CHECK(newest_run({record(7, "b", 1, "g"), record(5, "b", 2, "h"), record(6, "a", 0, "h")}, "h") == 1);
+    CHECK(newest_run({record(7, "b", 1, "g"), record(5, "b", 2, "h"), record(6, "a", 0, "h")}, "x") == 0);
+    // Of versions before each is a run of its own.
+    CHECK(newest_run({record(7, std::nullopt, 1, "g"), record(5, std::nullopt, 0, "h")}, "h") == 0);
 }
 
 }  // namespace ddprun

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "launcher/output/worker_channel.hpp"
+#include "rendezvous/job/number_limits.hpp"
 #include "tests/launcher/output/pump_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -188,10 +189,28 @@ TEST_CASE("every attempt has its own files, local ranks of any number of digits"
     run.begin_round(1);
     run.start(12, {"out", "second\\n"});
     run.end();
-    CHECK(first.find("/job_") != std::string::npos);
+    REQUIRE(run.run_folders.size() == 1);
+    const RunFolder& folder = run.run_folders[0];
+    CHECK(first.starts_with(folder.path + "/attempt_0/12/"));
+    CHECK_THAT(folder.path, Catch::StartsWith(options.log_dir + "/job_") && !Catch::Contains("node"));
+    CHECK((folder.job_id == "job-1" && folder.node_rank == 3));
     CHECK(first.find("/attempt_0/12/error.json") != std::string::npos);
     CHECK(text_of(folder_of(first) / "stdout.log") == "first\n");
     CHECK(text_of(folder_of(run.error_files[12]) / "stdout.log") == "second\n");
+}
+
+TEST_CASE("a log folder that several nodes may share has a folder of each, by name") {
+    TemporaryFolder logs;
+    const auto name_of = [&](const PathFacts& facts) {
+        LogFolder folder(plan_of({.log_dir = logs.path()}), "/tmp");
+        folder.round(facts, 0);
+        return std::filesystem::path(folder.run()).filename().string();
+    };
+    CHECK_THAT(name_of({0, "job", "node7"}), Catch::Matches("job_[^_]{6}"));
+    CHECK_THAT(name_of({0, "job", "node7", 3}), Catch::Matches("job_node3_node7_[^_]{6}"));
+    CHECK_THAT(name_of({0, "a/b", "../x", 0}), Catch::Matches("a_b_node0__\\._x_[^_]{6}"));
+    const std::string longest = name_of({0, std::string(500, 'j'), std::string(64, 'h'), kMaxNodes - 1});
+    CHECK_THAT(longest, Catch::Contains("_" + std::string(64, 'h') + "_"));
 }
 
 TEST_CASE("without logs there is one folder for the error files, gone at the end if none was written") {
@@ -277,6 +296,8 @@ TEST_CASE("a log folder that vanishes while the job runs is made again for the n
     CHECK(run.notices.empty());
     run.end();
     CHECK(run.err.all().empty());
+    REQUIRE(run.run_folders.size() == 2);
+    CHECK(log.starts_with(run.run_folders[1].path + "/attempt_1/"));
 }
 
 TEST_CASE("where it cannot be made again, what should be in files is shown, and that is said") {

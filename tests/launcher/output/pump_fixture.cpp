@@ -95,6 +95,10 @@ PumpRun::PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds t
     settings.out_fd = out_writer_.get();
     settings.err_fd = err_writer_.get();
     settings.temporary_folder = temporary_.path().string();
+    settings.in_run_folder = [this](const RunFolder& folder) {
+        run_folders.push_back(folder);
+        return std::nullopt;
+    };
     pump_.emplace(context_.get_executor(), plan_of(options), settings,
                   [this](const std::string& text) { notices.push_back(text); });
     begin_round(0);

@@ -71,7 +71,9 @@ class PumpRun {
     PumpRun(const OutputOptions& options, ConsoleEnds to_out, ConsoleEnds to_err);
     explicit PumpRun(const OutputOptions& options = {}) : PumpRun(options, pipe_console(), pipe_console()) {}
 
-    void begin_round(int attempt) { pump_->begin_round({"job", 0, attempt, "trainer", "node7"}); }
+    void begin_round(int attempt) {
+        pump_->begin_round({"job", 0, attempt, "trainer", "node7", "job-1", 3, is_alone});
+    }
 
     // Starts output_stub with these modes.
     pid_t start(int local_rank, std::vector<std::string> modes);
@@ -100,7 +102,9 @@ class PumpRun {
     std::vector<std::string> notices;
     std::vector<std::string> losses;
     std::map<int, std::string> error_files;
-    int gone = 0;  // workers whose process group is gone
+    bool is_alone = true;                // from the next round on
+    std::vector<RunFolder> run_folders;  // as they were made; for after close()
+    int gone = 0;                        // workers whose process group is gone
 
   private:
     // Behind the readers, so that they are closed before somebody waits for the end.

@@ -93,11 +93,13 @@ TEST_CASE("other machines reach what listens on another address than loopback") 
 
 TEST_CASE("on all addresses listens who asks for it, or has a name that others know as another address") {
     CHECK(plan(request("gpu01", Addresses{"127.0.1.1"}, 2)).any);
+    CHECK(plan(request("gpu01", Addresses{"127.0.1.1"}, 2)).name_stays_here);
     // The other nodes may know the name, as where it belongs to a service that does not yet run.
     CHECK(plan(request("trainer-0.trainer", "Name or service not known", 2)).any);
     ListenRequest translated = request("203.0.113.9", Addresses{"203.0.113.9"}, 2);
     translated.any = true;
     CHECK(plan(translated).any);
+    CHECK_FALSE(plan(translated).name_stays_here);
 }
 
 TEST_CASE("a node 0 that is told somebody else's address is refused, with the addresses it has") {

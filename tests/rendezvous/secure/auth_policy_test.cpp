@@ -56,3 +56,10 @@ TEST_CASE("without a secret several nodes are warned once, or refused", "[auth]"
     CHECK_THAT(std::get<std::string>(without_secret(Auth::required, 2, false)), Contains("--auth required"));
     CHECK_THAT(kNoSecretAdvice, Contains("ddprun --make-secret"));
 }
+
+TEST_CASE("the way to the store is sealed for who has given a secret or asks for it", "[auth]") {
+    CHECK_FALSE(wants_sealed_store(Auth::automatic, false));
+    CHECK(wants_sealed_store(Auth::automatic, true));
+    CHECK(wants_sealed_store(Auth::required, false));
+    CHECK_FALSE(wants_sealed_store(Auth::off, true));
+}
