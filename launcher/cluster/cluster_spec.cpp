@@ -21,8 +21,10 @@ void add_pool(const boost::json::object& cluster, std::string_view pool, std::ve
     if (list == nullptr || !list->is_array()) return;
     constexpr std::uint16_t kAnyPort = 0;
     for (const boost::json::value& place : list->get_array()) {
-        const auto endpoint = place.is_string() ? parse_endpoint(place.get_string(), kAnyPort) : std::nullopt;
-        if (endpoint && hosts.size() < kMaxListedHosts) hosts.push_back({endpoint->host, 0});
+        const std::string text = place.is_string() ? std::string(place.get_string()) : std::string();
+        const auto endpoint = parse_endpoint(text, kAnyPort);
+        // What is no place counts as a machine, or the job would be one of fewer.
+        if (hosts.size() < kMaxListedHosts) hosts.push_back({endpoint ? endpoint->host : text, 0});
     }
 }
 

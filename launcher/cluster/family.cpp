@@ -1,10 +1,18 @@
 #include "launcher/cluster/family.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/net/endpoint.hpp"
+
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kMaxFalseNameShown = 80;
 
 // clang-format off
 constexpr Family kFamilies[] = {
@@ -61,6 +69,27 @@ std::vector<std::string> names_of(const std::vector<ListedHost>& hosts) {
     names.reserve(hosts.size());
     for (const ListedHost& host : hosts) names.push_back(host.name);
     return names;
+}
+
+void refuse_false_names(FamilyFacts& facts) {
+    const auto refuse = [&facts](const std::string& source, const std::string& name) {
+        facts.conflict =
+            fmt::format("{}: '{}' is no name of a host", source, harmless_line(name, kMaxFalseNameShown));
+    };
+    const auto wrong = std::find_if(facts.hosts.begin(), facts.hosts.end(),
+                                    [](const ListedHost& host) { return !is_valid_host(host.name); });
+    if (wrong != facts.hosts.end()) {
+        refuse(facts.hosts_source, wrong->name);
+        facts.hosts.clear();
+        std::erase_if(facts.claims,
+                      [&facts](const auto& claim) { return claim.second.source == facts.hosts_source; });
+    }
+    for (auto* claims : {&facts.claims, &facts.rivals}) {
+        const auto place = claims->find(Fact::master_addr);
+        if (place == claims->end() || is_valid_host(place->second.value)) continue;
+        refuse(place->second.source, place->second.value);
+        claims->erase(place);
+    }
 }
 
 }  // namespace ddprun

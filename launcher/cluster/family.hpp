@@ -91,6 +91,9 @@ std::span<const Family> families();
 
 void claim(FamilyFacts& facts, Fact fact, std::string value, std::string source);
 std::vector<std::string> names_of(const std::vector<ListedHost>& hosts);
+// What a reader has found, where it names hosts that are none: a conflict, without the list and the place. A name becomes an
+// argument of a remote shell or of a scheduler's program, which could take it for anything else.
+void refuse_false_names(FamilyFacts& facts);
 
 // --- the readers, each in the file of its name
 

@@ -5,16 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "launcher/harmless_text.hpp"
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/net/endpoint.hpp"
 
 namespace ddprun {
-namespace {
-
-constexpr std::size_t kMaxListWordShown = 80;
-
-}  // namespace
 
 std::vector<std::string_view> words_between_blanks(std::string_view text) {
     constexpr std::string_view kBlanks = " \t\r\n";
@@ -55,13 +48,6 @@ std::string count_conflict(std::string_view variable, std::optional<int> count, 
 }
 
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts) {
-    for (const ListedHost& host : facts.hosts) {
-        if (is_valid_host(host.name)) continue;
-        facts.conflict = fmt::format("{}: '{}' is no name of a host", facts.hosts_source,
-                                     harmless_line(host.name, kMaxListWordShown));
-        facts.hosts.clear();
-        break;
-    }
     if (facts.hosts.empty()) return;
     claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
     claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);

@@ -24,8 +24,7 @@ const std::string* named_file(const ClusterView& view, std::string_view variable
 std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
                            const std::vector<ListedHost>& hosts);
 
-// Of a batch system's hosts: how many, which of them this machine is, and that they meet at the first. A list with a
-// word that is no host's name is a conflict, and none of its hosts stays.
+// Of a batch system's hosts: how many, which of them this machine is, and that they meet at the first.
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
 
 }  // namespace ddprun

@@ -129,8 +129,9 @@ std::optional<FamilyFacts> read_slurm_job(const ClusterView& view) {
 
 HostList slurm_host_list(const ClusterView& view) {
     HostList list;
-    const auto facts = read_slurm_job(view);
+    auto facts = read_slurm_job(view);
     if (!facts) return list;
+    refuse_false_names(*facts);
     list.hosts = names_of(facts->hosts);
     if (list.hosts.empty() && !facts->conflict.empty())
         list.complaint =

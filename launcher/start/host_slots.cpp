@@ -70,7 +70,7 @@ std::optional<std::string> read_host_item(std::string_view text, HostItem& item)
         text.starts_with('[') && close != text.npos && text.substr(0, close).find(':') != text.npos;
     if (auto wrong = is_address ? read_address(text, close, item) : read_names(text, item)) return wrong;
     for (const std::string& name : item.names) {
-        if (!is_valid_host(name) || name.front() == '-')
+        if (!is_valid_host(name))
             return fmt::format("'{}' is no name of a host", harmless_line(name, kMaxHostShown));
     }
     return std::nullopt;

@@ -57,11 +57,11 @@ std::string shell_name(const std::vector<std::string>& command) {
 std::vector<std::string> remote_shell(std::vector<std::string> command) {
     if (command.empty()) command = {std::string(kSsh)};
     const std::string name = shell_name(command);
-    // What the user has said before counts for ssh.
+    // What the user has said before counts for ssh; what follows is no option.
     if (name == kSsh)
         command.insert(command.end(),
                        {"-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",
-                        "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", "-T", "-x"});
+                        "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3", "-T", "-x", "--"});
     // Each host's agent has all that the job has there, beside what else the job runs, and binds its workers itself.
     if (name == kSrun)
         command.insert(command.end(),

@@ -33,6 +33,9 @@ class ControlChannel {
     // Whether the other machine has received everything that was sent.
     virtual bool all_arrived() = 0;
 
+    // What comes from there from now on is passed over, but for its end. The own process's needs no such care.
+    virtual void hear_no_more() = 0;
+
     // Ends it when the other machine was not heard of for so long.
     virtual void limit_silence(std::chrono::milliseconds timeout) = 0;
 

@@ -6,11 +6,11 @@
 
 #include <array>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
+#include <new>
 
 namespace ddprun {
 
@@ -23,24 +23,27 @@ constexpr std::chrono::seconds kLingerTimeout{5};
 }  // namespace
 
 ControlSession::ControlSession(asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes,
-                               const std::optional<NoiseKeys>& keys)
+                               std::optional<SealedRecords> sealed)
     : socket_(std::move(socket)),
       queue_event_(socket_.get_executor(), asio::steady_timer::time_point::max()),
       stuck_(socket_.get_executor()),
       max_pending_(max_pending),
-      first_bytes_(std::move(first_bytes)) {
-    if (keys) sealed_.emplace(*keys);
-}
+      first_bytes_(std::move(first_bytes)),
+      sealed_(std::move(sealed)) {}
 
 asio::awaitable<bool> ControlSession::run(std::function<void(const ControlMessage&)> on_message) {
     auto self = shared_from_this();
     asio::co_spawn(
-        socket_.get_executor(), [self]() { return self->write_queue(); }, asio::detached);
+        socket_.get_executor(), [self]() { return self->write_queue(); },
+        [self](const std::exception_ptr& error) {
+            if (error) self->close();
+        });
 
     ControlFrames frames;
-    bool is_readable = take(std::exchange(first_bytes_, {}), frames);
+    frames.append(std::exchange(first_bytes_, {}));
+    bool is_readable = true;
     while (is_readable && socket_.is_open()) {
-        for (;;) {
+        while (!hears_no_more_) {
             auto message = frames.next();
             if (!message) {
                 close();  // Not an agent of ours; the coordinator treats it as a closed connection.
@@ -70,6 +73,7 @@ bool ControlSession::read_into(ControlFrames& frames) {
 
 // False: somebody has changed it on the way.
 bool ControlSession::take(std::string_view bytes, ControlFrames& frames) {
+    if (hears_no_more_) return true;
     if (!sealed_) {
         frames.append(bytes);
         return true;
@@ -81,7 +85,11 @@ bool ControlSession::take(std::string_view bytes, ControlFrames& frames) {
 
 void ControlSession::send(const ControlMessage& message, bool close_after) {
     if (!socket_.is_open() || close_after_pending_) return;
-    pending_ += encode_control(message);
+    try {
+        pending_ += encode_control(message);
+    } catch (const std::bad_alloc&) {
+        return close();
+    }
     close_after_pending_ = close_after;
     if (pending_.size() > max_pending_) return close();
     queue_event_.cancel();
@@ -89,9 +97,14 @@ void ControlSession::send(const ControlMessage& message, bool close_after) {
 
 void ControlSession::send_ends(const SharedEnds&, const SharedFrames& frames) {
     if (!socket_.is_open() || close_after_pending_) return;
-    if (!pending_.empty())
-        frames_.push_back(std::make_shared<const std::vector<std::string>>(1, std::exchange(pending_, {})));
-    frames_.push_back(frames);
+    try {
+        if (!pending_.empty())
+            frames_.push_back(
+                std::make_shared<const std::vector<std::string>>(1, std::exchange(pending_, {})));
+        frames_.push_back(frames);
+    } catch (const std::bad_alloc&) {
+        return close();
+    }
     queue_event_.cancel();
 }
 

@@ -25,15 +25,16 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     // A peer that takes nothing of shared frames for so long counts as stuck and is dropped, …
     static constexpr std::chrono::seconds kStuckTimeout{10};
 
-    // … and so is one for which more than `max_pending` bytes of its own wait to be written. `first_bytes` were read
-    // before. With `keys` both sides send sealed records.
+    // … and so is one for which more than `max_pending` bytes of its own wait to be written. `first_bytes` were read,
+    // and unsealed, before. With `sealed` both sides send sealed records.
     ControlSession(boost::asio::ip::tcp::socket socket, std::size_t max_pending, std::string first_bytes = {},
-                   const std::optional<NoiseKeys>& keys = std::nullopt);
+                   std::optional<SealedRecords> sealed = std::nullopt);
 
     boost::asio::awaitable<bool> run(std::function<void(const ControlMessage&)> on_message) override;
     void send(const ControlMessage& message, bool close_after) override;
     void send_ends(const SharedEnds& ends, const SharedFrames& frames) override;
     bool all_arrived() override;
+    void hear_no_more() override { hears_no_more_ = true; }
     void limit_silence(std::chrono::milliseconds timeout) override {
         ddprun::limit_silence(socket_, timeout);
     }
@@ -55,6 +56,7 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     std::string pending_;
     std::optional<SealedRecords> sealed_;
     bool close_after_pending_ = false;
+    bool hears_no_more_ = false;
     bool closed_there_ = false;
 };
 

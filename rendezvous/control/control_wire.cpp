@@ -121,6 +121,13 @@ boost::system::result<ControlMessage> decode_control(std::string_view text) {
     return std::move(*message);
 }
 
+boost::system::result<bool> has_first_message(std::string_view said) {
+    if (said.size() < kLengthBytes) return false;
+    const std::size_t length = load_u32(said.data());
+    if (length == 0 || length > kMaxFirstFrame - kLengthBytes) return Errc::limit_exceeded;
+    return said.size() >= kLengthBytes + length;
+}
+
 boost::system::result<std::optional<ControlMessage>> ControlFrames::next() {
     if (buffer_.size() < kLengthBytes) return std::optional<ControlMessage>();
     const std::size_t length = load_u32(buffer_.data());

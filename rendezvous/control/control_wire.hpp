@@ -24,6 +24,8 @@ namespace ddprun {
 
 inline constexpr std::string_view kControlMagic = "DDPR";
 inline constexpr std::size_t kMaxControlFrame = 1024 * 1024;
+// An agent's first frame, with its length: nobody is let in who says more, so that who is not costs no more than that.
+inline constexpr std::size_t kMaxFirstFrame = 64 * 1024;
 inline constexpr std::size_t kMaxControlText = 8 * 1024;  // six of them, every byte escaped, fit a frame
 
 // One whole frame. Texts are cut at kMaxControlText, so that what is sent can be read.
@@ -37,6 +39,10 @@ SharedFrames encode_ends(const std::vector<RankEnds>& messages);
 // The message of one frame's JSON; Errc::protocol_violation if it is none. Of a Hello that another version of
 // ddprun has said in its own way there are version, run_id, host and pid.
 boost::system::result<ControlMessage> decode_control(std::string_view text);
+
+// Whether the first frame is whole in what an agent has said behind the magic; Errc::limit_exceeded: it will be too long, or
+// is none.
+boost::system::result<bool> has_first_message(std::string_view said);
 
 // Cuts a stream of bytes into frames. The owner reads the socket and feeds it; it holds at most one frame and one read.
 class ControlFrames {

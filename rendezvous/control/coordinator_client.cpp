@@ -277,7 +277,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         calling_ = nullptr;
         if (silent_) co_return nullptr;
         if (sealed.keys)
-            co_return std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, "", sealed.keys);
+            co_return std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, "",
+                                                       SealedRecords(*sealed.keys));
         is_answered_ = false;
         const bool was_silent = TimePoint::clock::now() - start >= kSealTimeout;
         loss_ = was_silent ? unanswered_loss(options_.coordinator) : stranger_loss(options_.coordinator);

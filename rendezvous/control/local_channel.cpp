@@ -70,6 +70,7 @@ class LocalEnd final : public ControlChannel, public std::enable_shared_from_thi
     }
 
     bool all_arrived() override { return true; }
+    void hear_no_more() override {}
     void limit_silence(std::chrono::milliseconds) override {}
 
     void close() override {

@@ -154,6 +154,12 @@ class Coordinator {
     // Number of the round that runs or is about to; each one needs an empty store.
     int round() const { return round_; }
 
+    // Whether what was said there was a Hello, and that agent has a place in the job, or waits for one.
+    bool has_taken(ConnectionId connection) const {
+        return nodes_by_connection_.contains(connection) || queue_.contains(connection) ||
+               released_.contains(connection);
+    }
+
     // True once the job is over and every agent has left.
     bool empty() const {
         return state_ == CoordinatorState::over && nodes_by_connection_.empty() && queue_.empty() &&

@@ -77,11 +77,11 @@ class DoorHost::Channel final : public StorePipe {
     bool is_gone_ = false;              // the client
 };
 
-DoorHost::DoorHost(boost::asio::ip::tcp::socket socket, const NoiseKeys& keys, StoreService& store,
-                   std::function<void()> on_over)
+DoorHost::DoorHost(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
+                   StoreService& store, std::function<void()> on_over)
     : store_(store), on_over_(std::move(on_over)) {
     link_ = std::make_shared<SealedLink>(
-        std::move(socket), keys,
+        std::move(socket), std::move(records), std::move(heard),
         SealedLinkEvents{.on_text = [this](std::string_view plain) { return take(plain); },
                          .on_room = [this] { has_room(); },
                          .on_over = [this] { std::exchange(on_over_, nullptr)(); }});

@@ -19,9 +19,9 @@ namespace ddprun {
 
 class DoorHost {
   public:
-    // on_over: the link is; the last call, in which this object may be destroyed.
-    DoorHost(boost::asio::ip::tcp::socket socket, const NoiseKeys& keys, StoreService& store,
-             std::function<void()> on_over);
+    // `heard` of what the door has to say. on_over: the link is; the last call, in which this object may be destroyed.
+    DoorHost(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
+             StoreService& store, std::function<void()> on_over);
     // All its clients are gone.
     ~DoorHost();
     DoorHost(const DoorHost&) = delete;

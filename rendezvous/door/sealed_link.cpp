@@ -28,16 +28,30 @@ void empty(std::string& text) {
 
 }  // namespace
 
-SealedLink::SealedLink(asio::ip::tcp::socket socket, const NoiseKeys& keys, SealedLinkEvents events)
-    : socket_(std::move(socket)), records_(keys), events_(std::move(events)), stuck_(socket_.get_executor()) {
+SealedLink::SealedLink(asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
+                       SealedLinkEvents events)
+    : socket_(std::move(socket)),
+      records_(std::move(records)),
+      heard_(std::move(heard)),
+      events_(std::move(events)),
+      stuck_(socket_.get_executor()) {
     limit_silence(socket_, kSilence);
 }
 
 void SealedLink::start() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        if (!self->socket_.is_open()) return;
+        const std::string heard = std::exchange(self->heard_, {});
+        if (!heard.empty() && !self->events_.on_text(heard)) return self->end();
+        if (self->socket_.is_open()) self->wait();
+    });
+}
+
+void SealedLink::wait() {
     socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
         if (error || !self->socket_.is_open()) return;
         self->read_some();
-        if (self->socket_.is_open()) self->start();
+        if (self->socket_.is_open()) self->wait();
     });
 }
 

@@ -36,9 +36,11 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
     // A link whose other end takes nothing of what waits for so long is over.
     static constexpr std::chrono::seconds kStuckTimeout{60};
 
-    SealedLink(boost::asio::ip::tcp::socket socket, const NoiseKeys& keys, SealedLinkEvents events);
+    // `heard`: what the other side has sent in records that were opened before.
+    SealedLink(boost::asio::ip::tcp::socket socket, SealedRecords records, std::string heard,
+               SealedLinkEvents events);
 
-    // Once, after its owner is ready for events.
+    // Once. Events follow when this call is over.
     void start();
 
     // What is appended to this is sent soon.
@@ -49,6 +51,7 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
     void close();
 
   private:
+    void wait();
     void read_some();
     std::size_t waiting() const { return plain_.size() + sealed_.size() - sent_; }
     void flush();
@@ -58,6 +61,7 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
 
     boost::asio::ip::tcp::socket socket_;
     SealedRecords records_;
+    std::string heard_;
     SealedLinkEvents events_;
     std::string plain_;   // to be sealed with the next batch
     std::string sealed_;  // of these, `sent_` have gone

@@ -118,7 +118,7 @@ asio::awaitable<bool> DoorService::connect_once(int round, std::chrono::millisec
 void DoorService::use(tcp::socket socket, const NoiseKeys& keys) {
     is_connecting_ = false;
     link_ = std::make_shared<SealedLink>(
-        std::move(socket), keys,
+        std::move(socket), SealedRecords(keys), std::string(),
         SealedLinkEvents{.on_text = [this](std::string_view plain) { return clients_.take(plain); },
                          .on_room = [this] { clients_.has_room(); },
                          .on_over = [this] { drop_all(); }});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/job/json_codec.hpp"
+
 namespace ddprun {
 
 Endpoint meeting_place_of(const Member& member) {
@@ -42,10 +44,13 @@ void JobMemory::learn(const ControlMessage& message) {
     if (!following_) return;
     if (const auto* stop = std::get_if<Stop>(&message)) {
         if (stop->cause.kind == Failure::Kind::resized) return;
-        following_->cause = stop->cause;
+        Failure& cause = following_->cause.emplace(stop->cause);
         // It is said once more, beside much else.
-        following_->cause->traceback.clear();
-        following_->cause->last_lines.clear();
+        cause.traceback.clear();
+        cause.last_lines.clear();
+        for (std::string* text :
+             {&cause.message, &cause.error_message, &cause.hint, &cause.accusation, &cause.testimony})
+            *text = cut_text(*text, kMaxCauseCarried);
     } else if (const auto* restarting = std::get_if<Restarting>(&message)) {
         following_->is_decided = true;
         following_->restart_count = restarting->restart;

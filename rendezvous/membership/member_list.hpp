@@ -20,6 +20,8 @@ inline constexpr std::size_t kMaxMembersListed = 64;
 inline constexpr std::size_t kMaxRestartsListed = 100;
 // Of those the last ones, which another coordinator is told of.
 inline constexpr std::size_t kMaxRestartsCarried = 16;
+// Of each text of the cause that an agent carries to another coordinator, so that its Hello is one that is heard.
+inline constexpr std::size_t kMaxCauseCarried = 512;
 
 struct Member {
     int group_rank = 0;

@@ -41,6 +41,33 @@ asio::awaitable<void> turn_away(tcp::socket& socket) {
     }
 }
 
+// Whether it says enough; an error: it never will.
+boost::system::result<bool> is_complete(const AgentEntry& entry) {
+    if (entry.is_door) return !entry.first_bytes.empty();
+    return has_first_message(entry.first_bytes);
+}
+
+asio::awaitable<void> hear_first(tcp::socket& socket, AgentEntry& entry) {
+    for (;;) {
+        const auto complete = is_complete(entry);
+        entry.is_open = complete && *complete;
+        if (!complete || entry.is_open) co_return;
+        std::array<char, 1024> bytes{};
+        boost::system::error_code error;
+        const std::size_t count = co_await socket.async_read_some(
+            asio::buffer(bytes), asio::redirect_error(asio::use_awaitable, error));
+        if (error) co_return;
+        const std::string_view said(bytes.data(), count);
+        if (!entry.records) {
+            entry.first_bytes += said;
+            continue;
+        }
+        const auto plain = entry.records->open(said);
+        if (!plain) co_return;
+        entry.first_bytes += *plain;
+    }
+}
+
 }  // namespace
 
 bool may_be_agent(std::string_view first) {
@@ -56,18 +83,19 @@ asio::awaitable<AgentEntry> enter(tcp::socket& socket, std::string first,
     AgentEntry entry;
     if (first.starts_with(kSealedMagic)) {
         SealedAnswer answer = co_await answer_sealed(socket, std::move(first), key);
-        entry.is_open = answer.proof == Proof::given;
-        entry.keys = std::move(answer.keys);
         entry.is_door = answer.purpose == SealedPurpose::store;
         if (answer.proof == Proof::no_key) entry.why = "it has a secret, and this node has none";
         if (answer.proof == Proof::other_key) entry.why = "it has another secret, or another --rdzv-id";
+        if (!answer.keys) co_return entry;
+        entry.records.emplace(*answer.keys);
     } else if (key) {
         co_await turn_away(socket);
         entry.why = "it has no secret, and this node has one";
+        co_return entry;
     } else {
-        entry.is_open = true;
         entry.first_bytes = first.substr(kControlMagic.size());
     }
+    co_await hear_first(socket, entry);
     co_return entry;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <new>
 #include <utility>
 
 #include "rendezvous/control/control_session.hpp"
@@ -36,19 +37,22 @@ CoordinatorService::~CoordinatorService() {
     for (auto& [id, conversation] : conversations_) conversation.channel->close();
 }
 
-void CoordinatorService::serve(tcp::socket socket, std::string first_bytes,
-                               const std::optional<NoiseKeys>& keys) {
+// Who has no memory left for a caller does without that one.
+void CoordinatorService::serve(tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call) {
     boost::system::error_code gone;
     const auto remote = socket.remote_endpoint(gone);
     if (gone || conversations_.size() >= kMaxConversations) return;  // The socket closes here.
-    auto session =
-        std::make_shared<ControlSession>(std::move(socket), kMaxPendingBytes, std::move(first_bytes), keys);
-    session->limit_silence(heartbeats_.connection_silence());
-    asio::co_spawn(context_, converse(std::move(session), remote.address()), rethrow);
+    try {
+        auto session = std::make_shared<ControlSession>(
+            std::move(socket), kMaxPendingBytes, std::move(entry.first_bytes), std::move(entry.records));
+        session->limit_silence(heartbeats_.connection_silence());
+        asio::co_spawn(context_, converse(std::move(session), remote.address(), std::move(call)), rethrow);
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 void CoordinatorService::serve_own(std::shared_ptr<ControlChannel> channel) {
-    asio::co_spawn(context_, converse(std::move(channel), std::nullopt), rethrow);
+    asio::co_spawn(context_, converse(std::move(channel), std::nullopt, nullptr), rethrow);
 }
 
 void CoordinatorService::learn(const RecordNews& news) {
@@ -56,26 +60,41 @@ void CoordinatorService::learn(const RecordNews& news) {
 }
 
 asio::awaitable<void> CoordinatorService::converse(std::shared_ptr<ControlChannel> channel,
-                                                   std::optional<asio::ip::address> remote) {
+                                                   std::optional<asio::ip::address> remote,
+                                                   std::shared_ptr<PortCall> call) {
     const ConnectionId id = ++last_id_;
     Conversation& conversation = conversations_[id];
     conversation.channel = channel;
     conversation.is_own = !remote;
     if (remote) conversation.machines.push_back(*remote);
-    asio::steady_timer deadline(context_, kHelloTimeout);
-    deadline.async_wait([channel](boost::system::error_code cancelled) {
-        if (!cancelled) channel->close();
-    });
-    const bool closed_there = co_await channel->run([&, id](const ControlMessage& message) {
-        deadline.cancel();
-        // Only the own agent is what it says, whoever knows its name.
-        if (remote && is_false_own(message)) return channel->close();
-        if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && remote)
-            note_machine(id, *hello);
-        deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
-    });
+    bool is_settled = call == nullptr;
+    bool closed_there = false;
+    try {
+        closed_there = co_await channel->run([&, id](const ControlMessage& message) {
+            // Only the own agent is what it says, whoever knows its name.
+            if (remote && is_false_own(message)) return channel->close();
+            if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && remote)
+                note_machine(id, *hello);
+            deliver(coordinator_.receive(id, message, Coordinator::TimePoint::clock::now()));
+            if (!std::exchange(is_settled, true)) settle(id, *call);
+        });
+    } catch (const std::bad_alloc&) {
+        channel->close();
+    }
     conversations_.erase(id);
     deliver(coordinator_.closed(id, Coordinator::TimePoint::clock::now(), closed_there));
+}
+
+// Behind a first message that was no Hello, or none that is taken, nothing has a meaning.
+void CoordinatorService::settle(ConnectionId id, PortCall& call) {
+    const auto& channel = conversations_.at(id).channel;
+    const bool is_taken = coordinator_.has_taken(id);
+    if (!is_taken) channel->hear_no_more();
+    call.settle(is_taken, [this, weak = std::weak_ptr(channel)] {
+        asio::post(context_, [weak] {
+            if (const auto there = weak.lock()) there->close();
+        });
+    });
 }
 
 bool CoordinatorService::is_false_own(const ControlMessage& message) const {

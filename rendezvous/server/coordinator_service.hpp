@@ -16,7 +16,8 @@
 
 #include "rendezvous/control/control_channel.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
-#include "rendezvous/secure/noise_nnpsk0.hpp"
+#include "rendezvous/server/agent_entry.hpp"
+#include "rendezvous/server/port_calls.hpp"
 
 namespace ddprun {
 
@@ -41,8 +42,6 @@ struct CoordinatorServiceEvents {
 
 class CoordinatorService {
   public:
-    // A connection that has begun to say what it is must have said Hello by then.
-    static constexpr std::chrono::seconds kHelloTimeout{10};
     // Bytes waiting to be written to one agent; a slower one is dropped.
     static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
     // Agents at one time; more are closed at once.
@@ -55,10 +54,8 @@ class CoordinatorService {
     CoordinatorService(const CoordinatorService&) = delete;
     CoordinatorService& operator=(const CoordinatorService&) = delete;
 
-    // An agent on another machine, or of another process: its connection, of this executor, what it has said, and the keys
-    // if it is sealed.
-    void serve(boost::asio::ip::tcp::socket socket, std::string first_bytes,
-               const std::optional<NoiseKeys>& keys);
+    // An agent on another machine, or of another process: its connection, of this executor, and what it has said.
+    void serve(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
     // The host's own.
     void serve_own(std::shared_ptr<ControlChannel> channel);
 
@@ -72,8 +69,11 @@ class CoordinatorService {
         std::vector<boost::asio::ip::address> machines;  // addresses of the one where the agent is
     };
 
+    // Without a call: the host's own.
     boost::asio::awaitable<void> converse(std::shared_ptr<ControlChannel> channel,
-                                          std::optional<boost::asio::ip::address> remote);
+                                          std::optional<boost::asio::ip::address> remote,
+                                          std::shared_ptr<PortCall> call);
+    void settle(ConnectionId id, PortCall& call);
     void note_machine(ConnectionId id, const Hello& hello);
     bool is_false_own(const ControlMessage& message) const;
     void deliver(const Coordinator::Outbox& outbox);

@@ -18,15 +18,17 @@
 #include "rendezvous/door/door_host.hpp"
 #include "rendezvous/server/agent_entry.hpp"
 #include "rendezvous/server/caller_gate.hpp"
-#include "rendezvous/server/connection_limit.hpp"
+#include "rendezvous/server/port_calls.hpp"
 #include "rendezvous/store/store_service.hpp"
 
 namespace ddprun {
 
 // Called on its thread.
 struct PortServiceEvents {
-    // The connection of an agent that is let in, of this service's executor.
-    std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry)> on_agent;
+    // The connection of an agent that has said its first message, of this service's executor; `call` is kept as long as it
+    // is open, and told what has come of that message.
+    std::function<void(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call)>
+        on_agent;
     // Something that the user of this node should know; each sentence once.
     std::function<void(const std::string& sentence)> on_remark;
 };
@@ -38,10 +40,6 @@ struct PortServiceOptions {
 
 class PortService {
   public:
-    // What begins to say what it is must have said it by then; and a stranger, from when it has called.
-    static constexpr std::chrono::seconds kIdentifyTimeout{10};
-    static constexpr std::chrono::seconds kStrangersTimeout{5};
-
     // The listening sockets are of that executor.
     PortService(std::vector<boost::asio::ip::tcp::acceptor> acceptors, PortServiceOptions options,
                 PortServiceEvents events);
@@ -55,27 +53,29 @@ class PortService {
     void admit(const std::vector<boost::asio::ip::address>& machines) { gate_.admit(machines); }
 
   private:
-    struct Unproven;
-    class UnprovenPlace;
+    struct Door {
+        std::shared_ptr<PortCall> call;
+        std::unique_ptr<DoorHost> host;
+    };
 
     void take(boost::asio::ip::tcp::socket socket);
-    boost::asio::awaitable<void> identify(boost::asio::ip::tcp::socket socket);
-    boost::asio::awaitable<std::optional<std::string>> first_words(boost::asio::ip::tcp::socket& socket,
-                                                                   UnprovenPlace* place);
-    void open_door(boost::asio::ip::tcp::socket socket, const NoiseKeys& keys);
+    boost::asio::awaitable<void> identify(boost::asio::ip::tcp::socket socket,
+                                          std::shared_ptr<PortCall> call);
+    boost::asio::awaitable<void> let_agent_in(boost::asio::ip::tcp::socket& socket, std::string first,
+                                              const CallerGate::Caller& caller,
+                                              std::shared_ptr<PortCall> call);
+    void open_door(boost::asio::ip::tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call);
     void remark(const std::optional<std::string>& sentence) const;
 
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
     PortServiceEvents events_;
     ConnectionOwners owners_;
     CallerGate gate_;
-    ConnectionLimit limit_;
+    std::shared_ptr<PortCalls> calls_;  // some may outlive this service
     StoreService store_;
-    std::unordered_map<std::uint64_t, std::unique_ptr<DoorHost>> doors_;  // to that
+    std::unordered_map<std::uint64_t, Door> doors_;  // to that
     std::uint64_t last_door_ = 0;
     std::optional<SecretKey> key_;
-    std::shared_ptr<Unproven> unproven_;  // connections may outlive this service
-    std::size_t connections_ = 0;
 };
 
 }  // namespace ddprun

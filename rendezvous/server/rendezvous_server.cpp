@@ -68,19 +68,20 @@ class RendezvousServer::Impl {
 
     PortServiceEvents port_events(const RendezvousServerEvents& events) {
         return {.on_agent =
-                    [this](tcp::socket socket, AgentEntry entry) {
+                    [this](tcp::socket socket, AgentEntry entry, std::shared_ptr<PortCall> call) {
                         const auto protocol = socket.local_endpoint().protocol();
-                        hand_over(protocol, OwnedDescriptor(socket.release()), std::move(entry));
+                        hand_over(protocol, OwnedDescriptor(socket.release()), std::move(entry),
+                                  std::move(call));
                     },
                 .on_remark = events.on_remark};
     }
 
-    void hand_over(tcp protocol, OwnedDescriptor fd, AgentEntry entry) {
+    void hand_over(tcp protocol, OwnedDescriptor fd, AgentEntry entry, std::shared_ptr<PortCall> call) {
         // Asio wants to copy what it is given.
         asio::post(control_context_, [this, protocol, held = std::make_shared<OwnedDescriptor>(std::move(fd)),
-                                      entry = std::move(entry)] {
-            coordinator_.serve(tcp::socket(control_context_, protocol, held->release()), entry.first_bytes,
-                               entry.keys);
+                                      entry = std::move(entry), call = std::move(call)]() mutable {
+            coordinator_.serve(tcp::socket(control_context_, protocol, held->release()), std::move(entry),
+                               std::move(call));
         });
     }
 

@@ -4,11 +4,12 @@
 
 namespace ddprun {
 
-std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id, const boost::asio::ip::address& source) {
-    const auto is_of_source = [&source](const Call& call) { return call.source == source; };
+std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id,
+                                                    const std::optional<boost::asio::ip::address>& source) {
+    const auto is_of_source = [&source](const Call& call) { return source && call.source == source; };
     const bool is_greedy = std::count_if(calls_.begin(), calls_.end(), is_of_source) >=
                            static_cast<std::ptrdiff_t>(kMostOfOneSource);
-    const bool is_full = calls_.size() >= kMost;
+    const bool is_full = calls_.size() >= most_;
     std::optional<Id> gone;
     if (is_greedy || is_full) {
         const auto may_go = [&](const Call& call) { return !is_greedy || is_of_source(call); };

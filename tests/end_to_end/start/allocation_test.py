@@ -74,13 +74,13 @@ class Allocation(AllocationTest):
         self.assertEqual(self.calls("qrsh"), ["-inherit h1.example LINE"])
 
     def test_pbs_starts_by_ssh(self):
-        # Behind its own options come the host and the line.
-        self.starter("ssh", 11)
+        # Behind its own options, and their end, come the host and the line.
+        self.starter("ssh", 12)
         code, out, err = self.run_job(*HERE, *self.SHOW, env={**self.pbs(OWN, OWN, "h2", "h2"), **NO_GPU, "HOSTNAME": OWN})
         self.assertEqual((code, sorted(line.split(",")[0] for line in out.splitlines())),
                          (0, [f"0 of 4 on {OWN}", f"1 of 4 on {OWN}", "2 of 4 on h2", "3 of 4 on h2"]), err)
         self.assertIn("ddprun: 2 nodes by PBS_NODEFILE, agents started by ssh", err.splitlines())
-        self.assertEqual([call.split()[-2:] for call in self.calls("ssh")], [["h2", "LINE"]])
+        self.assertEqual([call.split()[-3:] for call in self.calls("ssh")], [["--", "h2", "LINE"]])
         self.assertIn("BatchMode=yes", self.calls("ssh")[0])
 
     def test_gpus_of_a_host_are_those_that_its_scheduler_names_there(self):
@@ -179,6 +179,23 @@ class AllocationRefused(AllocationTest):
     def test_a_machine_that_is_none_of_the_hosts_starts_nothing(self):
         self.assertIn("this is one process in a PBS job of 2 nodes (PBS_NODEFILE), and nobody has started ddprun on the others",
                       self.refused(env=self.pbs("h1", "h2")))
+
+    def test_a_name_that_is_none_reaches_no_other_program(self):
+        for name in ("blaunch", "ssh", "qrsh", "srun", "oarsh"):
+            self.starter(name, 1)
+        for bad in ("-oProxyCommand=touch${IFS}x", "$(id)", "a;b", "`id`", "a/b", "-b"):
+            hosts = [OWN, bad]
+            cases = ({"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": ",".join(hosts), "SLURM_JOB_NUM_NODES": "2", "SLURMD_NODENAME": OWN},
+                     self.lsf(f"{OWN} 1 {bad} 1"), self.pbs(*hosts), {"OAR_JOB_ID": "4", "OAR_NODEFILE": self.listed("oar", hosts)},
+                     {"SGE_ROOT": "/opt/sge", "ARC": "lx-amd64", "JOB_ID": "31", "PE_HOSTFILE": self.listed("sge", [f"{host} 1 q@h -" for host in hosts])})
+            for env in cases:
+                for words in ((), ("--rsh", "ssh"), ("--explain",), ("--dry-run",), ("--nnodes=2",)):
+                    with self.subTest(bad=bad, env=env, words=words):
+                        code, out, err = self.run_job(*HERE, *words, *worker("say", "never"), env=env)
+                        self.assertEqual((code, "no name of a host" in out + err), (2, True), out + err)
+                        self.assertNotIn("--master-addr=" + bad, out)
+        for name in ("blaunch", "ssh", "qrsh", "srun", "oarsh"):
+            self.assertEqual(self.calls(name), [])
 
     def test_what_cannot_be_said_where_hosts_are_started(self):
         for words, text in ((("--detach",), "--detach: contradicts the start on all hosts of LSB_MCPU_HOSTS: "),

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "launcher/cluster/cluster_text.hpp"
+#include "rendezvous/net/endpoint.hpp"
 #include "tests/launcher/cluster/captured_environment.hpp"
 #include "tests/support/catch.hpp"
 
@@ -54,6 +55,39 @@ TEST_CASE("cluster: a refusal is one line, and names a way out") {
         if (refusal.empty()) continue;
         CHECK(refusal.find('\n') == std::string::npos);
         CHECK(refusal.find("--") != std::string::npos);
+    }
+}
+
+// Every variable and every file in turn names such a host, alone, in front of what it said, and behind it.
+TEST_CASE("cluster: what is no name of a host stands in no table, whoever says it") {
+    const auto check_names = [](const ClusterView& view, const ClusterRequest& request) {
+        const ClusterTable table = derive_cluster(view, request);
+        for (const ListedHost& host : table.hosts) CHECK(is_valid_host(host.name));
+        const Claim* place = chosen(table, Fact::master_addr);
+        CHECK((place == nullptr || is_valid_host(place->value)));
+    };
+    for (const auto& file : captured_files()) {
+        const CapturedEnvironment captured = read_captured(file);
+        INFO(file.filename().string());
+        for (const std::string bad :
+             {"-oProxyCommand=touch${IFS}x", "$(id)", "a;b", "-b", "a/b", "`id`", "\x1b[m"}) {
+            const auto spoil_each = [&](auto& texts, ClusterView& view) {
+                for (auto& [name, text] : texts) {
+                    INFO(name << " with " << bad);
+                    const std::string good = text;
+                    for (const std::string& spoilt :
+                         {bad, bad + "," + good, good + "," + bad, bad + " 1 " + good, bad + "\n" + good,
+                          "[\"" + bad + "\",\"b\"]"}) {
+                        text = spoilt;
+                        check_names(view, captured.request);
+                    }
+                    text = good;
+                }
+            };
+            ClusterView view = captured.view;
+            spoil_each(view.environment, view);
+            spoil_each(view.files, view);
+        }
     }
 }
 

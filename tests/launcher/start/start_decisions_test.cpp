@@ -68,6 +68,8 @@ TEST_CASE("a remote shell gets what it needs to be one, and the host and the lin
     const auto called = [](Words command) {
         return shell_words(remote_shell(std::move(command)), {.target = "h", .line = "l"});
     };
+    const Words by_ssh = called({});
+    CHECK(Words(by_ssh.end() - 3, by_ssh.end()) == Words{"--", "h", "l"});
     CHECK(called({"blaunch"}) == Words{"blaunch", "h", "l"});
     CHECK(called({"qrsh"}) == Words{"qrsh", "-inherit", "h", "l"});
     CHECK(called({"/opt/qrsh", "-inherit", "-V"}) == Words{"/opt/qrsh", "-inherit", "-V", "h", "l"});

@@ -116,6 +116,35 @@ TEST_CASE("what is no control message is refused") {
     CHECK(decode_control(R"({"type":"goodbye","newer_member":[1,2]})").has_value());
 }
 
+// As large as machines and users make it: names of hosts have at most 64 bytes, and the rest all that its limits allow.
+TEST_CASE("an agent's first message fits the frame that is heard of one who is not let in yet") {
+    const std::string host(64, 'h'), address = "fd00:1111:2222:3333:4444:5555:6666:7777";
+    Hello hello{.version = DDPRUN_VERSION, .run_id = std::string(200, 'r'), .host = host, .pid = 4'194'304};
+    hello.command.text = std::string(kMaxJobCommandText, 'c');
+    hello.reached_at = hello.meeting_address = address;
+    hello.traits.assign(kMaxNodeTraits, {std::string(kMaxTraitName, 'n'), std::string(kMaxTraitValue, 'v')});
+    hello.addresses.assign(kMaxAddresses, address);
+    hello.rank_order = std::string(kMaxRankOrderText, 'o');
+    Following& following = hello.following.emplace();
+    following.last.size = static_cast<int>(kMaxMembersListed);
+    following.last.members.assign(kMaxMembersListed, {63, 63, host, 4'194'304, 4096, address, 65'535});
+    for (auto* list : {&following.last.restarts, &following.last.resize_list})
+        list->assign(kMaxRestartsCarried, {1000, std::string(kMaxReasonText, 'r'), 1'800'000'000'000});
+    following.dead.assign(kMaxMembersListed, 63);
+    Failure& cause = following.cause.emplace();
+    for (std::string* text :
+         {&cause.message, &cause.error_message, &cause.hint, &cause.accusation, &cause.testimony})
+        *text = std::string(kMaxCauseCarried, 't');
+    const std::string said = encode_control(hello);
+    CHECK(said.size() <= kMaxFirstFrame);
+    CHECK(has_first_message(said).value());
+    CHECK_FALSE(has_first_message(said.substr(0, said.size() - 1)).value());
+    CHECK_FALSE(has_first_message("").value());
+    CHECK(has_first_message(std::string("\xfd\xff\0\0", 4)).has_error());
+    CHECK_FALSE(has_first_message(std::string("\xfc\xff\0\0", 4)).value());
+    static_assert(kMaxFirstFrame == 0x10000);
+}
+
 TEST_CASE("limits of control frames hold when bytes arrive") {
     ControlFrames zero;
     zero.append(std::string(4, '\0'));

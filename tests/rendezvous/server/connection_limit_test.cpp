@@ -2,6 +2,7 @@
 #include "rendezvous/server/connection_limit.hpp"
 
 #include <mutex>
+#include <stdexcept>
 
 #include "rendezvous/net/blocking_stream.hpp"
 #include "rendezvous/net/socket.hpp"
@@ -94,7 +95,7 @@ TEST_CASE("the port takes so many connections and no more, and says so once") {
 TEST_CASE("what escapes from the server's handlers is told, and the others are served all the same") {
     HeardSentences failures;
     RendezvousServerEvents events;
-    events.on_remark = [](const std::string&) { throw std::bad_alloc(); };
+    events.on_remark = [](const std::string&) { throw std::runtime_error("nobody expected it"); };
     events.on_failed = [&](const std::string& what) { failures.add(what); };
     RendezvousServer server(least_room(), events);
     const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
@@ -105,7 +106,18 @@ TEST_CASE("what escapes from the server's handlers is told, and the others are s
     std::int64_t keys = -1;
     REQUIRE(::recv(callers.front().get(), &keys, sizeof keys, MSG_WAITALL) == sizeof keys);
     CHECK(keys == 0);
-    CHECK(failures.all() == std::vector<std::string>{"std::bad_alloc"});
+    CHECK(failures.all() == std::vector<std::string>{"nobody expected it"});
+}
+
+TEST_CASE("a caller for whom there is no memory goes, and nothing else") {
+    HeardSentences failures;
+    RendezvousServerEvents events;
+    events.on_remark = [](const std::string&) { throw std::bad_alloc(); };
+    events.on_failed = [&](const std::string& what) { failures.add(what); };
+    RendezvousServer server(least_room(), events);
+    const auto callers = silent_callers(server.port(), Limit::kLeastConnections);
+    for (const OwnedDescriptor& late : silent_callers(server.port(), 2)) CHECK(was_closed_there(late));
+    CHECK(failures.all().empty());
 }
 
 }  // namespace ddprun

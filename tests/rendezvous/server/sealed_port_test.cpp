@@ -1,4 +1,5 @@
 // What the server of a job with a key does with callers who have it, and with those who play at having it.
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
@@ -9,6 +10,7 @@
 #include "rendezvous/secure/sealed_greeting.hpp"
 #include "rendezvous/secure/sealed_records.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
+#include "rendezvous/server/unproven_calls.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_fixture.hpp"
 #include "tests/support/hang_guard.hpp"
@@ -38,19 +40,54 @@ class RawCaller {
         return bytes;
     }
 
+    // Whatever comes before.
+    void await_end() {
+        while (!hear(4096).empty()) {
+        }
+    }
+    bool is_closed() const {
+        pollfd event{fd_.get(), POLLRDHUP, 0};
+        return ::poll(&event, 1, 0) != 0;
+    }
+
   private:
     OwnedDescriptor fd_;
 };
 
-// The reason of the refusal, or "ready"; of an agent that joins with this key.
+// An agent that has been let in, and waits for the other.
+class LetIn {
+  public:
+    LetIn(std::uint16_t port, const std::optional<SecretKey>& key) : caller_(port) {
+        std::string said = encode_control(hello(1, 2));
+        if (key) {
+            SealedCall call(SealedPurpose::agent, *key, SecretKey::fresh());
+            caller_.say(call.bytes());
+            const auto keys = call.learn(caller_.hear(kNoiseHandshakeBytes)).keys;
+            REQUIRE(keys);
+            said = SealedRecords(*keys).seal(said);
+        } else {
+            said = std::string(kControlMagic) + said;
+        }
+        caller_.say(said);
+        // It is told of the heartbeat at once.
+        REQUIRE_FALSE(caller_.hear(1).empty());
+    }
+    bool is_closed() { return caller_.is_closed(); }
+
+  private:
+    RawCaller caller_;
+};
+
+// What becomes of an agent that joins with this key: the reason of the refusal, or of the loss, "waiting", "let in".
 std::string outcome_of(RendezvousServer& server, const std::optional<SecretKey>& key, int rank) {
     boost::asio::io_context context;
     std::string outcome;
     CoordinatorClientEvents events;
     events.on_message = [&](const ControlMessage& message) {
         const auto* refused = std::get_if<Refused>(&message);
-        if (refused == nullptr && !std::holds_alternative<Waiting>(message)) return;
-        outcome = refused != nullptr ? refused->reason : "waiting";
+        const bool is_ready = std::holds_alternative<RoundReady>(message);
+        if (refused == nullptr && !is_ready && !std::holds_alternative<Waiting>(message)) return;
+        outcome = refused != nullptr ? refused->reason : is_ready ? "let in" : "waiting";
         context.stop();
     };
     events.on_trouble = [](const std::string& cause) { FAIL(cause); };
@@ -67,6 +104,27 @@ std::string outcome_of(RendezvousServer& server, const std::optional<SecretKey>&
         context.run_for(kHangGuard);
     }
     return outcome;
+}
+
+// Calls one after the other until the host has ended as many as are too many, all of them the oldest ones, and lets the rest
+// go when their time is over; meanwhile an agent that was let in before stays, and others come.
+template <class Say>
+void check_outsiders(const std::optional<SecretKey>& key, Say say) {
+    constexpr std::size_t kOutsiders = UnprovenCalls::kMost + 20;
+    RendezvousServerOptions options = hosting_with(SecretKey::fresh());
+    options.key = key;
+    options.coordinator.heartbeat = std::chrono::minutes(1);
+    RendezvousServer server(std::move(options));
+    LetIn agent(server.port(), key);
+    std::vector<std::unique_ptr<RawCaller>> outsiders;
+    for (std::size_t i = 0; i < kOutsiders; ++i) {
+        outsiders.push_back(std::make_unique<RawCaller>(server.port()));
+        say(*outsiders.back());
+    }
+    for (std::size_t i = 0; i < kOutsiders - UnprovenCalls::kMost; ++i) outsiders[i]->await_end();
+    outsiders.back()->await_end();
+    CHECK_FALSE(agent.is_closed());
+    CHECK(outcome_of(server, key, 0) == "let in");
 }
 
 }  // namespace
@@ -103,6 +161,45 @@ TEST_CASE("a first message that is played again gets an answer of no use", "[sea
     const auto plain = records.open(once.hear(kRecordHeaderBytes + kNoiseTagBytes + 5));
     CHECK(plain.has_value());
     CHECK(records.buffered() > 0);
+}
+
+TEST_CASE("who says again what others have said stays among the unproven, for whatever purpose",
+          "[sealed_port]") {
+    const SecretKey key = SecretKey::fresh();
+    for (const SealedPurpose purpose : {SealedPurpose::agent, SealedPurpose::store}) {
+        const SealedCall call(purpose, key, SecretKey::fresh());
+        check_outsiders(key, [&](RawCaller& caller) {
+            caller.say(call.bytes());
+            CHECK(caller.hear(kNoiseHandshakeBytes).size() == kNoiseHandshakeBytes);
+            // As much of a record as nobody can check.
+            caller.say("\xff\xff" + std::string(40'000, 'r'));
+        });
+    }
+}
+
+TEST_CASE("without a secret who says no Hello that is taken stays among the unproven", "[sealed_port]") {
+    check_outsiders(std::nullopt, [](RawCaller& caller) { caller.say(std::string(kControlMagic)); });
+    check_outsiders(std::nullopt, [](RawCaller& caller) { caller.say("D"); });
+    Hello of_another_job = hello(1, 2);
+    of_another_job.run_id = "other";
+    const std::string refused = std::string(kControlMagic) + encode_control(of_another_job);
+    check_outsiders(std::nullopt, [&](RawCaller& caller) {
+        caller.say(refused);
+        CHECK(caller.hear(4).size() == 4);
+        std::string length(4, '\0');
+        length[2] = 0x10;
+        // What follows is passed over.
+        caller.say(length + std::string(1'000, 'x'));
+    });
+}
+
+TEST_CASE("more of a first message than a Hello has is not waited for", "[sealed_port]") {
+    RendezvousServerOptions options = hosting_with(SecretKey::fresh());
+    options.key.reset();
+    RendezvousServer server(std::move(options));
+    RawCaller caller(server.port());
+    caller.say(std::string(kControlMagic) + std::string("\xfd\xff\0\0", 4));
+    CHECK(caller.hear(1).empty());
 }
 
 TEST_CASE("a handshake that is cut after any byte disturbs nobody", "[sealed_port]") {

@@ -30,6 +30,14 @@ TEST_CASE("of one source's calls that are too many the oldest silent one goes", 
     CHECK(calls.size() == UnprovenCalls::kMostOfOneSource + 1);
 }
 
+TEST_CASE("of our own user's calls any number may come, and there may be fewer in all", "[unproven]") {
+    UnprovenCalls calls(UnprovenCalls::kMostOfOneSource + 2);
+    UnprovenCalls::Id next = 0;
+    for (; next < UnprovenCalls::kMostOfOneSource + 2; ++next) CHECK_FALSE(calls.add(next, std::nullopt));
+    CHECK(calls.add(next++, source_number(1)) == 0);
+    CHECK(calls.add(next++, std::nullopt) == 1);
+}
+
 TEST_CASE("of all calls that are too many the oldest silent one goes, wherever it is from", "[unproven]") {
     UnprovenCalls calls;
     for (UnprovenCalls::Id id = 0; id < UnprovenCalls::kMost; ++id)

@@ -1,0 +1,89 @@
+// PortCalls: the connections that the job's port has taken, from then to their end, whoever serves them: how many there are,
+// and which of them have yet to show that they are of the job.
+//
+// A caller is unproven as long as all that he has said may have been heard elsewhere, or may be anybody's: until his first
+// message is whole, in a record that has opened where there is a key, and the coordinator has taken him for it. Who is
+// unproven has little time, and goes when there are too many (UnprovenCalls).
+//
+// Owned by PortService and by its calls; on the port's thread, but for what PortCall says.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "rendezvous/server/connection_limit.hpp"
+#include "rendezvous/server/unproven_calls.hpp"
+
+namespace ddprun {
+
+class PortCall;
+
+class PortCalls : public std::enable_shared_from_this<PortCalls> {
+  public:
+    static constexpr std::chrono::seconds kUnprovenTime{5};
+    // Bytes of first messages that are whole, and that the coordinator has yet to look at.
+    static constexpr std::size_t kMaxWaitingBytes = std::size_t{16} << 20;
+
+    PortCalls(boost::asio::any_io_executor executor, const ConnectionLimit& limit);
+
+    // Null: there are too many.
+    std::shared_ptr<PortCall> take();
+    std::optional<std::string> tell_full() { return limit_.tell_full(); }
+
+  private:
+    friend class PortCall;
+    using Id = UnprovenCalls::Id;
+    struct Call {
+        std::optional<boost::asio::ip::address> source;
+        std::function<void()> close;                          // as long as it is unproven
+        std::optional<boost::asio::steady_timer> deadline{};  // likewise
+        std::size_t waiting = 0;                              // bytes, see above
+    };
+
+    void doubt(Id id);
+    void trust(Id id);
+    void settle(Id id, bool is_taken, std::function<void()> close);
+    void forget(Id id);
+
+    boost::asio::any_io_executor executor_;
+    ConnectionLimit limit_;
+    UnprovenCalls unproven_;
+    std::unordered_map<Id, Call> calls_;
+    std::size_t waiting_ = 0;
+    Id last_ = 0;
+};
+
+// One connection's part of it, kept as long as its descriptor is open; it may end on any thread.
+class PortCall {
+  public:
+    PortCall(std::shared_ptr<PortCalls> calls, PortCalls::Id id) : calls_(std::move(calls)), id_(id) {}
+    ~PortCall();
+    PortCall(const PortCall&) = delete;
+    PortCall& operator=(const PortCall&) = delete;
+
+    // He is unproven. `source`: nothing of one of our own user's, of whom any number may come. `close` is called when he has
+    // to go.
+    void doubt(const std::optional<boost::asio::ip::address>& source, std::function<void()> close);
+    void speaks();
+    // He is not, or is no agent.
+    void trust();
+    // His first message, of so many bytes, goes to the coordinator, and he need not go before it has been looked at; false:
+    // too many bytes wait for that.
+    bool is_put_forward(std::size_t bytes);
+    // What has come of it, said on any thread: who was not taken is unproven again. `close` is called on the port's thread.
+    void settle(bool is_taken, std::function<void()> close);
+
+  private:
+    std::shared_ptr<PortCalls> calls_;
+    PortCalls::Id id_;
+};
+
+}  // namespace ddprun
