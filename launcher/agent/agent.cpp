@@ -210,8 +210,7 @@ class Agent {
         node_->announce(restarting);
         await_finish(std::chrono::milliseconds(restarting.delay_ms));
     }
-    template <typename Other>
-    void receive(const Other&) {}
+    void receive(const auto&) {}
 
     void fail(const Failure& failure) {
         // Then the guardian has ended the workers.
@@ -224,8 +223,8 @@ class Agent {
             return handle(job_.learn_refusal(join_news_.given_up(loss.cause)));
         const bool is_guest = machine_.state() == AgentState::rejoining && link_->may_roam();
         if (machine_.state() == AgentState::joining || is_guest) {
-            if (const auto refused = join_news_.met(loss, link_->hosts()))
-                return handle(job_.learn_refusal(*refused));
+            const auto refused = join_news_.met(loss, link_->hosts());
+            if (refused) return handle(job_.learn_refusal(*refused));
             join_news_.trouble(loss.cause);
         } else {
             if (loss.kind == CoordinatorLoss::Kind::leaderless) job_.learn_no_successor(loss.cause);
@@ -235,7 +234,8 @@ class Agent {
                 tell_loss(*job_.first_failure());
             if (link_->seek(loss)) {
                 // Also if this process stands still from now on: another round may begin then.
-                runner_->set_lease(Clock::now() + options_.grace_period + kGuardianDelay);
+                const auto end = Clock::now() + options_.grace_period + kGuardianDelay;
+                if (!lease_end_ || !has_passed(lease_end_->at)) runner_->set_lease(end);
                 log_.info("the nodes that are left choose another coordinator");
                 watchers_.learnt(CoordinatorLost{loss.cause});
                 return handle(AgentEvent::leader_lost);
@@ -382,7 +382,7 @@ class Agent {
     std::optional<WorkerNetwork> network_;
     std::optional<RendezvousLink> link_;
     std::optional<LateName> late_name_;
-    std::optional<Clock::time_point> lease_end_;  // as far as the link says
+    std::optional<LeaseEnd> lease_end_;  // as the link says
     int exit_code_ = kExitInternal;
 };
 

@@ -156,10 +156,12 @@ class GuardianRunner final : public ProcessRunner {
         }));
     }
 
-    void set_lease(std::optional<WorkerLease::TimePoint> end) override {
-        const bool had_end = lease_.end().has_value();
+    void set_lease(const std::optional<LeaseEnd>& end) override {
+        const auto before = lease_.end();
         lease_.set_end(end);
-        if (end && !had_end) tell(WatchLease{});
+        // Where the end only moves on, the guardian sees that at the last one.
+        const bool moves_on = before && !has_passed(before->at) && (!end || end->at >= before->at);
+        if (!moves_on && (before || end)) tell(WatchLease{});
     }
 
     void set_traces(const LauncherTraces& traces) override { tell(traces); }

@@ -17,10 +17,14 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "launcher/guardian/guardian_wire.hpp"
 #include "launcher/process/child_events.hpp"
 #include "launcher/process/local_runner.hpp"
+#include "launcher/process/process_table.hpp"
+#include "launcher/process/signal_delivery.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
@@ -60,6 +64,36 @@ void close_from(int first) {
     }
 }
 
+// All that is below this process, made to stand still and to go on again.
+class Standstill {
+  public:
+    // Can be repeated, for what was started meanwhile, or sent on by somebody else. False where nobody can see who is
+    // below.
+    bool hold() {
+        for (bool found = true; found;) {
+            const auto table = read_own_processes();
+            if (!table) return false;
+            found = false;
+            for (const ProcessStat& process : descendants(*table, ::getpid())) {
+                if (process.ended() || process.state == 'T') continue;
+                signal_process(process, SIGSTOP);
+                found = held_.emplace(process.pid, process.start_time).second || found;
+            }
+        }
+        return true;
+    }
+
+    void let_go() {
+        for (const auto& [pid, start_time] : std::exchange(held_, {})) {
+            const auto process = read_process_stat(pid);
+            if (process && process->start_time == start_time) signal_process(*process, SIGCONT);
+        }
+    }
+
+  private:
+    std::set<std::pair<pid_t, std::uint64_t>> held_;
+};
+
 // The guardian itself. Everything happens on its only thread.
 class Guardian {
   public:
@@ -69,7 +103,7 @@ class Guardian {
           socket_(context_, channel_.fd()),
           lease_end_(context_),
           runner_(context_.get_executor(), std::move(cgroup)),
-          children_(context_.get_executor(), [this] { runner_.children_changed(); }) {
+          children_(context_.get_executor(), [this] { children_changed(); }) {
         listen();
     }
 
@@ -132,17 +166,36 @@ class Guardian {
         if (sweep) runner_.sweep(sweep->timeout, [this](const SweepResult& result) { send(result); });
     }
 
+    // Somebody may have sent them on.
+    void children_changed() {
+        runner_.children_changed();
+        if (held_since_) standstill_.hold();
+    }
+
     void watch_lease() {
         const auto end = lease_.end();
-        if (!end) return;
-        if (has_passed(*end)) return end_lease();
-        lease_end_.expires_at(*end);
+        const auto now = std::chrono::steady_clock::now();
+        if (!end || now < end->at) {
+            if (std::exchange(held_since_, std::nullopt)) standstill_.let_go();
+            if (end) look_at_lease(end->at);
+            return;
+        }
+        const bool waits = end->patience.count() > 0 && (held_since_ || standstill_.hold());
+        if (!waits) return end_lease();
+        if (!held_since_) held_since_ = now;
+        const auto latest = *held_since_ + end->patience;
+        now < latest ? look_at_lease(latest) : end_lease();
+    }
+
+    void look_at_lease(std::chrono::steady_clock::time_point time) {
+        lease_end_.expires_at(time);
         lease_end_.async_wait([this](const auto& cancelled) {
             if (!cancelled) watch_lease();
         });
     }
 
     void end_lease() {
+        held_since_.reset();
         if (std::exchange(ends_lease_, true)) return;
         runner_.sweep(kGuardianTimeout, [this](const SweepResult&) {
             ends_lease_ = false;
@@ -198,6 +251,8 @@ class Guardian {
     const WorkerLease& lease_;
     asio::posix::stream_descriptor socket_;
     asio::steady_timer lease_end_;
+    Standstill standstill_;  // since the lease is over, as long as it may yet go on
+    std::optional<std::chrono::steady_clock::time_point> held_since_;
     bool ends_lease_ = false;                // a sweep of our own is under way …
     std::optional<SweepAll> ordered_sweep_;  // … and the agent's waits for it
     LocalRunner runner_;

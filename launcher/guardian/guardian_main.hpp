@@ -3,8 +3,8 @@
 //     agent ── keeper ── guardian ── workers
 //
 // The guardian runs the workers (LocalRunner) as the agent orders. When the agent vanishes, however it ended,
-// it kills everything below it and ends; when the agent only stands still, it kills the workers at the end of their
-// lease. The keeper only waits for the guardian to end, then does the same.
+// it kills everything below it and ends; when the agent only stands still, it stops the workers at the end of their
+// lease, and kills them if that does not go on in time. The keeper only waits for the guardian to end, then does the same.
 // All three are child sub-reapers: whichever of them is killed, one above it or below it is left to clean up,
 // even if two are killed in the same instant. If all three are, the workers still end by their parent-death
 // signal; what a worker started in a session of its own then stays.

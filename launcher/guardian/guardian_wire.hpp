@@ -47,7 +47,7 @@ struct SweepAll {
     std::chrono::milliseconds timeout{0};
 };
 BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
-// The lease, which had no end, has one now (WorkerLease).
+// The lease has an end that the guardian does not wait for (WorkerLease): it had none, or it was later, or is over.
 struct WatchLease {};
 BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
 // LauncherTraces: what is to be put right at the end from now on.

@@ -20,6 +20,7 @@
 #include "launcher/process/resource_use.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
+#include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
@@ -97,11 +98,9 @@ class ProcessRunner {
     // start until it is done.
     virtual void sweep(std::chrono::milliseconds timeout, std::function<void(const SweepResult&)> done) = 0;
 
-    // Unless told otherwise before, kills at `end` what a sweep would kill, also if the caller stands still then.
-    // Nothing for a runner that cannot.
-    virtual void set_lease(std::optional<std::chrono::steady_clock::time_point> end) {
-        static_cast<void>(end);
-    }
+    // Unless told otherwise before, stops at that end what a sweep would kill, and kills it after its patience, also if the
+    // caller stands still then. A later end lets it go on. Nothing for a runner that cannot.
+    virtual void set_lease(const std::optional<LeaseEnd>& end) { static_cast<void>(end); }
 
     // What the runner puts right if the caller is killed. Nothing for a runner that cannot.
     virtual void set_traces(const LauncherTraces& traces) { static_cast<void>(traces); }

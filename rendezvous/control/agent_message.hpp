@@ -151,6 +151,9 @@ inline bool is_sound(const NoticeSignal& notice) { return may_be_passed_on(notic
 struct Heartbeat {
     std::uint64_t number = 0;
     std::uint64_t heard = 0;  // of the agent's answers: the last one that has arrived
+
+    // From an agent that is excused, and was not asked: it wants to be.
+    static constexpr std::uint64_t kAskMe = UINT64_MAX;
 };
 BOOST_DESCRIBE_STRUCT(Heartbeat, (), (number, heard))
 

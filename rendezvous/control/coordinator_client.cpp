@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/control/control_session.hpp"
 #include "rendezvous/control/control_text.hpp"
@@ -26,10 +27,6 @@ namespace ddprun {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
-
-namespace {
-constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
-}
 
 class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
   public:
@@ -78,8 +75,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     }
 
     void begin_round(const ControlMessage& ready) {
-        // It waited for longer than the lease lasts, as this process stood still: others may have begun the next one.
-        if (lease_ && !lease_->is_suspended() && gives_up()) return;
+        if (lease_ && gives_up()) return;
         suspend_lease();  // as long as the workers are being started
         events_.on_message(ready);
         if (!lease_) return;
@@ -88,10 +84,11 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         await_lease_end();
     }
 
-    std::optional<CoordinatorLoss> overdue_loss() const {
-        if (!lease_ || lease_->is_suspended() || !has_passed(lease_->end() + lease_->terms().margin()))
-            return std::nullopt;
-        return lease_loss(*lease_, TimePoint::clock::now());
+    std::optional<CoordinatorLoss> overdue_loss() {
+        if (!lease_ || lease_->is_suspended()) return std::nullopt;
+        lease_->look(TimePoint::clock::now());
+        if (!has_passed(lease_->workers_end().at + lease_->terms().limit)) return std::nullopt;
+        return lease_loss(*lease_);
     }
 
     void close(std::function<void()> on_closed) {
@@ -101,22 +98,17 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         pause_.cancel();
         if (calling_ != nullptr) calling_->close();
         if (!session_) return closed();
-        session_->send(Goodbye{}, true);
-        close_deadline_.expires_after(kCloseTimeout);
-        close_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
-            if (!cancelled && self->session_) self->session_->close();
-        });
+        hang_up(Goodbye{}, kCloseTimeout);
     }
 
     // The owner is gone: nothing is reported any more.
     void abandon() {
         silent_ = true;
-        on_closed_ = nullptr;
+        on_closed_ = on_suspended_ = nullptr;
         pause_.cancel();
         close_deadline_.cancel();
         answer_deadline_.cancel();
         lease_end_.cancel();
-        on_suspended_ = nullptr;
         suspend_deadline_.cancel();
         events_.on_lease = nullptr;
         if (calling_ != nullptr) calling_->close();
@@ -138,15 +130,12 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         });
         loss_.is_dead = closed_there && loss_.kind == CoordinatorLoss::Kind::broken && !gave_up_;
         session_.reset();
+        waiting_.clear();
         close_deadline_.cancel();
         answer_deadline_.cancel();
         end_lease();
         cause_ = loss_.cause;
-        if (silent_) {
-            closed();
-        } else {
-            events_.on_lost(loss_);
-        }
+        silent_ ? closed() : events_.on_lost(loss_);
     }
 
     void await_answer() {
@@ -174,6 +163,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     void receive(const ControlMessage& message) {
         if (silent_ || gave_up_) return;
         if (!claims_.accept(message)) return drop();
+        if (lease_) lease_->look(TimePoint::clock::now());
         if (const auto* welcome = std::get_if<Welcome>(&message)) {
             lease_.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)}, hello_time_);
             session_->limit_silence(lease_->terms().connection_silence());
@@ -183,24 +173,43 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (const auto* question = std::get_if<Heartbeat>(&message)) {
             // An answer behind the word that this agent will be silent would take that back.
             if (!lease_ || on_suspended_) return;
-            // A question that waited for longer than the lease lasts, as this process stood still: the answer comes too
-            // late, though the other machine would take it.
-            if (!lease_->is_suspended() && gives_up()) return;
+            // It would say that this agent has begun the round, or come too late, though the other machine would take it.
+            if ((question->number == 0 && !waiting_.empty()) || gives_up()) return;
             session_->send(lease_->answer(*question, TimePoint::clock::now()), false);
-            return await_lease_end();
+            await_lease_end();
+            return take_waiting();
         }
+        // It may have waited while this process stood still, and the others have begun the next round by now.
+        const bool begins_late = is_in_doubt() && std::holds_alternative<RoundReady>(message);
+        if (begins_late) send(Heartbeat{Heartbeat::kAskMe});
+        const bool is_end =
+            std::holds_alternative<GivenUp>(message) || std::holds_alternative<Abdicated>(message);
+        if (begins_late || (!waiting_.empty() && !is_end)) return waiting_.push_back(message);
+        take(message);
+    }
+
+    bool is_in_doubt() const { return lease_ && lease_->is_in_doubt(TimePoint::clock::now()); }
+
+    void take_waiting() {
+        if (is_in_doubt()) return;
+        for (const ControlMessage& message : std::exchange(waiting_, {})) {
+            if (session_ && !silent_ && !gave_up_) take(message);
+        }
+    }
+
+    void take(const ControlMessage& message) {
         if (std::holds_alternative<Suspended>(message)) {
             suspend_lease();
             suspend_deadline_.cancel();
         } else if (std::holds_alternative<RoundReady>(message)) {
             begin_round(message);
-        } else if (const auto* abdicated = std::get_if<Abdicated>(&message)) {
-            loss_ = {CoordinatorLoss::Kind::left, abdicated->reason};
+        } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
+            loss_ = given_up_loss(lease_, given_up->reason);
+        } else {
+            if (const auto* abdicated = std::get_if<Abdicated>(&message))
+                loss_ = {CoordinatorLoss::Kind::left, abdicated->reason};
             events_.on_message(message);
-        } else if (const auto* given_up = std::get_if<GivenUp>(&message))
-            loss_ = {CoordinatorLoss::Kind::given_up, given_up->reason};
-        else
-            events_.on_message(message);
+        }
     }
 
     void drop() {
@@ -210,7 +219,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         session_->close();
     }
 
-    void tell_lease(std::optional<TimePoint> end) {
+    void tell_lease(const std::optional<LeaseEnd>& end) {
         if (events_.on_lease) events_.on_lease(end);
     }
 
@@ -221,36 +230,38 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         tell_lease(std::nullopt);
     }
 
+    // Workers that were to stand still do not go on.
     void end_lease() {
-        if (lease_) tell_lease(std::nullopt);
+        const bool is_over = lease_ && !lease_->is_suspended() && has_passed(lease_->workers_end().at);
+        if (lease_) tell_lease(is_over ? std::optional<LeaseEnd>(TimePoint::clock::now()) : std::nullopt);
         lease_.reset();
         lease_end_.cancel();
     }
 
     void await_lease_end() {
-        tell_lease(lease_->end() + lease_->terms().margin());
-        lease_end_.expires_at(lease_->end());
+        tell_lease(lease_->workers_end());
+        lease_end_.expires_at(lease_->next_look());
         lease_end_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (cancelled || !self->lease_ || !self->session_ || self->lease_->is_suspended()) return;
+            self->lease_->look(TimePoint::clock::now());
             if (!self->gives_up()) self->await_lease_end();
         });
     }
 
     // If the lease is over.
     bool gives_up() {
-        if (!has_passed(lease_->end())) return false;
+        if (!lease_->is_over(TimePoint::clock::now())) return false;
         if (session_->all_arrived()) lease_->all_arrived();
-        if (!has_passed(lease_->end())) return false;
-        loss_ = lease_loss(*lease_, TimePoint::clock::now());
-        give_up();
+        if (!lease_->is_over(TimePoint::clock::now())) return false;
+        loss_ = lease_loss(*lease_);
+        gave_up_ = true;
+        // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease does.
+        hang_up(LeaseOver{}, lease_->terms().margin() / 2);
         return true;
     }
 
-    // The connection may bring the word to the coordinator yet; whether or not, it ends before the lease does.
-    void give_up() {
-        gave_up_ = true;
-        const auto bound = lease_->terms().margin() / 2;
-        session_->send(LeaseOver{}, true);
+    void hang_up(const ControlMessage& last, std::chrono::milliseconds bound) {
+        session_->send(last, true);
         close_deadline_.expires_after(bound);
         close_deadline_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
             if (!cancelled && self->session_) self->session_->close();
@@ -339,6 +350,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
         if (on_closed_) asio::post(executor_, std::exchange(on_closed_, nullptr));
     }
 
+    static constexpr std::size_t kMaxPendingBytes = 4 * 1024 * 1024;
     asio::any_io_executor executor_;
     CoordinatorClientOptions options_;
     CallerAddress caller_address_;
@@ -354,6 +366,8 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     asio::steady_timer suspend_deadline_;
     std::function<void()> on_suspended_;
     std::optional<HeartbeatLease> lease_;
+    std::vector<ControlMessage>
+        waiting_;  // from a round's beginning on, until this agent knows that it takes part
     TimePoint hello_time_;
     CoordinatorLoss loss_;  // what it will have been when the connection ends
     std::mt19937 random_;

@@ -29,7 +29,7 @@ struct CoordinatorClientEvents {
     std::function<void(const CoordinatorLoss& loss)> on_lost;
     // From then on the coordinator may count this node as lost. Told whenever that moves; nothing while it does not,
     // or nobody knows: without heartbeats, without a connection, and while one of the two is suspended. May be empty.
-    std::function<void(std::optional<std::chrono::steady_clock::time_point> end)> on_lease;
+    std::function<void(const std::optional<LeaseEnd>& end)> on_lease;
 };
 
 struct CoordinatorClientOptions {

@@ -5,6 +5,15 @@
 #include "rendezvous/control/control_text.hpp"
 
 namespace ddprun {
+namespace {
+
+// Of one that has stood still.
+std::string standstill_text(const HeartbeatLease& lease) {
+    const auto stood = std::chrono::duration_cast<std::chrono::seconds>(*lease.stood());
+    return fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count());
+}
+
+}  // namespace
 
 CoordinatorLoss stranger_loss(const Endpoint& called) {
     return {CoordinatorLoss::Kind::stranger,
@@ -16,14 +25,18 @@ CoordinatorLoss unanswered_loss(const Endpoint& called) {
             fmt::format("what listens at {} does not answer", to_string(called))};
 }
 
-CoordinatorLoss lease_loss(const HeartbeatLease& lease, std::chrono::steady_clock::time_point now) {
+CoordinatorLoss lease_loss(const HeartbeatLease& lease) {
     const HeartbeatTerms& terms = lease.terms();
-    const auto late = now - lease.end();
-    if (late < terms.margin()) return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
-    const auto stood =
-        std::chrono::duration_cast<std::chrono::seconds>(late + terms.patience() - terms.margin());
+    if (!lease.stood()) return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
+    return {
+        CoordinatorLoss::Kind::given_up,
+        fmt::format("{}, and nobody has said since that the job goes on with it", standstill_text(lease))};
+}
+
+CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const std::string& reason) {
+    if (!lease || !lease->stood()) return {CoordinatorLoss::Kind::given_up, reason};
     return {CoordinatorLoss::Kind::given_up,
-            fmt::format("it stood still for about {} s (stopped, or its machine was frozen)", stood.count())};
+            fmt::format("{}, and the others have given it up: {}", standstill_text(*lease), reason)};
 }
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "rendezvous/control/heartbeat.hpp"
@@ -29,7 +30,9 @@ struct CoordinatorLoss {
 CoordinatorLoss stranger_loss(const Endpoint& called);
 // It was connected, but has said nothing in time.
 CoordinatorLoss unanswered_loss(const Endpoint& called);
-// The lease is over since then. An agent that notices late stood still.
-CoordinatorLoss lease_loss(const HeartbeatLease& lease, std::chrono::steady_clock::time_point now);
+// The lease is over, and of an agent that stood still also the time in which it asked.
+CoordinatorLoss lease_loss(const HeartbeatLease& lease);
+// The coordinator has given this agent up, and says why.
+CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const std::string& reason);
 
 }  // namespace ddprun

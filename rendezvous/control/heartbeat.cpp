@@ -1,7 +1,5 @@
 #include "rendezvous/control/heartbeat.hpp"
 
-#include <algorithm>
-
 namespace ddprun {
 
 void HeartbeatWatch::add(ConnectionId agent, TimePoint now) {
@@ -10,7 +8,7 @@ void HeartbeatWatch::add(ConnectionId agent, TimePoint now) {
         next_question_ = now + terms_.period();
         first_loss_ = now + terms_.patience();
     }
-    peers_[agent] = {number_, now};
+    peers_[agent] = {0, 0, now};
 }
 
 std::optional<Heartbeat> HeartbeatWatch::seen(ConnectionId agent, TimePoint now) {
@@ -18,7 +16,12 @@ std::optional<Heartbeat> HeartbeatWatch::seen(ConnectionId agent, TimePoint now)
     if (peer == peers_.end()) return std::nullopt;
     peer->second.seen = now;
     if (!std::exchange(peer->second.excused_until, std::nullopt)) return std::nullopt;
-    return Heartbeat{number_, peer->second.answered};
+    return question_for(peer->second);
+}
+
+Heartbeat HeartbeatWatch::question_for(Peer& peer) const {
+    if (!is_in_doubt()) peer.confirmed = peer.answered;
+    return {number_, peer.confirmed};
 }
 
 void HeartbeatWatch::excuse(ConnectionId agent, TimePoint until) {
@@ -32,20 +35,29 @@ std::optional<Heartbeat> HeartbeatWatch::answered(ConnectionId agent, const Hear
     peer->second.answered = answer.number;
     if (answer.number == number_) {
         peer->second.bound_since = last_question_;
+        ++answers_;
         return std::nullopt;
     }
-    return Heartbeat{number_, answer.number};
+    if (is_in_doubt()) return std::nullopt;
+    return question_for(peer->second);
+}
+
+void HeartbeatWatch::look(TimePoint now) {
+    if (peers_.empty()) return;
+    const auto late = now - *next_deadline();
+    if (late <= terms_.margin()) return;
+    doubted_end_ = lease_end();
+    asks_excused_ = true;
+    for (auto& [agent, peer] : peers_) peer.seen = std::min(peer.seen + late, now);
+    next_question_ = now;
+    first_loss_ = std::max(first_loss_, now);
 }
 
 HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
     Turn turn;
     if (peers_.empty()) return turn;
-    const auto late = now - *next_deadline();
-    if (late > terms_.margin()) {
-        for (auto& [agent, peer] : peers_) peer.seen = std::min(peer.seen + late, now);
-    }
-    const bool asks = now >= next_question_;
-    if (asks) turn.questions = ask(now);
+    look(now);
+    if (now >= next_question_) turn.questions = ask(now);
     first_loss_ = TimePoint::max();
     for (auto entry = peers_.begin(); entry != peers_.end();) {
         const auto& [agent, peer] = *entry;
@@ -66,14 +78,21 @@ HeartbeatWatch::Turn HeartbeatWatch::tick(TimePoint now) {
     return turn;
 }
 
+std::vector<std::pair<HeartbeatWatch::ConnectionId, Heartbeat>> HeartbeatWatch::settle(TimePoint now) {
+    doubted_end_.reset();
+    return ask(now);
+}
+
 std::vector<std::pair<HeartbeatWatch::ConnectionId, Heartbeat>> HeartbeatWatch::ask(TimePoint now) {
+    const bool also_excused = std::exchange(asks_excused_, false);
     ++number_;
+    answers_ = 0;
     last_question_ = now;
     next_question_ = now + terms_.period();
     std::vector<std::pair<ConnectionId, Heartbeat>> questions;
-    for (const auto& [agent, peer] : peers_) {
-        if (peer.excused_until && now < *peer.excused_until) continue;
-        questions.push_back({agent, {number_, peer.answered}});
+    for (auto& [agent, peer] : peers_) {
+        if (!also_excused && peer.excused_until && now < *peer.excused_until) continue;
+        questions.emplace_back(agent, question_for(peer));
     }
     return questions;
 }
@@ -89,26 +108,41 @@ std::optional<HeartbeatWatch::TimePoint> HeartbeatWatch::next_deadline() const {
     return std::min(next_question_, first_loss_);
 }
 
+void HeartbeatLease::look(TimePoint now) {
+    if (!suspended_ && now - next_look() > terms_.margin()) {
+        stood_ = now - looked_;
+        asks_since_ = now;
+    }
+    looked_ = now;
+}
+
+void HeartbeatLease::hear(TimePoint given) {
+    heard_ = given;
+    if (asks_since_ && heard_ >= *asks_since_) asks_since_.reset();
+}
+
 void HeartbeatLease::all_arrived() {
-    if (unheard_.empty()) return;
+    if (unheard_.empty() || asks_since_) return;
     heard_ = unheard_.back().given;
     unheard_.clear();
 }
 
 void HeartbeatLease::resume(TimePoint now) {
     suspended_ = false;
-    heard_ = now;
+    heard_ = looked_ = now;
+    asks_since_.reset();
     unheard_.clear();
 }
 
 void HeartbeatLease::started(TimePoint now) {
     suspended_ = false;
+    looked_ = now;
     if (now >= end()) resume(now);
 }
 
 Heartbeat HeartbeatLease::answer(const Heartbeat& question, TimePoint now) {
     while (!unheard_.empty() && unheard_.front().number <= question.heard) {
-        heard_ = unheard_.front().given;
+        hear(unheard_.front().given);
         unheard_.pop_front();
     }
     if (suspended_) {
@@ -116,7 +150,8 @@ Heartbeat HeartbeatLease::answer(const Heartbeat& question, TimePoint now) {
         resume(now - terms_.period());
     }
     // Of two answers to one question only the first is sure to be the one that was heard.
-    const bool is_new = unheard_.empty() || unheard_.back().number < question.number;
+    // Number 0 is asked before all others, and that it was heard cannot be told from that nothing was.
+    const bool is_new = question.number > 0 && (unheard_.empty() || unheard_.back().number < question.number);
     if (is_new && unheard_.size() == kMaxUnheard) unheard_.pop_back();
     if (is_new) unheard_.push_back({question.number, now});
     return {.number = question.number};

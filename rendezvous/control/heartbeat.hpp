@@ -14,10 +14,23 @@
 //
 // An answer that comes late is confirmed by a question at once: its agent waits for that.
 //
+// Who stands still (stopped, frozen, its machine moved) must not take that for the other side's silence: its own timer
+// that fires much too late tells. It does not know what the others have done meanwhile, perhaps they stood still, too.
+// So it asks, for as long as the limit from when it goes on:
+//
+//   coordinator   gives the agents the time again in which nobody asked them, and confirms no answer before a quorum of
+//                 the round has given one to a question that it has asked since (settle()): it may be a minority by now,
+//                 and then those who would go on with it must not
+//   agent         answers whatever it is asked, and goes on when an answer that it has given since is confirmed. Once
+//                 its lease is over its workers stand still until it knows (launcher/guardian: stopped, and killed if the
+//                 answer is no or none comes), and it begins nothing. So nothing of it runs beside another round, for
+//                 longer than its guardian needs to see that the lease is over
+//
 // While an agent starts its workers it waits for the disk that their program is on, and for nothing else; so it is
 // excused from RoundReady on, until it says that it has done so.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -29,6 +42,18 @@
 #include "rendezvous/control/control_message.hpp"
 
 namespace ddprun {
+
+// Until when a node's workers may run without a word of their coordinator. For the patience after it they stand still, as
+// long as it may yet come; then they are to be ended.
+struct LeaseEnd {
+    using TimePoint = std::chrono::steady_clock::time_point;
+
+    LeaseEnd(TimePoint time, std::chrono::milliseconds waits = {}) : at(time), patience(waits) {}
+    bool operator==(const LeaseEnd&) const = default;
+
+    TimePoint at;
+    std::chrono::milliseconds patience;
+};
 
 // What follows from the limit that the user sets.
 struct HeartbeatTerms {
@@ -77,8 +102,12 @@ class HeartbeatWatch {
         std::vector<ConnectionId> lost;  // not watched any more
     };
 
-    // To be called at next_deadline(). Who calls much too late stood still itself, with the questions unasked; then
-    // the agents have the whole limit again.
+    // To be called before anything of the agents' is taken in. Who calls much too late stood still itself, with the
+    // questions unasked; then the agents have the whole limit again, also those that are excused are asked, as is due
+    // now, and all is in doubt.
+    void look(TimePoint now);
+
+    // To be called at next_deadline(); looks, too.
     Turn tick(TimePoint now);
     std::optional<TimePoint> next_deadline() const;
 
@@ -89,23 +118,37 @@ class HeartbeatWatch {
     // long the answer, or the coordinator itself, took.
     bool is_bound(ConnectionId agent, TimePoint now) const;
 
+    // This side stood still, and the others may have gone on without it: until settle() nothing is confirmed, and its own
+    // lease does not move.
+    bool is_in_doubt() const { return doubted_end_.has_value(); }
+    // How many have answered the last question.
+    std::size_t answers() const { return answers_; }
+    // They have not. The questions by which all hear that.
+    std::vector<std::pair<ConnectionId, Heartbeat>> settle(TimePoint now);
+
     // By then a coordinator that asks has asked again, and else all others have given it up. Nothing without others.
     std::optional<TimePoint> lease_end() const {
-        if (peers_.empty()) return std::nullopt;
+        if (doubted_end_ || peers_.empty()) return doubted_end_;
         return next_question_ + terms_.limit;
     }
 
   private:
     struct Peer {
-        std::uint64_t answered = 0;  // the last number
+        std::uint64_t answered = 0;   // the last number
+        std::uint64_t confirmed = 0;  // likewise, of those of which it may hear that they have arrived
         TimePoint seen;
         std::optional<TimePoint> bound_since;  // when the last question that it has answered was asked
         std::optional<TimePoint> excused_until;
     };
 
+    Heartbeat question_for(Peer& peer) const;
+
     HeartbeatTerms terms_;
     std::map<ConnectionId, Peer> peers_;
-    std::uint64_t number_ = 0;  // of the last question
+    std::uint64_t number_ = 0;              // of the last question
+    std::size_t answers_ = 0;               // to it
+    std::optional<TimePoint> doubted_end_;  // of the lease, as it was before
+    bool asks_excused_ = false;             // the next question, too
     TimePoint last_question_;
     TimePoint next_question_;  // of meaning while there are peers
     // No agent is lost before; looked for at each question, not at each answer.
@@ -121,9 +164,20 @@ class HeartbeatLease {
     static constexpr std::size_t kMaxUnheard = 16;
 
     // `since`: when the agent said Hello.
-    HeartbeatLease(HeartbeatTerms terms, TimePoint since) : terms_(terms), heard_(since) {}
+    HeartbeatLease(HeartbeatTerms terms, TimePoint since) : terms_(terms), heard_(since), looked_(since) {}
 
     const HeartbeatTerms& terms() const { return terms_; }
+
+    // To be called at next_look(), and before anything of the coordinator's is taken in. Who calls much too late stood
+    // still, and asks from then on.
+    void look(TimePoint now);
+    TimePoint next_look() const { return std::min(deadline(), looked_ + terms_.period()); }
+    // So long it stood still, as far as it knows, if it asks.
+    std::optional<std::chrono::steady_clock::duration> stood() const {
+        return asks_since_ ? std::optional(stood_) : std::nullopt;
+    }
+    // It asks, and its workers may not run meanwhile.
+    bool is_in_doubt(TimePoint now) const { return asks_since_ && !suspended_ && now >= end(); }
 
     // A question came; returns the answer, which goes out now.
     Heartbeat answer(const Heartbeat& question, TimePoint now);
@@ -139,11 +193,16 @@ class HeartbeatLease {
     // job over counts from then. Only where the start took longer than that, it has this coordinator's word.
     void started(TimePoint now);
 
-    // The other machine has received all answers until now.
+    // The other machine has received all answers until now. Of one that asks that says nothing: its coordinator may have
+    // given it up before.
     void all_arrived();
 
-    // Then the agent has to stop its workers.
+    // Then the agent has to stop its workers, or, while it asks, to let them stand still.
     TimePoint end() const { return heard_ + terms_.patience() - terms_.margin(); }
+    // … and give the coordinator up.
+    bool is_over(TimePoint now) const { return !suspended_ && now >= deadline(); }
+    // Then it may be counted as lost.
+    LeaseEnd workers_end() const { return {end() + terms_.margin(), terms_.limit}; }
 
   private:
     struct Answer {
@@ -151,8 +210,14 @@ class HeartbeatLease {
         TimePoint given;
     };
 
+    TimePoint deadline() const { return asks_since_ ? std::max(end(), *asks_since_ + terms_.limit) : end(); }
+    void hear(TimePoint given);
+
     HeartbeatTerms terms_;
     TimePoint heard_;  // the last answer that was heard was given then
+    TimePoint looked_;
+    std::optional<TimePoint> asks_since_;
+    std::chrono::steady_clock::duration stood_{0};
     std::deque<Answer> unheard_;
     bool suspended_ = false;
 };

@@ -66,6 +66,7 @@ Coordinator::Coordinator(CoordinatorOptions options, TimePoint now)
 void Coordinator::witness(TimePoint now) {
     const auto due = next_deadline();
     last_call_ = now;
+    heartbeats_.look(now);
     if (!due || now <= *due + heartbeats_.terms().margin()) return;
     if (workers_gone_) *workers_gone_ += now - *due;
     if (lost_to_all_) *lost_to_all_ += now - *due;
@@ -113,6 +114,7 @@ Coordinator::Outbox Coordinator::closed(ConnectionId connection, TimePoint now, 
     leave_queue(connection);
     released_.erase(connection);
     if (JobNode* node = find(connection)) lose(*node, now, closed_there);
+    look_for_doubt(now);
     return take_out();
 }
 
@@ -172,6 +174,7 @@ void Coordinator::beat(TimePoint now) {
 Coordinator::Outbox Coordinator::tick(TimePoint now) {
     witness(now);
     if (state_ != CoordinatorState::over) beat(now);
+    look_for_doubt(now);
     if (state_ == CoordinatorState::electing) {
         if (now >= election_end_) end_election(now);
     } else if (state_ == CoordinatorState::pausing && now >= pause_end_) {

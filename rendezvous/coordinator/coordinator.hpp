@@ -88,7 +88,7 @@ struct CoordinatorOptions {
 // Until when the workers of the host's own node may run, of which round. Without an end it is of no round.
 struct RoundLease {
     int round = 0;
-    std::optional<std::chrono::steady_clock::time_point> end;
+    std::optional<LeaseEnd> end;
 
     bool operator==(const RoundLease& other) const {
         return end == other.end && (!end || round == other.round);
@@ -257,6 +257,8 @@ class Coordinator {
     bool is_sure(TimePoint now) const;
     void make_sure(TimePoint now);
     void note_answer(TimePoint now);
+    void look_for_doubt(TimePoint now);
+    void settle_doubt(TimePoint now);
     // How rounds are recorded where that decides who leads the job next: coordinator_recording.cpp.
     bool records() const { return options_.records_rounds && may_fail_over(); }
     RoundRecord record_of(int round) const;

@@ -240,6 +240,7 @@ void Coordinator::name_missing(Waiting& status) const {
 }
 
 void Coordinator::start_round(TimePoint now) {
+    settle_doubt(now);
     if (std::exchange(has_run_, true)) ++round_;
     workers_gone_.reset();
     status_deadline_.reset();

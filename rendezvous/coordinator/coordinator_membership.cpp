@@ -159,6 +159,49 @@ void Coordinator::begin_again(TimePoint now) {
            {now});
 }
 
+// This process may have stood still until now, with the last words of agents that follow another one unread. So a round
+// begins only with a quorum of those who are there for certain.
+bool Coordinator::is_sure(TimePoint now) const {
+    if (!members_ || !may_fail_over()) return true;
+    const auto own = host_ ? std::optional(nodes_.at(*host_).connection) : std::nullopt;
+    const auto is_there = [&](Quorum::Id member) {
+        return member == own || heartbeats_.is_bound(member, now);
+    };
+    // Nobody may take for gone whoever is not, where each of them could lead the job by itself.
+    if (records())
+        return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+            const JobNode& node = entry.second;
+            return !node.stays() || is_own(node.hello) || is_there(node.connection);
+        });
+    return quorum_.holds_with(is_there) && (!previous_ || previous_->holds_with(is_there));
+}
+
+void Coordinator::make_sure(TimePoint now) {
+    pause_end_ = now + HeartbeatTerms{options_.heartbeat}.patience();
+    if (std::exchange(makes_sure_, true)) return;
+    for (const auto& [agent, question] : heartbeats_.ask(now)) send(agent, question);
+}
+
+void Coordinator::note_answer(TimePoint now) {
+    // To ask at each answer how many there are would cost their square.
+    if (2 * (heartbeats_.answers() + 1) < nodes_.size()) return;
+    look_for_doubt(now);
+    if (!makes_sure_ || state_ != CoordinatorState::pausing || !is_sure(now)) return;
+    handle(CoordinatorEvent::pause_over, {now});
+}
+
+// This process stood still, and has not been left: one that leads nobody yet cannot be. As etcd decides, each member
+// that may live can be the one that goes on.
+void Coordinator::look_for_doubt(TimePoint now) {
+    if (state_ == CoordinatorState::over || !heartbeats_.is_in_doubt()) return;
+    if (!has_run_ || (is_sure(now) && !(records() && lost_silently_))) settle_doubt(now);
+}
+
+void Coordinator::settle_doubt(TimePoint now) {
+    if (!heartbeats_.is_in_doubt()) return;
+    for (const auto& [agent, question] : heartbeats_.settle(now)) send(agent, question);
+}
+
 void Coordinator::await_return(TimePoint now) {
     join_deadline_ = now + options_.join_timeout;
     last_status_.reset();

@@ -355,34 +355,6 @@ bool Coordinator::holds_without_leavers() const {
     return left.holds();
 }
 
-// This process may have stood still until now, with the last words of agents that follow another one unread. So a round
-// begins only with a quorum of those who are there for certain.
-bool Coordinator::is_sure(TimePoint now) const {
-    if (!members_ || !may_fail_over()) return true;
-    const auto own = host_ ? std::optional(nodes_.at(*host_).connection) : std::nullopt;
-    const auto is_there = [&](Quorum::Id member) {
-        return member == own || heartbeats_.is_bound(member, now);
-    };
-    // Nobody may take for gone whoever is not, where each of them could lead the job by itself.
-    if (records())
-        return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
-            const JobNode& node = entry.second;
-            return !node.stays() || is_own(node.hello) || is_there(node.connection);
-        });
-    return quorum_.holds_with(is_there) && (!previous_ || previous_->holds_with(is_there));
-}
-
-void Coordinator::make_sure(TimePoint now) {
-    pause_end_ = now + HeartbeatTerms{options_.heartbeat}.patience();
-    if (std::exchange(makes_sure_, true)) return;
-    for (const auto& [agent, question] : heartbeats_.ask(now)) send(agent, question);
-}
-
-void Coordinator::note_answer(TimePoint now) {
-    if (!makes_sure_ || state_ != CoordinatorState::pausing || !is_sure(now)) return;
-    handle(CoordinatorEvent::pause_over, {now});
-}
-
 void Coordinator::begin_quorum() {
     std::set<Quorum::Id> present;
     for (const auto& [rank, node] : nodes_) present.insert(node.connection);

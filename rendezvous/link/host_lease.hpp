@@ -1,7 +1,8 @@
 // HostLease: until when the workers on the coordinator's own node may run without its word, as the coordinator says. Pure.
 //
-// A lease that has ended stays so for its round, whatever is said later: the machine stood still, the guardian ends the
-// workers, and the others may have begun another round. Created by RendezvousLink, used on its thread.
+// Once it has ended the workers stand still, and are ended if the coordinator does not move it on: that does so when a
+// quorum has said that the others did not go on meanwhile (heartbeat.hpp). A round that was to begin then does not.
+// Created by RendezvousLink, used on its thread.
 #pragma once
 
 #include <chrono>
@@ -19,19 +20,12 @@ class HostLease {
         "it stood still as a round began (stopped, or its machine was frozen), and the others may go on "
         "without it";
 
-    // False if it comes too late to count.
-    bool learn(const RoundLease& next, TimePoint now) {
-        if (has_ended(next.round, now)) return false;
-        last_ = next;
-        return true;
-    }
+    void learn(const RoundLease& next) { last_ = next; }
 
-    // The workers of this round may neither run nor be started.
+    // The workers of this round may not be started.
     bool has_ended(int round, TimePoint now) const {
-        return last_.end && last_.round == round && now >= *last_.end;
+        return last_.end && last_.round == round && now >= last_.end->at;
     }
-
-    std::optional<TimePoint> end() const { return last_.end; }
 
   private:
     RoundLease last_;

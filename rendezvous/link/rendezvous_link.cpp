@@ -44,7 +44,8 @@ class RendezvousLink::Impl {
         RendezvousServerEvents events;
         events.on_over = here([this] { guests_gone(); });
         events.on_lease = here([this](const RoundLease& lease) {
-            if (host_lease_.learn(lease, TimePoint::clock::now())) events_.client.on_lease(lease.end);
+            host_lease_.learn(lease);
+            events_.client.on_lease(lease.end);
         });
         events.on_remark = here([this](const std::string& sentence) { events_.on_news(sentence); });
         events.on_failed = here([this](const std::string& what) { events_.on_host_failed(what); });
@@ -172,7 +173,7 @@ class RendezvousLink::Impl {
                                             leader_search_.go_on();
                                         },
                                     .on_lost = [this](const CoordinatorLoss& loss) { lose(loss); },
-                                    .on_lease = [this](const auto& end) { events_.client.on_lease(end); }});
+                                    .on_lease = events_.client.on_lease});
         client_->join();
     }
 

@@ -116,7 +116,8 @@ void CoordinatorService::note_machine(ConnectionId id, const Hello& hello) {
 void CoordinatorService::deliver(const Coordinator::Outbox& outbox) {
     if (std::exchange(wish_, coordinator_.wish()) != coordinator_.wish() && events_.on_wish)
         events_.on_wish(wish_);
-    const RoundLease lease{coordinator_.round(), coordinator_.lease_end()};
+    RoundLease lease{coordinator_.round(), {}};
+    if (const auto end = coordinator_.lease_end()) lease.end.emplace(*end, heartbeats_.limit);
     if (std::exchange(lease_, lease) != lease && events_.on_lease) events_.on_lease(lease);
     announce_round(outbox);
     if (unready_ > 0)

@@ -34,6 +34,15 @@ def below(root, name):
     return found[0]
 
 
+def all_below(root):
+    """This process and all below it, parents first."""
+    table = process_table()
+    found = [root]
+    for parent in found:
+        found += [pid for pid, (its_parent, _, _) in table.items() if its_parent == parent]
+    return found
+
+
 def kill_if_there(pid):
     try:
         os.kill(pid, signal.SIGKILL)

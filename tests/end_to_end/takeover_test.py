@@ -6,10 +6,13 @@ import re
 import signal
 import socket
 import struct
+import tempfile
 import time
 
+import process_tree
+from agents_test import AgentsTest
 from elastic_test import PREEMPTED, UNAVAILABLE, Elastic
-from support import main
+from support import main, worker
 
 
 # Longer where everything is slow.
@@ -182,6 +185,63 @@ class Standstill(Takeover):
         host.send(signal.SIGCONT)
         self.runs(host, 0, 1, 0, 1)
         self.end(host)
+
+
+class WholeNodes(AgentsTest):
+    """All processes of a node are stopped, as a suspended machine or container is, and go on."""
+
+    def job(self, *flags):
+        """Two agents whose workers wait for a file, once all are ready; and what makes that."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        go = os.path.join(folder.name, "go")
+        words = worker("say", "ready", "wait-for-file", go)
+        agents = [self.agent(rank, *words, nproc=2, flags=("--heartbeat", HEARTBEAT, *flags)) for rank in (0, 1)]
+        for agent in agents:
+            agent.wait_for_line("^ready$", count=2)
+            agent.wait_until_idle()  # It may take longer than the limit until it has told that they run.
+        return agents, lambda: open(go, "w", encoding="ascii").close()
+
+    def send_all(self, agent, number):
+        for pid in process_tree.all_below(agent.pid):
+            os.kill(pid, number)
+
+    def test_a_job_that_stands_still_and_goes_on_goes_on(self):
+        for order, gap, flags in (((0, 1), 0, ()), ((0, 1), 0.5, ("--max-restarts", 1)), ((1, 0), 0.5, ()),
+                                  ((1, 0), 0.5, ("--max-restarts", 1))):
+            agents, go = self.job(*flags)
+            for agent in agents:
+                self.send_all(agent, signal.SIGSTOP)
+            # How long they stand still, and how far apart they go on, is what is tested; there is no event to wait for.
+            time.sleep(3 * HEARTBEAT)
+            for node in order:
+                self.send_all(agents[node], signal.SIGCONT)
+                # Likewise no event.
+                time.sleep(gap * HEARTBEAT)
+            go()
+            self.assertEqual([agent.wait() for agent in agents], [0, 0], agents[0].err() + agents[1].err())
+            for agent in agents:
+                self.assertEqual(agent.err(), "")
+                self.assertEqual(agent.out().count("ready"), 2)  # in one round
+
+    def test_a_node_that_stood_still_while_the_others_went_on_hears_so(self):
+        agents, go = self.job()
+        self.send_all(agents[1], signal.SIGSTOP)
+        self.assertEqual(agents[0].wait(), 69)
+        go()
+        self.send_all(agents[1], signal.SIGCONT)
+        self.assertEqual(agents[1].wait(), 69)
+        self.assertRegex(agents[1].err(), r"node 1 \(.*\) lost: (it stood still for about \d+ s|the connection)")
+
+    def test_a_node_that_stands_still_for_less_than_the_limit_is_no_news(self):
+        agents, go = self.job("--heartbeat", 8)
+        self.send_all(agents[1], signal.SIGSTOP)
+        # Likewise no event.
+        time.sleep(1)
+        self.send_all(agents[1], signal.SIGCONT)
+        go()
+        self.assertEqual([agent.wait() for agent in agents], [0, 0])
+        self.assertEqual(agents[0].err() + agents[1].err(), "")
 
 
 if __name__ == "__main__":

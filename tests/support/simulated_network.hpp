@@ -54,7 +54,9 @@ class SimulatedNetwork {
         Connection* connection = find(id);
         if (connection == nullptr) return;
         auto& queue = to_host ? connection->to_host : connection->to_caller;
-        const auto delay = std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 30)(random_));
+        // The host's own agent is in its process.
+        const int longest = connection->caller == connection->host ? 0 : 30;
+        const auto delay = std::chrono::milliseconds(std::uniform_int_distribution<int>(0, longest)(random_));
         const TimePoint at = now + delay;
         queue.push_back({queue.empty() ? at : std::max(at, queue.back().at), std::move(message)});
     }

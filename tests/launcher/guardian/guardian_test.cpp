@@ -9,8 +9,10 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "launcher/guardian/guardian_main.hpp"
+#include "launcher/process/process_table.hpp"
 #include "launcher/process/sweeper.hpp"
 #include "tests/launcher/guardian/guardian_fixture.hpp"
 #include "tests/launcher/worker_fixture.hpp"
@@ -320,6 +322,39 @@ TEST_CASE(
     run.start(Lines{"exit", "3"});
     CHECK(run.take_events(2) == Lines{"exit code 3", "gone"});
     CHECK(run.sweep().killed == 0);
+}
+
+TEST_CASE("the guardian stops the workers when their lease is over, and lets them go on when that does") {
+    const auto is_stopped = [](pid_t pid) {
+        const auto process = read_process_stat(pid);
+        return process && process->state == 'T';
+    };
+    const auto await = [](const auto& condition) {
+        for (const auto start = std::chrono::steady_clock::now(); !condition();) {
+            REQUIRE(std::chrono::steady_clock::now() < start + 60s);
+            // What another process's state is, is no event for us.
+            std::this_thread::sleep_for(5ms);
+        }
+    };
+    GuardedRun run;
+    run.start(Lines{"setsid-grandchild", "ignore-term"});
+    const pid_t grandchild = number_in(run.out->line());
+    run.runner->set_lease(LeaseEnd(std::chrono::steady_clock::now(), 1h));
+    await([&] { return is_stopped(grandchild); });
+    // Whoever sends them on meanwhile is not heard.
+    const pid_t worker = read_process_stat(grandchild)->parent;
+    if (worker != 1) ::kill(worker, SIGCONT);
+    run.runner->set_lease(LeaseEnd(std::chrono::steady_clock::now() + 1h, 1h));
+    await([&] { return !is_stopped(grandchild); });
+    SECTION("and kills them if it does not") {
+        run.runner->set_lease(LeaseEnd(std::chrono::steady_clock::now(), 300ms));
+    }
+    SECTION("and kills them at once where nobody waits") {
+        run.runner->set_lease(LeaseEnd(std::chrono::steady_clock::now(), 1h));
+        await([&] { return is_stopped(grandchild); });
+        run.runner->set_lease(std::chrono::steady_clock::now());
+    }
+    CHECK(run.take_events(2) == Lines{"signal 9 (SIGKILL)", "gone"});
 }
 
 }  // namespace ddprun

@@ -75,6 +75,74 @@ TEST_CASE("a coordinator that stood still gives everybody the whole limit again"
     CHECK(now == kStart + 1h + 6s);
 }
 
+TEST_CASE(
+    "a coordinator that stood still confirms nothing, and its own lease stays, until it knows that it was "
+    "not left") {
+    HeartbeatWatch watch(kBeats);
+    watch.add(1, kStart);
+    watch.add(2, kStart);
+    watch.excuse(2, TimePoint::max());
+    watch.tick(kStart + 2s);
+    CHECK(watch.lease_end() == kStart + 10s);
+    watch.look(kStart + 4500ms);
+    CHECK_FALSE(watch.is_in_doubt());
+    const TimePoint now = kStart + 20s;
+    watch.look(now);
+    CHECK(watch.is_in_doubt());
+    CHECK(watch.next_deadline() == now);
+    // What was said before is no word of who goes on now.
+    CHECK_FALSE(watch.answered(1, {.number = 1}));
+    CHECK_FALSE(watch.is_bound(1, now));
+    const auto turn = watch.tick(now);
+    CHECK(turn.lost.empty());
+    CHECK(turn.questions == std::vector<std::pair<std::uint64_t, Heartbeat>>{{1, {2, 0}}, {2, {2, 0}}});
+    watch.seen(1, now);
+    CHECK_FALSE(watch.answered(1, {.number = 2}));
+    CHECK(watch.answers() == 1);
+    CHECK(watch.is_bound(1, now));
+    CHECK(watch.lease_end() == kStart + 10s);
+    CHECK(watch.settle(now + 1ms) == std::vector<std::pair<std::uint64_t, Heartbeat>>{{1, {3, 2}}});
+    CHECK_FALSE(watch.is_in_doubt());
+    CHECK(watch.lease_end() == now + 1ms + 8s);
+    // Who answers later hears it at once.
+    CHECK(watch.answered(2, {.number = 2}) == Heartbeat{3, 2});
+}
+
+TEST_CASE("an agent that stood still asks for the limit, and goes on by an answer that it has given since") {
+    HeartbeatLease lease(kBeats, kStart);
+    lease.look(kStart + 2s);
+    CHECK(lease.answer({1, 0}, kStart + 2s) == Heartbeat{1, 0});
+    CHECK(lease.next_look() == kStart + 4s);
+    lease.look(kStart + 4500ms);
+    CHECK_FALSE(lease.stood());
+    const TimePoint now = kStart + 20s;
+    lease.look(now);
+    CHECK(lease.stood() == 15'500ms);
+    CHECK(lease.is_in_doubt(now));
+    CHECK_FALSE(lease.is_over(now));
+    // The other machine takes what it is sent also of one that was given up.
+    lease.all_arrived();
+    CHECK(lease.is_in_doubt(now));
+    // A question from before confirms an answer from before.
+    lease.answer({2, 1}, now);
+    CHECK(lease.is_in_doubt(now));
+    CHECK_FALSE(lease.is_over(now + 5999ms));
+    SECTION("it has no answer") { CHECK(lease.is_over(now + 6s)); }
+    SECTION("it stands still again") {
+        lease.look(now + 20s);
+        CHECK_FALSE(lease.is_over(now + 25s));
+        CHECK(lease.is_over(now + 26s));
+    }
+    SECTION("it has one") {
+        lease.look(now + 1s);
+        lease.answer({3, 2}, now + 1s);
+        CHECK_FALSE(lease.stood());
+        CHECK_FALSE(lease.is_in_doubt(now + 1s));
+        CHECK(lease.end() == now + 7400ms);
+        CHECK(lease.workers_end() == LeaseEnd(now + 8s, 6s));
+    }
+}
+
 TEST_CASE("an answer that comes late is confirmed at once; one that nobody asked for is not") {
     HeartbeatWatch watch(kBeats);
     watch.add(1, kStart);
@@ -163,6 +231,20 @@ TEST_CASE("an agent whose time was suspended counts from the next question on") 
     CHECK(lease.end() == kStart + 2h + kBeats.patience() - kBeats.margin());
     lease.all_arrived();
     CHECK(lease.end() == kStart + 2h + kBeats.patience() - kBeats.margin());
+}
+
+TEST_CASE("what was never answered is not taken for heard") {
+    HeartbeatLease lease(kBeats, kStart);
+    lease.answer({0, 0}, kStart + 2s);
+    lease.answer({1, 0}, kStart + 2s);
+    CHECK(lease.end() == kStart + 7400ms);
+    HeartbeatWatch watch(kBeats);
+    watch.add(1, kStart);
+    watch.tick(kStart + 2s);
+    watch.add(2, kStart + 3s);
+    watch.excuse(2, TimePoint::max());
+    CHECK(watch.seen(2, kStart + 3s) == Heartbeat{1, 0});
+    CHECK(watch.tick(kStart + 4s).questions.back() == std::pair<std::uint64_t, Heartbeat>{2, {2, 0}});
 }
 
 TEST_CASE("an agent's time runs from the last answer that was heard, not from the last question") {

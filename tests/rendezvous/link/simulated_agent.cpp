@@ -21,6 +21,8 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
         if (is_led && agent.round) say(agent, gone(agent.round->round, false));
     }
     gives_up(agent);
+    const auto late = time_of(agent) - agent.answer_by;
+    if (late >= 1s) agent.answer_by = time_of(agent) + 10s;
     if (agent.connection && !agent.is_answered && time_of(agent) >= agent.answer_by)
         lose(agent, {CoordinatorLoss::Kind::broken, "no answer"});
     if (!agent.connection && !agent.is_ending && !agent.finished && time_of(agent) >= agent.next_step) {
@@ -46,11 +48,11 @@ void TakeoverWorld::act(SimulatedAgent& agent) {
 }
 
 bool TakeoverWorld::gives_up(SimulatedAgent& agent) {
-    if (!agent.lease || agent.lease->is_suspended() || time_of(agent) < agent.lease->end()) return false;
+    if (!agent.lease || agent.lease->is_suspended()) return false;
+    if (time_of(agent) >= agent.lease->next_look()) agent.lease->look(time_of(agent));
+    if (!agent.lease->is_over(time_of(agent))) return false;
     say(agent, LeaseOver{});
-    const auto late = time_of(agent) - agent.lease->end();
-    const bool stood = late >= kSimulatedTerms.margin();
-    lose(agent, {stood ? CoordinatorLoss::Kind::given_up : CoordinatorLoss::Kind::silent, "silence"});
+    lose(agent, lease_loss(*agent.lease));
     return true;
 }
 
@@ -109,8 +111,13 @@ void TakeoverWorld::search(SimulatedAgent& agent) {
 void TakeoverWorld::hang_up(SimulatedAgent& agent) {
     if (agent.connection) network_.close(*agent.connection, false, now_);
     agent.connection.reset();
+    const bool is_over = agent.lease && time_of(agent) >= agent.lease->end() + kSimulatedTerms.margin();
+    if (!agent.hosts() && agent.lease) {
+        agent.guard = is_over ? std::optional(time_of(agent)) : std::nullopt;
+        agent.guard_is_final = is_over;
+    }
     agent.lease.reset();
-    if (!agent.hosts()) agent.guard.reset();
+    agent.waiting.clear();
 }
 
 void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
@@ -119,6 +126,7 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     const auto guard = agent.guard;
     hang_up(agent);
     if (was_alone) agent.guard = guard;
+    if (was_alone) agent.guard_is_final = true;
     agent.next_step = time_of(agent) + 5ms;
     if (agent.finished || agent.is_ending) return;
     const bool was_led = agent.leads;
@@ -132,7 +140,10 @@ void TakeoverWorld::lose(SimulatedAgent& agent, CoordinatorLoss loss) {
     if (!following) return;
     stop(agent);
     // Also if it stands still from now on.
-    if (!agent.hosts() && !was_alone) agent.guard = time_of(agent) + kSimulatedGrace + 1s;
+    if (!agent.hosts() && !was_alone && !agent.guard_is_final) {
+        agent.guard = time_of(agent) + kSimulatedGrace + 1s;
+        agent.guard_is_final = true;
+    }
     if (agent.succession) {
         if (loss.is_dead && was_led) agent.succession->note_gone(*agent.called);
         return;
@@ -172,6 +183,26 @@ void TakeoverWorld::follow(SimulatedAgent& agent, const Lead& lead) {
 
 void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message) {
     agent.is_answered = true;
+    if (agent.lease) agent.lease->look(time_of(agent));
+    const bool is_in_doubt = agent.lease && agent.lease->is_in_doubt(time_of(agent));
+    const bool is_at_once = std::holds_alternative<Heartbeat>(message) ||
+                            std::holds_alternative<GivenUp>(message) ||
+                            std::holds_alternative<Abdicated>(message);
+    const bool begins_late = is_in_doubt && std::holds_alternative<RoundReady>(message);
+    if (begins_late) say(agent, Heartbeat{Heartbeat::kAskMe});
+    if (begins_late || (!agent.waiting.empty() && !is_at_once)) return agent.waiting.push_back(message);
+    take(agent, message);
+    if (agent.lease && !agent.hosts()) {
+        agent.guard = agent.lease->end() + kSimulatedTerms.margin();
+        agent.guard_is_final = false;
+    }
+    if (agent.lease && agent.lease->is_in_doubt(time_of(agent))) return;
+    for (const ControlMessage& waiting : std::exchange(agent.waiting, {})) {
+        if (agent.connection) receive(agent, waiting);
+    }
+}
+
+void TakeoverWorld::take(SimulatedAgent& agent, const ControlMessage& message) {
     if (const auto* ready = std::get_if<RoundReady>(&message)) {
         if (agent.hosts() && agent.host_lease.has_ended(ready->round, time_of(agent)))
             return lose(agent, {CoordinatorLoss::Kind::given_up, "it stood still"});
@@ -192,7 +223,8 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
         agent.lease.emplace(HeartbeatTerms{std::chrono::milliseconds(welcome->heartbeat_ms)},
                             agent.hello_time);
     } else if (const auto* question = std::get_if<Heartbeat>(&message)) {
-        if (agent.lease && time_of(agent) < agent.lease->end())
+        const bool is_early = question->number == 0 && !agent.waiting.empty();
+        if (agent.lease && !is_early && !gives_up(agent))
             say(agent, agent.lease->answer(*question, time_of(agent)));
     } else if (const auto* lead = std::get_if<Lead>(&message)) {
         follow(agent, *lead);
@@ -217,7 +249,6 @@ void TakeoverWorld::receive(SimulatedAgent& agent, const ControlMessage& message
     } else if (const auto* given_up = std::get_if<GivenUp>(&message)) {
         lose(agent, {CoordinatorLoss::Kind::given_up, given_up->reason});
     }
-    if (agent.lease && !agent.hosts()) agent.guard = agent.lease->end() + kSimulatedTerms.margin();
 }
 
 void TakeoverWorld::stop(SimulatedAgent& agent) {

@@ -21,7 +21,8 @@ inline constexpr HeartbeatTerms kSimulatedTerms{kSimulatedHeartbeat};
 struct SimulatedAgent {
     Where where;
     bool alive = false, done = false;
-    TimePoint frozen_until{};
+    TimePoint frozen_until{};  // the agent alone
+    TimePoint stands_until{};  // its whole machine
 
     std::unique_ptr<JobMemory> memory;
     std::optional<Succession> succession;
@@ -35,9 +36,12 @@ struct SimulatedAgent {
     TimePoint answer_by{};
     TimePoint hello_time{};
     std::optional<HeartbeatLease> lease;
+    std::vector<ControlMessage> waiting;  // until it knows that it takes part
     HostLease host_lease;
     RoundLease told_lease;           // by its coordinator
-    std::optional<TimePoint> guard;  // then the guardian kills the workers
+    std::optional<TimePoint> guard;  // then the guardian stops the workers, …
+    bool guard_is_final = false;     // … and kills them, at once or, if they do not go on, later
+    std::optional<TimePoint> held_since;
 
     SimulatedElection election;
     std::unique_ptr<Coordinator> coordinator;
@@ -55,7 +59,8 @@ struct SimulatedAgent {
     bool signalled = false, finished = false, is_ending = false;
 
     bool hosts() const { return coordinator != nullptr && !is_gate; }
-    bool is_frozen(TimePoint now) const { return now < frozen_until; }
+    bool is_frozen(TimePoint now) const { return now < frozen_until || stands_still(now); }
+    bool stands_still(TimePoint now) const { return now < stands_until; }
     bool acts(TimePoint now) const { return alive && !done && !is_frozen(now); }
 };
 

@@ -45,6 +45,34 @@ void tell_stories(TakeoverWorld::Decider decider, int least_takeovers) {
 
 }  // namespace
 
+TEST_CASE(
+    "a job whose machines all stand still, and go on, goes on: with all of them, under the same "
+    "coordinator") {
+    constexpr unsigned kStories = 300;
+    const auto decider = GENERATE(TakeoverWorld::Decider::majority, TakeoverWorld::Decider::etcd);
+    const auto [first, count] = seeds_or(seed_count(kStories));
+    for (unsigned seed = first; seed < first + count; ++seed) {
+        INFO("seed " << seed);
+        TakeoverWorld world(seed, decider);
+        world.stay_calm();
+        for (int pause = 0; pause < 6; ++pause) {
+            // Now and then as the round begins.
+            for (unsigned i = 0; i < (pause == 0 ? seed % 400 : 400) || world.is_between(); ++i) world.step();
+            world.stand_still(std::chrono::seconds(9), true);
+            while (world.stands_still()) world.step();
+        }
+        for (int i = 0; i < 2'000; ++i) world.step();
+        INFO(world.state());
+        CHECK(world.works());
+        world.end_faults();
+        for (int i = 0; i < 60'000 && !world.over(); ++i) world.step();
+        REQUIRE(world.over());
+        // Who comes after the last call, which may pass meanwhile, is let in by another round; that is no restart.
+        CHECK(world.restarts() == 0);
+        CHECK(world.takeovers() == 0);
+    }
+}
+
 TEST_CASE("whoever dies, freezes or is cut off, with clocks that jump: one round, and an end for everybody") {
     tell_stories(TakeoverWorld::Decider::majority, 100);
 }

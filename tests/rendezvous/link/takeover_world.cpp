@@ -70,6 +70,7 @@ void TakeoverWorld::be_born(int machine) {
 
 // Its guardian needs a moment.
 void TakeoverWorld::die(SimulatedAgent& agent) {
+    if (agent.stands_still(now_)) return;
     agent.alive = false;
     if (agent.workers)
         agent.workers_end = std::min(agent.stopping ? agent.workers_end : TimePoint::max(),
@@ -78,6 +79,21 @@ void TakeoverWorld::die(SimulatedAgent& agent) {
     agent.stubborn = false;
     stop_hosting(agent);
     hang_up(agent);
+}
+
+void TakeoverWorld::stand_still(std::chrono::milliseconds longest, bool all) {
+    const auto until = now_ + std::chrono::milliseconds(pick(100, static_cast<int>(longest.count())));
+    const int offset = pick(0, 1) == 0 ? 0 : static_cast<int>(kSimulatedHeartbeat.count()) / 2;
+    for (SimulatedAgent& agent : agents_) {
+        if (all || pick(0, 1) == 0) agent.stands_until = until + std::chrono::milliseconds(pick(0, offset));
+    }
+}
+
+bool TakeoverWorld::is_between() {
+    return std::any_of(network_.all().begin(), network_.all().end(), [](const auto& entry) {
+        const SimulatedNetwork::Connection& one = entry.second;
+        return one.caller == one.host && !one.to_caller.empty();
+    });
 }
 
 void TakeoverWorld::fault() {
@@ -97,6 +113,7 @@ void TakeoverWorld::fault() {
     if (what >= 46 && what < 50 && by_etcd_) register_.cut(agent.where.machine);
     if (what >= 50 && what < 58) register_.heal();
     if (what == 58 && pick(0, 3) == 0) register_.lose_data();
+    if (what >= 60 && what < 62) stand_still(12s, pick(0, 1) == 0);
     const bool is_away = (!agent.alive || agent.done) && !agent.workers;
     if (what > 25 && what < 45 && is_away && !agent.is_frozen(now_)) be_born(agent.where.machine);
 }
@@ -111,7 +128,7 @@ void TakeoverWorld::jump(const SimulatedAgent& agent) {
 
 // Late messages, of which each round, epoch and job has its own.
 void TakeoverWorld::work(SimulatedAgent& agent) {
-    if (!agent.workers || agent.stopping || !agent.round) return;
+    if (!agent.workers || agent.stopping || !agent.round || calm_) return;
     const int what = pick(0, faulty_ ? 1200 : 40);
     const int round = agent.round->round;
     if (what == 0 && faulty_) {
@@ -132,7 +149,7 @@ void TakeoverWorld::work(SimulatedAgent& agent) {
 
 void TakeoverWorld::step() {
     now_ += std::chrono::milliseconds(pick(1, 25));
-    if (faulty_) fault();
+    if (faulty_ && !calm_) fault();
     register_.look(now_);
     for (SimulatedAgent& agent : agents_) {
         look_at_workers(agent);
@@ -142,10 +159,10 @@ void TakeoverWorld::step() {
 }
 
 void TakeoverWorld::end_faults() {
-    faulty_ = false;
+    faulty_ = calm_ = false;
     network_.heal();
     register_.heal();
-    for (SimulatedAgent& agent : agents_) agent.frozen_until = {};
+    for (SimulatedAgent& agent : agents_) agent.frozen_until = agent.stands_until = {};
 }
 
 bool TakeoverWorld::over() const {
@@ -157,14 +174,14 @@ bool TakeoverWorld::over() const {
 std::string TakeoverWorld::state() const {
     std::string text = std::to_string(now_.time_since_epoch().count() / 1'000'000) + " ms";
     for (const SimulatedAgent& agent : agents_) {
-        text += "\n  machine " + std::to_string(agent.where.machine) + "." +
-                std::to_string(agent.where.life) + (agent.alive ? "" : " dead") +
-                (agent.done ? " done" : "") + (agent.workers ? " works" : "") +
-                (agent.stopping ? " stopping" : "") + (agent.succession ? " searching" : "") +
-                (agent.coordinator ? " hosts" : "") + (agent.connection ? " connected" : "") +
-                (agent.is_ending ? " ending" : "") + (agent.finished ? " finished" : "") + " " + agent.job +
-                " epoch " + std::to_string(agent.epoch) + " round " +
-                (agent.round ? std::to_string(agent.round->round) : "-");
+        text +=
+            "\n  machine " + std::to_string(agent.where.machine) + "." + std::to_string(agent.where.life) +
+            (agent.alive ? "" : " dead") + (agent.done ? " done" : "") + (agent.workers ? " works" : "") +
+            (agent.stopping ? " stopping" : "") + (agent.stands_still(now_) ? " stands still" : "") +
+            (agent.succession ? " searching" : "") + (agent.coordinator ? " hosts" : "") +
+            (agent.connection ? " connected" : "") + (agent.is_ending ? " ending" : "") +
+            (agent.finished ? " finished" : "") + " " + agent.job + " epoch " + std::to_string(agent.epoch) +
+            " round " + (agent.round ? std::to_string(agent.round->round) : "-");
     }
     return text;
 }
@@ -192,9 +209,11 @@ void TakeoverWorld::stop_hosting(SimulatedAgent& agent) {
 
 void TakeoverWorld::deliver(SimulatedAgent& host, const Coordinator::Outbox& outbox) {
     const RoundLease lease{host.coordinator->round(), host.coordinator->lease_end()};
-    if (host.hosts() && std::exchange(host.told_lease, lease) != lease &&
-        host.host_lease.learn(lease, time_of(host)))
-        host.guard = lease.end;
+    if (host.hosts() && std::exchange(host.told_lease, lease) != lease) {
+        host.host_lease.learn(lease);
+        host.guard = host.coordinator->lease_end();
+        host.guard_is_final = false;
+    }
     for (const auto& outgoing : outbox) {
         ++messages_;
         network_.say(outgoing.to, false, outgoing.message, now_);
@@ -245,15 +264,37 @@ void TakeoverWorld::shine(SimulatedAgent& host) {
 }
 
 void TakeoverWorld::look_at_workers(SimulatedAgent& agent) {
-    if (!agent.workers) return;
+    if (!agent.workers || agent.stands_still(now_)) return;
     const bool agent_acts = agent.acts(now_);
     const bool ended = agent.stopping && time_of(agent) >= agent.workers_end &&
                        (agent_acts || !agent.stubborn || !agent.alive);
-    const bool killed = agent.guard && time_of(agent) >= *agent.guard;
+    const bool is_over = agent.guard && time_of(agent) >= *agent.guard;
+    if (is_over && !agent.held_since) agent.held_since = time_of(agent);
+    if (!is_over && std::exchange(agent.held_since, std::nullopt)) check_alone(agent);
+    const bool killed =
+        is_over && (agent.guard_is_final || time_of(agent) >= *agent.held_since + kSimulatedHeartbeat);
     if (ended || killed) {
         agent.killed = !agent.stopping && agent.alive;
         agent.workers = false;
         agent.stopping = true;
+    }
+}
+
+// Not while its guardian holds its workers, or will before they do anything.
+bool TakeoverWorld::works(const SimulatedAgent& agent) const {
+    const bool is_over = (agent.guard && time_of(agent) >= *agent.guard) ||
+                         (!agent.alive && time_of(agent) >= agent.workers_end);
+    return agent.workers && !agent.held_since && !(agent.stands_still(now_) && is_over);
+}
+
+// The round of its workers, which run from now on.
+void TakeoverWorld::check_alone(const SimulatedAgent& agent) {
+    for (const SimulatedAgent& other : agents_) {
+        if (!works(other) || other.job != agent.job) continue;
+        INFO("machine " << agent.where.machine << " works in round " << agent.round->round << " of epoch "
+                        << agent.epoch << ", while machine " << other.where.machine << " works in round "
+                        << other.round->round << " of epoch " << other.epoch);
+        CHECK((other.epoch == agent.epoch && other.round->round == agent.round->round));
     }
 }
 
@@ -274,22 +315,18 @@ void TakeoverWorld::begin_round(SimulatedAgent& agent, const RoundReady& ready) 
         CHECK(rank < ready.group_world_size);
         CHECK(other.base_rank == rank);
     }
-    for (const SimulatedAgent& other : agents_) {
-        if (!other.workers || other.job != ready.job_id) continue;
-        INFO("machine " << agent.where.machine << " begins round " << ready.round << " of epoch "
-                        << list->epoch << ", while machine " << other.where.machine << " works in round "
-                        << other.round->round << " of epoch " << other.epoch);
-        CHECK((other.epoch == list->epoch && other.round->round == ready.round));
-    }
     rounds_ = std::max(rounds_, ready.round + 1);
+    restarts_ = std::max(restarts_, ready.restart_count);
     agent.round = ready;
     agent.job = ready.job_id;
     agent.epoch = list->epoch;
     agent.workers = true;
+    agent.held_since.reset();
+    check_alone(agent);
     agent.stopping = agent.said_gone = false;
     agent.stubborn = pick(0, 2) == 0;
     agent.killed = false;
-    if (agent.hosts()) agent.guard = agent.host_lease.end();
+    if (agent.hosts()) agent.guard = agent.coordinator->lease_end();
 }
 
 }  // namespace ddprun
