@@ -366,8 +366,7 @@ class CoordinatorClient::Impl : public std::enable_shared_from_this<Impl> {
     asio::steady_timer suspend_deadline_;
     std::function<void()> on_suspended_;
     std::optional<HeartbeatLease> lease_;
-    std::vector<ControlMessage>
-        waiting_;  // since a round began, until it is known that this agent takes part
+    std::vector<ControlMessage> waiting_;  // until it is known that this agent is in the round
     TimePoint hello_time_;
     CoordinatorLoss loss_;  // what it will have been when the connection ends
     std::mt19937 random_;
