@@ -38,7 +38,7 @@ for _ in range(count):
         caller = socket.create_connection((address, port), timeout=2)
         held.append(caller)
         caller.sendall(words + b"{" * int(sys.argv[6]))
-        time.sleep(0.0005)  # That it has been heard, before the next one comes, is no event for us.
+        time.sleep(0.0005)  # That each is heard before the next one comes is no event here.
         answered += len(caller.recv(answer, socket.MSG_WAITALL)) == answer if answer else 0
     except TimeoutError:
         break  # Nobody takes calls any more.
