@@ -18,14 +18,14 @@ std::string programs_refusal(Words words) {
     return "accepted";
 }
 
-NodeFacts facts_of(const Environment& environment) {
+NodeFacts node_with(const Environment& environment) {
     NodeFacts facts;
     facts.environment = environment;
     facts.hardware.usable_cpus = 8;
     return facts;
 }
 
-LaunchOptions launch_of(const Words& words, const NodeFacts& facts = facts_of({})) {
+LaunchOptions launch_of(const Words& words, const NodeFacts& facts = node_with({})) {
     return resolve_launch(parse_command_line(words, {}), facts);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("programs: each local rank has its own, and the job's command names al
 TEST_CASE(
     "programs: Python in any clothes gets the fault handler and no buffer, unless the user has decided") {
     const auto added = [](const Words& words, const Environment& environment = {}) {
-        NodeFacts facts = facts_of(environment);
+        NodeFacts facts = node_with(environment);
         facts.files["./tool"] = {.interpreter = {"/usr/bin/env", "python3"}, .real_name = "tool"};
         const LaunchOptions options = launch_of(words, facts);
         std::string names;
@@ -134,13 +134,13 @@ TEST_CASE(
         // What the workers do not inherit decides nothing.
         CHECK(added({"--clean-env", "python3", "train.py"}, decided) == own);
     }
-    CHECK(launch_of({"--clean-env", "train"}, facts_of({{"OMP_NUM_THREADS", "3"}}))
+    CHECK(launch_of({"--clean-env", "train"}, node_with({{"OMP_NUM_THREADS", "3"}}))
               .workers.at(0)
               .additions.contains("OMP_NUM_THREADS"));
 }
 
 TEST_CASE("programs: each program has the GPUs of its kind") {
-    NodeFacts facts = facts_of({{"CUDA_VISIBLE_DEVICES", "4,5,6"}});
+    NodeFacts facts = node_with({{"CUDA_VISIBLE_DEVICES", "4,5,6"}});
     facts.hardware.devices = find_devices({}, {.gpus = std::vector<Gpu>(3), .source = "/dev/nvidia*"});
     for (const char* name : {"./train", "./writer"})
         facts.files[name] = {.is_binary = true, .real_name = "x"};
