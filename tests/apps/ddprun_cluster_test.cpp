@@ -212,7 +212,8 @@ TEST_CASE("cluster plan: with c10d the user says how many nodes there are") {
 TEST_CASE("cluster plan: a value that the option would not take is refused by its variable") {
     const Environment bare = {
         {"MASTER_ADDR", "no host"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}, {"NPROC_PER_NODE", "8"}};
-    CHECK_THAT(plan_refusal([&] { planned({}, bare); }), Catch::StartsWith("MASTER_ADDR=no host: "));
+    CHECK_THAT(plan_refusal([&] { planned({}, bare); }),
+               Catch::Contains("MASTER_ADDR: 'no host' is no name of a host; --scheduler none"));
     Environment many = with_variable(bare, "MASTER_ADDR", "h");
     CHECK(planned({}, many).line.nproc_per_node == "8");
     many["NPROC_PER_NODE"] = "eight";
