@@ -230,7 +230,8 @@ class Check:
         """Under ddprun: each worker sees one device, its own."""
         mask = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self.on_gpu else "3,5"
         workers = len(mask.split(","))
-        run = subprocess.run([self.program("ddprun"), "--nproc-per-node", str(workers), "--", "bash", "-c",
+        # A shell is nobody whose program can be told to take device 0.
+        run = subprocess.run([self.program("ddprun"), "--nproc-per-node", str(workers), "--gpu-bind=single", "--", "bash", "-c",
                               'NCCL_HOSTID="$RANK" exec "$0" describe', self.program("gpu_check_program")],
                              env=dict(self.base, CUDA_VISIBLE_DEVICES=mask), capture_output=True, text=True, check=False,
                              timeout=LIMIT_SECONDS, stdin=subprocess.DEVNULL)
