@@ -26,8 +26,8 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 case "$preset" in
-    release) folder=build ;;
-    asan | tsan) folder="build-$preset" ;;
+    release) folder=build at_once=4 ;;
+    asan | tsan) folder="build-$preset" at_once=2 ;;
     *) echo "test.sh: --preset '$preset' is none of release, asan, tsan" >&2; exit 2 ;;
 esac
 
@@ -64,6 +64,7 @@ show_what_matters() {
 
 set +e
 
-# Most tests wait for others' clocks most of the time; those that compute say so (PROCESSORS, DDPRUN_COMPUTING).
-ctest --test-dir "$folder" --verbose --parallel "$((4 * $(nproc)))" "${ctest_arguments[@]}" 2>&1 | show_what_matters
+# Most tests wait for others' clocks most of the time, but under sanitizers; those that compute say so (PROCESSORS,
+# DDPRUN_COMPUTING).
+ctest --test-dir "$folder" --verbose --parallel "$((at_once * $(nproc)))" "${ctest_arguments[@]}" 2>&1 | show_what_matters
 exit "${PIPESTATUS[0]}"

@@ -1,6 +1,7 @@
 #include "apps/ddpctl/rerun.hpp"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,7 +26,19 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxLineShown = 4096;
 
-// Of the runs that have their folders in this one. Versions before have left theirs in this one itself.
+// Whose the file or its folder is, if neither this user's nor root's: what somebody else has recorded, or may change, is
+// his program.
+std::optional<uid_t> foreign_owner(const fs::path& path) {
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    for (const fs::path& part : {path, folder}) {
+        struct stat info {};
+        if (::stat(part.c_str(), &info) != 0) continue;
+        if (info.st_uid != ::geteuid() && info.st_uid != 0) return info.st_uid;
+    }
+    return std::nullopt;
+}
+
+// Of this user's runs that have their folders in this one. Versions before have left theirs in this one itself.
 std::optional<fs::path> newest_in(const fs::path& log_dir) {
     std::vector<fs::path> folders{log_dir};
     std::error_code trouble;
@@ -36,6 +49,7 @@ std::optional<fs::path> newest_in(const fs::path& log_dir) {
     std::vector<RunRecord> records;
     for (const fs::path& folder : folders) {
         const fs::path path = folder / std::string(kRunFile);
+        if (foreign_owner(path)) continue;
         const auto text = read_small_file(path, kMaxRunFile);
         auto record = text ? parse_run_record(*text) : std::nullopt;
         if (!record) continue;
@@ -51,7 +65,11 @@ fs::path record_path(const fs::path& named) {
     std::error_code unknown;
     if (!fs::is_directory(named, unknown)) return named;
     const fs::path own = named / std::string(kRunFile);
-    const fs::path path = newest_in(named).value_or(own);
+    const bool has_own = fs::exists(own, unknown);
+    const auto newest = newest_in(named);
+    if (!newest && !has_own)
+        throw UsageError(fmt::format("rerun {}: no run of yours is recorded there", named.string()));
+    const fs::path path = newest.value_or(own);
     if (path != own)
         std::fprintf(stderr, "ddpctl: the newest run in %s is %s\n", harmless_line(named.string()).c_str(),
                      harmless_line(path.parent_path().filename().string()).c_str());
@@ -60,6 +78,9 @@ fs::path record_path(const fs::path& named) {
 
 RunRecord read_record(const std::string& named) {
     const fs::path path = record_path(named);
+    if (const auto owner = foreign_owner(path))
+        throw UsageError(fmt::format("rerun {}: it or its folder belongs to another user (uid {})",
+                                     path.string(), *owner));
     const auto text = read_small_file(path, kMaxRunFile);
     if (!text)
         throw UsageError(fmt::format("rerun {}: cannot be read: {}", path.string(), text.error().message()));

@@ -213,8 +213,8 @@ class Agent {
     void receive(const auto&) {}
 
     void fail(const Failure& failure) {
-        // Then the guardian has ended the workers.
-        if (const auto loss = link_->overdue_loss()) lose(*loss);
+        // Then the guardian may have ended the workers, which it does by SIGKILL.
+        if (const auto loss = failure.signal == SIGKILL ? link_->overdue_loss() : std::nullopt) lose(*loss);
         handle(job_.learn_failure(failure));
     }
 

@@ -26,18 +26,19 @@ constexpr std::string_view kStarters[] = {
     "env", "expect", "fakeroot", "faketime", "flock", "gosu", "ionice", "just", "make", "mise", "nice", "nix",
     "nohup", "nsenter", "numactl", "parallel", "prlimit", "runuser", "screen", "script", "setarch", "setpriv",
     "setsid", "stdbuf", "su", "sudo", "systemd-inhibit", "systemd-run", "taskset", "time", "timeout", "tini",
-    "tmux", "unbuffer", "unshare", "watch", "xargs",
+    "tmux", "unbuffer", "unshare", "watch", "xargs", "cargo", "cgexec", "hwloc-bind", "runcon", "schedtool",
     // containers and environments
     "apptainer", "bwrap", "conda", "docker", "enroot", "firejail", "hatch", "mamba", "micromamba", "nerdctl",
-    "pdm", "pipx", "pixi", "podman", "poetry", "proot", "rye", "singularity", "ssh", "uv", "uvx",
+    "ch-run", "pdm", "pipx", "pixi", "podman", "poetry", "proot", "rye", "shifter", "singularity", "ssh",
+    "uv", "uvx",
     // debuggers and profilers
-    "catchsegv", "compute-sanitizer", "cuda-gdb", "cuda-memcheck", "gdb", "heaptrack", "likwid-perfctr",
-    "likwid-pin", "lldb", "ltrace", "memray", "ncu", "nsys", "nvprof", "omnitrace", "perf", "py-spy",
-    "rocgdb", "rocprof", "rocprof-compute", "rocprof-sys-run", "rocprofv", "rr", "strace", "valgrind",
-    "vtune",
+    "catchsegv", "compute-sanitizer", "cuda-gdb", "cuda-gdbserver", "cuda-memcheck", "gdb", "gdbserver",
+    "heaptrack", "likwid-perfctr", "likwid-pin", "lldb", "ltrace", "memray", "ncu", "nsys", "nvprof",
+    "omnitrace", "perf", "py-spy", "rocgdb", "rocprof", "rocprof-compute", "rocprof-sys-run", "rocprofv",
+    "rr", "strace", "valgrind", "vtune",
     // launchers
-    "accelerate", "ddprun", "ddprun-launch", "deepspeed", "horovodrun", "jsrun", "mpiexec", "mpirun",
-    "orterun", "prterun", "srun", "torchrun"};
+    "accelerate", "ddprun", "ddprun-launch", "deepspeed", "horovodrun", "jsrun", "mpiexec", "mpiexec.hydra",
+    "mpirun", "orterun", "prterun", "srun", "torchrun"};
 
 template <typename Names>
 bool contains(const Names& names, std::string_view name) {
@@ -117,7 +118,12 @@ std::vector<std::string> behind_env(std::vector<std::string> words) {
     return {std::find_if_not(from, words.end(), is_no_program), words.end()};
 }
 
-bool is_of_python(const std::string& word) { return is_python(word) || word.ends_with(".py"); }
+// Given to a binary, it tells that this starts others, whatever its own name.
+bool is_for_starter(const std::string& word) {
+    constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh"};
+    return is_python(word) || word.ends_with(".py") || word.ends_with(".sh") ||
+           contains(kShells, without_folders(word));
+}
 
 }  // namespace
 
@@ -131,7 +137,7 @@ ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& fi
         return ProgramKind::python;
     if (!file.is_binary || starts_others(without_folders(words.front())) || starts_others(file.real_name))
         return ProgramKind::other;
-    const bool is_wrapper = std::any_of(words.begin() + 1, words.end(), is_of_python);
+    const bool is_wrapper = std::any_of(words.begin() + 1, words.end(), is_for_starter);
     return is_wrapper ? ProgramKind::other : ProgramKind::native;
 }
 

@@ -116,9 +116,12 @@ set(DDPRUN_TEST_CASES "")
 if(DDPRUN_SANITIZE MATCHES "thread")
   set(DDPRUN_TEST_CASES "~[types],* - float")
 endif()
-# Of the four places that test.sh has for each processor, what a test of several ranks that compute takes: as many as two
-# processors have.
+# Of the places that test.sh has for each processor, four or under sanitizers two, what a test of several ranks that compute
+# takes: as many as one processor has.
 set(DDPRUN_COMPUTING 4)
+if(DDPRUN_SANITIZE)
+  set(DDPRUN_COMPUTING 2)
+endif()
 # A hang guard, no measure: the thread sanitizer on a loaded machine is slow.
 set(DDPRUN_TEST_TIMEOUT 1800)
 

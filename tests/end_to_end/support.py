@@ -105,13 +105,15 @@ class Launcher:
         self.process.send_signal(number)
 
     def interrupt_until_gone(self):
-        """As a user who presses Ctrl-C again and again; what comes within a second of the first one is the same one."""
+        """As a user who presses Ctrl-C until it helps; what comes within a second of the first one is the same one."""
+        pause = 1.2  # Longer each time: one that comes when the launcher has ended all but itself would kill it.
         deadline = time.monotonic() + HANG_GUARD
         while True:
             self.send(signal.SIGINT)
             try:
-                return self.process.wait(timeout=0.1)
+                return self.process.wait(timeout=pause)
             except subprocess.TimeoutExpired:
+                pause *= 2
                 if time.monotonic() > deadline:
                     raise AssertionError(f"interrupts do not end the launcher; it said {self.seen}") from None
 

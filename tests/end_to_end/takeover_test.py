@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import struct
+import sys
 import tempfile
 import time
 
@@ -187,6 +188,17 @@ class Standstill(Takeover):
         self.end(host)
 
 
+# Rank 1 of the first round exits with 7 when it goes on; who is left waits for a file.
+FAILS_WHEN_CONTINUED = """
+import os, signal, sys, time
+is_meant = (os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]) == ("1", "0")
+signal.signal(signal.SIGCONT, lambda *_: os._exit(7) if is_meant else None)
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)  # The coming of a file is no event for Python.
+"""
+
+
 class WholeNodes(AgentsTest):
     """All processes of a node are stopped, as a suspended machine or container is, and go on."""
 
@@ -223,6 +235,28 @@ class WholeNodes(AgentsTest):
             for agent in agents:
                 self.assertEqual(agent.err(), "")
                 self.assertEqual(agent.out().count("ready"), 2)  # in one round
+
+    def test_a_worker_that_fails_as_all_go_on_has_failed(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        go = os.path.join(folder.name, "go")
+        agents = [self.agent(rank, sys.executable, "-c", FAILS_WHEN_CONTINUED, go, nproc=1,
+                             flags=("--heartbeat", HEARTBEAT, "--max-restarts", 1)) for rank in (0, 1)]
+        for agent in agents:
+            agent.wait_for_line("^ready$")
+            agent.wait_until_idle()  # As above.
+            self.send_all(agent, signal.SIGSTOP)
+        # As above no event. The agents hear of the failure before they hear of each other.
+        time.sleep(3 * HEARTBEAT)
+        for agent in agents:
+            for pid in set(process_tree.all_below(agent.pid)) - {agent.pid}:
+                os.kill(pid, signal.SIGCONT)
+        time.sleep(0.4 * HEARTBEAT)
+        for agent in agents:
+            agent.send(signal.SIGCONT)
+        agents[0].wait_for_line(r"rank 1 on node 1 \(.*\): exit code 7; restart 1 of 1")
+        open(go, "w", encoding="ascii").close()
+        self.assertEqual([agent.wait() for agent in agents], [0, 0], agents[0].err() + agents[1].err())
 
     def test_a_node_that_stood_still_while_the_others_went_on_hears_so(self):
         agents, go = self.job()

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -197,6 +198,23 @@ class Recorded(EndToEndTest):
         code, out, err = self.rerun("--dry-run", self.logs)
         self.assertEqual((code, shlex.split(out)[-1], err), (0, "1", ""))
 
+    @unittest.skipUnless(os.geteuid() == 0, "not root, so nothing can be given to somebody else")
+    def test_what_somebody_else_has_recorded_is_not_run(self):
+        nobody = 65534
+        for word in ("mine", "his"):
+            self.assertEqual(self.run_job("--log-dir", self.logs, *worker("say", word))[0], 0)
+        mine, his = sorted(self.runs(), key=lambda folder: self.record(folder)["start_unix_ms"])
+        for given in (os.path.join(his, "run.json"), his):
+            os.chown(given, nobody, nobody)
+            self.assertEqual(shlex.split(self.rerun("--dry-run", self.logs)[1])[-1], "mine")
+            code, out, err = self.rerun("--dry-run", his)
+            self.assertEqual((code, out), (USAGE, ""))
+            self.assertRegex(err, r"(belongs to another user \(uid 65534\)|no run of yours is recorded there)")
+            os.chown(given, 0, 0)
+        os.chown(os.path.join(his, "run.json"), nobody, nobody)
+        os.unlink(os.path.join(mine, "run.json"))
+        self.assertIn(f"rerun {self.logs}: no run of yours is recorded there", self.rerun(self.logs)[2])
+
     def test_nodes_that_share_a_folder_have_a_record_each(self):
         port = free_port()
         agents = [self.launch("--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}",
@@ -245,7 +263,7 @@ class Recorded(EndToEndTest):
         for named in (self.logs, folder, "/no/such/file"):
             code, _, err = self.rerun(named)
             self.assertEqual((code, err.count("\n")), (USAGE, 1))
-            self.assertIn("No such file", err)
+            self.assertIn("no run of yours is recorded there" if os.path.isdir(named) else "No such file", err)
 
 
 if __name__ == "__main__":

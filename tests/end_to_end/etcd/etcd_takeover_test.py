@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 import signal
 import sys
 
@@ -132,6 +133,7 @@ class WithoutEtcd(EtcdTakeover):
 
     def test_etcd_has_lost_its_data_and_so_the_host_does_not_go_on_without_one_that_may_live(self):
         host, second = self.pair()
+        time.sleep(HEARTBEAT)  # Until then nobody can have taken the job over, and the record is begun anew; no event ends that.
         self.etcd.stop()
         shutil.rmtree(os.path.join(self.folder.name, "data"))
         self.etcd.start()

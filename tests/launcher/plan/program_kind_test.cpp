@@ -104,6 +104,9 @@ TEST_CASE("program kind: a binary that is given Python to run is a wrapper, what
     CHECK(kind_of({"./site-run", "-n", "python3", "x"}, binary("site-run")) == ProgramKind::other);
     CHECK(kind_of({"./site-run", "--", "/opt/py/bin/python"}, binary("site-run")) == ProgramKind::other);
     CHECK(kind_of({"./site-run", "train.py"}, binary("site-run")) == ProgramKind::other);
+    CHECK(kind_of({"./site-run", "./run.sh"}, binary("site-run")) == ProgramKind::other);
+    CHECK(kind_of({"./site-run", "/bin/bash", "-c", "x"}, binary("site-run")) == ProgramKind::other);
+    CHECK(kind_of({"mpiexec.hydra", "./x"}, binary("mpiexec.hydra")) == ProgramKind::other);
     CHECK(kind_of({"./train", "--name", "pythonic", "x.pyc"}, binary("train")) == ProgramKind::native);
 }
 
