@@ -27,7 +27,9 @@ CoordinatorLoss unanswered_loss(const Endpoint& called) {
 
 CoordinatorLoss lease_loss(const HeartbeatLease& lease) {
     const HeartbeatTerms& terms = lease.terms();
-    if (!lease.stood()) return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
+    // Who stood still for less than the limit has not been given up for that: it is the other side that is silent.
+    if (!lease.stood() || *lease.stood() < terms.limit)
+        return {CoordinatorLoss::Kind::silent, silence_text(terms.limit)};
     return {
         CoordinatorLoss::Kind::given_up,
         fmt::format("{}, and nobody has said since that the job goes on with it", standstill_text(lease))};

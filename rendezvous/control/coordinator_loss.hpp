@@ -30,7 +30,8 @@ struct CoordinatorLoss {
 CoordinatorLoss stranger_loss(const Endpoint& called);
 // It was connected, but has said nothing in time.
 CoordinatorLoss unanswered_loss(const Endpoint& called);
-// The lease is over, and of an agent that stood still also the time in which it asked.
+// The lease is over, and of an agent that stood still also the time in which it asked: it has been given up if it stood
+// still for as long as the limit.
 CoordinatorLoss lease_loss(const HeartbeatLease& lease);
 // The coordinator has given this agent up, and says why.
 CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const std::string& reason);

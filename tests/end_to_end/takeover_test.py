@@ -169,6 +169,20 @@ class Standstill(Takeover):
         self.assertEqual(len(re.findall("^place", host.out(), re.MULTILINE)), 1)
         self.end(second, third)
 
+    def test_who_stood_still_for_a_moment_takes_the_job_over_all_the_same(self):
+        host, second, third = self.all_run("1:3", 3, *BRIEF)
+        host.send(signal.SIGSTOP)
+        second.send(signal.SIGSTOP)
+        # How long it stands still is what is tested; there is no event to wait for.
+        time.sleep(HEARTBEAT / 2)
+        second.send(signal.SIGCONT)
+        second.wait_for_line(rf"^ddprun: node 0 \(\S+\) lost: no heartbeat for {HEARTBEAT} s$")
+        self.runs(second, 0, 2, 0, 2)
+        self.runs(third, 1, 2, 1, 2)
+        host.send(signal.SIGCONT)
+        self.assertEqual(host.wait(), UNAVAILABLE)
+        self.end(second, third)
+
     def test_of_two_the_one_without_the_coordinator_ends(self):
         host, second = self.all_run("1:2", 2, *BRIEF)
         second.wait_until_idle()  # It may take longer than the limit until it has told that its workers run.
