@@ -9,7 +9,7 @@ import tempfile
 import time
 
 import support
-from support import EndToEndTest, Shell, free_port, main, program, worker
+from support import EndToEndTest, ShellTest, free_port, main, program, worker
 
 PREEMPTED = 75
 
@@ -194,15 +194,7 @@ class ToAllAgents(EndToEndTest):
             self.assertEqual([agent.out().count("gets SIGUSR1") for agent in agents], [2] * 3)
 
 
-class KeyboardStop(EndToEndTest):
-    def setUp(self):
-        super().setUp()
-        self.shell = Shell(self.environment)
-
-    def tearDown(self):
-        self.shell.close()
-        super().tearDown()
-
+class KeyboardStop(ShellTest):
     def start(self, form="{}"):
         """Two ranks with two children each; their pids."""
         command = " ".join((program("ddprun"), "--nproc-per-node 2 --grace 3600", *worker(

@@ -5,7 +5,7 @@ import signal
 import tempfile
 import time
 
-from support import EndToEndTest, Shell, free_port, main, program
+from support import EndToEndTest, ShellTest, free_port, main, program
 
 PREEMPTED = 75
 
@@ -131,15 +131,7 @@ class Twice(EndToEndTest):
         self.assertNotIn("stopping", job.err())
 
 
-class Keyboard(EndToEndTest):
-    def setUp(self):
-        super().setUp()
-        self.shell = Shell(self.environment)
-
-    def tearDown(self):
-        self.shell.close()
-        super().tearDown()
-
+class Keyboard(ShellTest):
     def test_ctrl_c_that_another_program_passes_on_costs_no_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             passes_on, saves = (os.path.join(folder, name) for name in ("passes_on.py", "saves.py"))

@@ -224,6 +224,18 @@ class EndToEndTest(unittest.TestCase):
         return launcher.wait(), launcher.out(), launcher.err()
 
 
+class ShellTest(EndToEndTest):
+    """With a shell on a terminal of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.shell = Shell(self.environment)
+
+    def tearDown(self):
+        self.shell.close()
+        super().tearDown()
+
+
 def main():
     global BIN
     if len(sys.argv) < 2:
