@@ -59,7 +59,7 @@
 #include "collectives/status.hpp"
 #include "collectives/work.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 struct Session;  // what a communicator owns, and nobody outside the library
 }
 

@@ -28,9 +28,11 @@
 
 #include "collectives/communicator.hpp"
 
-namespace ddprun {
-
+namespace ddprun::inline detail {
 struct Task;
+}
+
+namespace ddprun {
 
 #pragma GCC visibility push(default)
 

@@ -7,9 +7,11 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
-
+namespace ddprun::inline detail {
 class WorkState;
+}
+
+namespace ddprun {
 
 #pragma GCC visibility push(default)
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::string AppendedFile::loss(const std::string& why) const {
     return fmt::format("cannot write {} ({}): {}; lines are lost there, the job goes on", path_, flag_, why);
@@ -37,4 +37,4 @@ std::variant<AppendedFile, std::string> open_appended_file(const std::string& fl
     return AppendedFile(flag, path, std::move(fd));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

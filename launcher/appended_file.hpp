@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Used by one thread at a time.
 class AppendedFile {
@@ -34,4 +34,4 @@ class AppendedFile {
 // Makes the file, for its owner alone, or opens it; or says what is wrong in one line that names `flag`.
 std::variant<AppendedFile, std::string> open_appended_file(const std::string& flag, const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Not in linux/magic.h.
@@ -52,4 +52,4 @@ ClaimState claim_on(const std::filesystem::path& folder) {
     return lock.l_type == F_UNLCK ? ClaimState::free : ClaimState::held;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

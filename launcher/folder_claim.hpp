@@ -10,7 +10,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Made by a launcher for a folder of its own; held as long as this lives, and by children that did not exec
 // or close it.
@@ -33,4 +33,4 @@ enum class ClaimState {
 // Looks without taking anything, so it disturbs nobody. What is no folder, or not ours to open: unknown.
 ClaimState claim_on(const std::filesystem::path& folder);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

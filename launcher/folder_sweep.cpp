@@ -16,7 +16,7 @@
 #include "launcher/local_cache.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -87,4 +87,4 @@ void sweep_temporary_folders(const fs::path& temporary, const SweepLimits& limit
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct SweepLimits {
     // Younger ones stay: somebody may still want to read the error files.
@@ -25,4 +25,4 @@ struct SweepLimits {
 // folders and a LocalCache. One that holds a log, or anything else, or whose launcher cannot be judged, stays.
 void sweep_temporary_folders(const std::filesystem::path& temporary, const SweepLimits& limits = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
@@ -160,4 +160,4 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     return lines;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How many bytes of one line are shown; the rest is replaced by "...".
 inline constexpr std::size_t kMaxShownLine = 400;
@@ -36,4 +36,4 @@ std::string cut_middle(std::string_view text, std::size_t limit);
 // The parts between newlines; a newline at the end begins no further line.
 std::vector<std::string_view> lines_of(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class Interrupt { first, repeated, impatient };
 
@@ -31,4 +31,4 @@ class Interrupts {
     std::optional<TimePoint> first_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

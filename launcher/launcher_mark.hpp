@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Before each of them.
 inline constexpr std::string_view kLauncherMark = "ddprun: ";
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

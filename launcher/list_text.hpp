@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The text without the blanks and tabs around it.
 inline std::string_view trimmed(std::string_view text) {
@@ -13,4 +13,4 @@ inline std::string_view trimmed(std::string_view text) {
     return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // What PyTorch's compilers, Triton's and CUDA's own go by.
@@ -97,4 +97,4 @@ Environment cache_variables(const std::filesystem::path& folder) {
     return variables;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 #include "launcher/folder_claim.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr char kLocalCacheName[] = "local_cache";
 
@@ -50,4 +50,4 @@ std::optional<std::string> shared_cache(
     const Environment& environment,
     const std::function<bool(const std::filesystem::path&)>& is_shared = is_on_network);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

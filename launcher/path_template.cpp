@@ -4,7 +4,7 @@
 
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Beyond that a name is refused by common file systems, with something before and behind it.
@@ -85,4 +85,4 @@ std::string as_path_part(std::string_view text) {
     return part;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What the signs stand for.
 struct PathFacts {
@@ -41,4 +41,4 @@ std::filesystem::path fixed_part(const std::filesystem::path& text);
 // Free text as a part of a path: it leads nowhere else, and has a length that file systems take.
 std::string as_path_part(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 #include "launcher/list_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::optional<int> parse_rank(std::string_view text) { return whole_number<int>(text, 0, kMaxRankNumber); }
@@ -60,4 +60,4 @@ std::variant<RankSet, std::string> parse_rank_set(std::string_view text) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

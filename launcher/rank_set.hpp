@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class RankSet {
   public:
@@ -37,4 +37,4 @@ inline constexpr int kMaxRankNumber = 99'999'999;
 // no range").
 std::variant<RankSet, std::string> parse_rank_set(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Open MPI's key of a job's transports goes by the last of them.
@@ -25,4 +25,4 @@ bool is_secret_name(std::string_view name) {
                        [&upper](std::string_view word) { return upper.find(word) != upper.npos; });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

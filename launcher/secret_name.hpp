@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // In it is SECRET, TOKEN, PASSWORD, KEY or the like, in letters of either case.
 bool is_secret_name(std::string_view name);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

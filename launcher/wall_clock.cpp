@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Years that the calendar below can name, so that a hostile number is shown as a far day and not as nonsense.
@@ -59,4 +59,4 @@ std::string time_stamp(std::int64_t unix_time_s) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

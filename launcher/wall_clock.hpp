@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Milliseconds since 1970, as Failure::unix_time_ms has them.
 std::int64_t unix_time_now_ms();
@@ -22,4 +22,4 @@ std::string utc_text(std::int64_t unix_time_ms);
 // "20240501-103456" (UTC), fit for names of files. Pure.
 std::string time_stamp(std::int64_t unix_time_s);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "apps/cli/option_values.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // What --help shows.
@@ -170,4 +170,4 @@ std::string completion(const CLI::App& app, const std::string& shell) {
     throw BadValue("must be bash, zsh or fish");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

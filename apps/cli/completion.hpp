@@ -7,7 +7,7 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // A script for bash, zsh or fish. A program of CLI11's without positionals and without commands starts another,
 // whose own words are completed as that one's. Throws BadValue for another shell.
@@ -16,4 +16,4 @@ std::string completion(const CLI::App& app, const std::string& shell);
 // `text` with every `what` replaced.
 std::string replaced(std::string text, const std::string& what, const std::string& with);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -10,7 +10,7 @@
 
 #include "apps/cli/option_row.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // The row that a name in the file stands for. The file itself can only be named from outside.
@@ -55,4 +55,4 @@ ConfigFile read_config_file(const std::string& path, const std::vector<OptionGro
     return config;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct OptionGroup;
 
@@ -19,4 +19,4 @@ struct ConfigFile {
 // where there can be one.
 ConfigFile read_config_file(const std::string& path, const std::vector<OptionGroup>& groups);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

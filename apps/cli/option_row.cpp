@@ -9,7 +9,7 @@
 #include "apps/cli/config_file.hpp"
 #include "apps/cli/printed.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 const char* const kConfigFlag = "--config";
@@ -240,4 +240,4 @@ std::string origin_text(const OptionOrigin& origin) {
     return origin.name.empty() ? "" : fmt::format(" (from {})", origin.name);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

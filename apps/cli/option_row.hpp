@@ -20,7 +20,7 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct OptionRow {
     std::string names;  // "--tee,-t": errors call it by the first; without dashes: a word that must be there
@@ -101,4 +101,4 @@ std::string as_said(const std::string& message, const TypedNames& typed, const O
 // " (from PET_NNODES)": for the end of an error; empty where the user has the value before his eyes.
 std::string origin_text(const OptionOrigin& origin);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

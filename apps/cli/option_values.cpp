@@ -13,7 +13,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 std::string any_text(const std::string& text) { return text; }
 
 std::string number_text(const std::string& text) {
@@ -113,4 +113,4 @@ std::string alternatives(const std::vector<std::string>& names) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Bad input: what() is one line that names the flag and the value. main prints it and ends with kExitUsage.
 class UsageError : public std::runtime_error {
@@ -98,4 +98,4 @@ Grammar<Value> one_of(std::vector<std::pair<std::string, Value>> values) {
     };
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -5,11 +5,11 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 void print(const std::string& text) {
     const bool is_written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     if (!is_written && errno != EPIPE) fail_errno(errno, "cannot write to stdout");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // All of `text`. Throws system_error where it cannot be written; a reader that has seen enough is no error.
 void print(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -9,7 +9,7 @@
 #include "apps/cli/option_values.hpp"
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 const char* const kPrintCompletion = "--print-completion";
@@ -158,4 +158,4 @@ std::string printed(const CLI::App& app) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

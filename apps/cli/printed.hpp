@@ -9,7 +9,7 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // --print-completion, and two that --help does not show: --print-man and --print-flags.
 void add_print_options(CLI::App& app);
@@ -19,4 +19,4 @@ void add_print_options(CLI::App& app);
 bool wants_print(const CLI::App& app);
 std::string printed(const CLI::App& app);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -4,7 +4,7 @@
 
 #include "collectives/nccl/nccl_join.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Page-aligned, as large buffers of real programs are.
@@ -50,4 +50,4 @@ void BenchMemory::pull(const void* place, std::size_t bytes) {
     if (device_) device_->copy_to(host_view(place), bytes, offset_of(place));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -9,7 +9,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The device that a communicator's buffers are on; nothing for the CPU's backends. From the communicator's
 // own choice and the same variables. Throws CollectiveError.
@@ -42,4 +42,4 @@ class BenchMemory {
     std::unique_ptr<CudaMemory> device_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

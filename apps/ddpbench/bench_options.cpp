@@ -6,7 +6,7 @@
 
 #include "apps/cli/option_row.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr int kMaxIterations = 1'000'000;
@@ -165,4 +165,4 @@ std::vector<std::size_t> sizes_of(const BenchOptions& options) {
 std::string bench_name(DataType type) { return name_in<DataType>(kTypes, type); }
 std::string bench_name(ReduceOp op) { return name_in<ReduceOp>(kOps, op); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -4,7 +4,7 @@
 
 #include <boost/json.hpp>
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Seven places, as nccl-tests has it: fewer digits the larger the number.
@@ -97,4 +97,4 @@ std::string bench_json(const std::string& operation, const std::string& backend,
            "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 
 #include "apps/ddpbench/statistics.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // One way of a row: out of place or in place.
 struct Measurement {
@@ -46,4 +46,4 @@ std::string table_foot(const BenchTotals& totals);
 std::string bench_json(const std::string& operation, const std::string& backend, int ranks,
                        const std::vector<BenchRow>& rows);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 #include "apps/ddpbench/test_data.hpp"
 #include "collectives/nccl/nccl_calls.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Up to this size one call is too short to be timed alone.
@@ -182,4 +182,4 @@ std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptio
     return rows;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

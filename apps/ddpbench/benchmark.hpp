@@ -7,7 +7,7 @@
 #include "apps/ddpbench/bench_options.hpp"
 #include "apps/ddpbench/bench_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The row of a size that cannot be shared out, or of a reduction that the type does not have, is left out.
 // Every rank calls it, with the same options; the same rows come back on all. `show` is told each row as soon
@@ -15,4 +15,4 @@ namespace ddprun {
 std::vector<BenchRow> run_benchmark(Communicator& communicator, const BenchOptions& options,
                                     const std::function<void(const BenchRow&)>& show);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

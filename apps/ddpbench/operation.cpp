@@ -4,7 +4,7 @@
 
 #include "collectives/group.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 double whole(int) { return 1; }
@@ -106,4 +106,4 @@ const TimedOperation* find_operation(std::string_view name) {
     return nullptr;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 
 #include "collectives/communicator.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // One call. In place, `in` and `out` are what the operation's contract asks for.
 struct OperationCall {
@@ -42,4 +42,4 @@ std::span<const TimedOperation> operations();
 // By its name, with or without nccl-tests' ending "_perf"; null if there is none.
 const TimedOperation* find_operation(std::string_view name);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 
 #include "apps/ddpbench/statistics.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Work that needs a core and nothing else: it stays in the core's first cache.
@@ -110,4 +110,4 @@ std::string overlap_table(const std::vector<OverlapRow>& rows) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -12,7 +12,7 @@
 
 #include "apps/ddpbench/bench_options.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Medians, in microseconds; the slowest rank's.
 struct OverlapRow {
@@ -30,4 +30,4 @@ std::vector<OverlapRow> run_overlap(Communicator& communicator, const BenchOptio
 
 std::string overlap_table(const std::vector<OverlapRow>& rows);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -10,7 +10,7 @@
 
 #include "apps/ddpbench/statistics.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr int kTries = 15;
@@ -80,4 +80,4 @@ double probe_round_trip() {
     return std::async(std::launch::async, [] { return exchange_with_other(two_cpus()); }).get();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

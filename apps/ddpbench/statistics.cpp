@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 Statistics statistics_of(std::vector<double> times) {
     check(!times.empty(), "statistics of nothing");
@@ -23,4 +23,4 @@ Statistics statistics_of(std::vector<double> times) {
             .variation_percent = mean > 0 ? 100 * std::sqrt(squares / count) / mean : 0};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct Statistics {
     double median = 0;
@@ -16,4 +16,4 @@ struct Statistics {
 // At least one time.
 Statistics statistics_of(std::vector<double> times);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

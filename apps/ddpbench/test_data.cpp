@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 template <class T, class Body>
@@ -196,4 +196,4 @@ std::size_t count_wrong(const TimedOperation& operation, const OperationCall& ca
     return input_pattern(call.type, from, number).count_wrong(call.out, call.count, own);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -10,7 +10,7 @@
 
 #include "apps/ddpbench/operation.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // After so many elements the values come again.
 inline constexpr std::size_t kPatternLength = 61;
@@ -48,4 +48,4 @@ void fill_input(const TimedOperation& operation, const OperationCall& call, void
 std::size_t count_wrong(const TimedOperation& operation, const OperationCall& call, int rank, int ranks,
                         int number);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -9,7 +9,7 @@
 #include "apps/cli/option_row.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // What CLI11 fills in, for all commands.
@@ -106,4 +106,4 @@ ControlCommand parse_control_command(std::vector<std::string> words) {
     return KillCommand{values.id, values.signal, !values.no_wait};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

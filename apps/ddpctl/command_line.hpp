@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct ListCommand {
     bool json = false;
@@ -44,4 +44,4 @@ using ControlCommand = std::variant<ListCommand, StatusCommand, LogsCommand, Att
 // `words` without the program's own name. Throws UsageError (apps/cli/option_values.hpp).
 ControlCommand parse_control_command(std::vector<std::string> words);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

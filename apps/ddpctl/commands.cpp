@@ -21,7 +21,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // What attach shows of what was printed before.
@@ -163,4 +163,4 @@ int run_control_command(const ControlCommand& command, const std::filesystem::pa
     return std::visit(Commands(jobs), command);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

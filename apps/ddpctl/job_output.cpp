@@ -16,7 +16,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::size_t kBlock = 64 * 1024;
@@ -129,4 +129,4 @@ JobOutput::Stop JobOutput::follow(bool interruptible) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

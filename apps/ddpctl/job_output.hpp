@@ -8,7 +8,7 @@
 
 #include "launcher/jobs/job_folder.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 class JobOutput {
   public:
@@ -35,4 +35,4 @@ class JobOutput {
     std::uint64_t offset_ = 0;  // of the first byte not printed
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

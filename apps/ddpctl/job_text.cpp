@@ -10,7 +10,7 @@
 #include "launcher/jobs/job_control.hpp"
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 namespace json = boost::json;
@@ -138,4 +138,4 @@ std::string list_json(const std::vector<JobFacts>& jobs) {
     return json::serialize(array) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

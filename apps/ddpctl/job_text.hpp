@@ -9,7 +9,7 @@
 #include "launcher/jobs/job_folder.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // "running", "ended, exit code 3", "lost".
 std::string state_text(const Job& job);
@@ -37,4 +37,4 @@ std::string status_json(const JobFacts& facts);
 // An array of such objects.
 std::string list_json(const std::vector<JobFacts>& jobs);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -19,7 +19,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -152,4 +152,4 @@ int run_again(const RerunCommand& command) {
     become(rerun);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 #include "apps/ddpctl/command_line.hpp"
 #include "launcher/jobs/run_record.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // What is executed, and where.
 struct Rerun {
@@ -25,4 +25,4 @@ Rerun rerun_of(const RunRecord& record, const Environment& own);
 // UsageError for a file that is no such record or a folder that is gone, and Error where the program cannot be executed.
 int run_again(const RerunCommand& command);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr const char* kDefaultTaskPort = "29500";  // torchrun's
@@ -99,4 +99,4 @@ void become_task(const std::vector<std::string>& argv, const Environment& enviro
     fail_errno(errno, fmt::format("{} cannot be executed", argv.front()));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -4,7 +4,7 @@
 #include "apps/ddprun/cluster_plan.hpp"
 #include "launcher/agent/launch_options.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // RANK, LOCAL_RANK and so on, of the launcher's own variables. Pure. Throws UsageError where no launcher has started this
 // process, or one does not tell what is needed.
@@ -19,4 +19,4 @@ CommandLine adapted_line(const ClusterPlan& plan, const Environment& variables);
 // Executes the program in place of this process; throws system_error where that cannot be.
 [[noreturn]] void become_task(const std::vector<std::string>& argv, const Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -6,7 +6,7 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 ClusterView find_cluster_view(Environment environment) {
     ClusterView view{
@@ -20,4 +20,4 @@ ClusterView find_cluster_view(Environment environment) {
     return view;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -3,10 +3,10 @@
 
 #include "launcher/cluster/cluster_view.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The files are those that the environment names: small ones, each read once. Throws system_error where the machine does
 // not tell its addresses.
 ClusterView find_cluster_view(Environment environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -10,7 +10,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/job/digest.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::size_t kMaxDerivedId = 128;
@@ -215,4 +215,4 @@ ClusterPlan plan_cluster(CommandLine line, const ClusterView& view) {
     return plan_cluster(std::move(line), std::move(table));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

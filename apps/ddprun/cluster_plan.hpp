@@ -4,7 +4,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/cluster/cluster_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct ClusterPlan {
     CommandLine line;         // with what was derived where nothing was said
@@ -22,4 +22,4 @@ ClusterTable table_of(const CommandLine& line, const ClusterView& view);
 ClusterPlan plan_cluster(CommandLine line, ClusterTable table);
 ClusterPlan plan_cluster(CommandLine line, const ClusterView& view);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

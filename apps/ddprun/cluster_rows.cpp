@@ -4,7 +4,7 @@
 
 #include "launcher/cluster/cluster_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 std::string parse_scheduler(const std::string& text) {
@@ -32,4 +32,4 @@ OptionGroup cluster_rows(CommandLine& line) {
               into(line.adapt)}}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

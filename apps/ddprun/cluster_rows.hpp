@@ -4,8 +4,8 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/command_line.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 OptionGroup cluster_rows(CommandLine& line);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -12,7 +12,7 @@
 #include "launcher/path_template.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::string_view kMasterAddr = "--master-addr";
@@ -357,4 +357,4 @@ CommandLine parse_command_line(const std::vector<std::string>& words, const Envi
     return line;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -21,7 +21,7 @@
 #include "launcher/plan/device_binding.hpp"
 #include "rendezvous/secure/auth_policy.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Holds the job's secret itself; no option sets that, since every user of the machine sees command lines.
 inline constexpr const char* kSecretVariable = "DDPRUN_SECRET";
@@ -110,4 +110,4 @@ void fill_node_rank(CommandLine& line);
 CommandLine parse_command_line(const std::vector<std::string>& words, const Environment& environment,
                                const std::string& called = "ddprun");
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -2,7 +2,7 @@
 
 #include "apps/ddprun/option_values.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 OptionGroup device_rows(CommandLine& line) {
     return {
@@ -64,4 +64,4 @@ OptionGroup device_rows(CommandLine& line) {
          {"--json", "", "What --explain and --dry-run print, as JSON", into(line.json)}}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -11,7 +11,7 @@
 #include "rendezvous/secure/secret_source.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::size_t kMaxSiteFile = 64 * 1024;
@@ -73,4 +73,4 @@ int make_secret() {
     return 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/output/launcher_log.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Takes the variable out of this process's environment, and wipes what it held: /proc shows that to whoever has our
 // uid, and whatever is started inherits it. Only while no other thread runs.
@@ -27,4 +27,4 @@ std::optional<SecretKey> find_job_key(const CommandLine& line, std::string& vari
 // --make-secret: puts a new one into the user's own file, and prints where that is. Throws UsageError.
 int make_secret();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

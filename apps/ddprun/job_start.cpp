@@ -25,7 +25,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr const char* kLocalName = "localhost";
@@ -289,4 +289,4 @@ void become_started(CommandLine& line, int slots, const std::string& hosts) {
     if (line.verbosity == Verbosity::usual) line.verbosity = Verbosity::troubles;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/start/starter.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // What the starter has to know of its machine.
 struct StarterFacts {
@@ -34,4 +34,4 @@ std::string start_line(const CommandLine& line, const StarterOptions& options);
 // goes wrong. `slots` are StartNode's, `hosts` all nodes' names, as node 0's agent is told them.
 void become_started(CommandLine& line, int slots, const std::string& hosts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

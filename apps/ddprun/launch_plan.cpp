@@ -17,7 +17,7 @@
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::uint16_t kDefaultMasterPort = 29500;  // torchrun's …
@@ -362,4 +362,4 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts) {
     return options;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/path_template.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Throws UsageError for what does not fit this machine: `gpu` without a GPU, more workers than GPUs, a
 // --master-addr on node 0 that is none of its addresses, and ranks that the job of one node does not have.
@@ -17,4 +17,4 @@ LaunchOptions resolve_launch(const CommandLine& line, const NodeFacts& facts);
 // For paths that are opened before any round has begun.
 PathFacts path_facts_of(const CommandLine& line, const NodeFacts& facts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -12,7 +12,7 @@
 #include "apps/cli/option_values.hpp"
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::string_view kEndOfOptions = "--";
@@ -218,4 +218,4 @@ LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& g
     return WordReader(KnownOptions(app, groups), words).read();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -10,7 +10,7 @@ namespace CLI {
 class App;
 }
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct LauncherWords {
     std::vector<std::string> options;  // for CLI11, with the options' whole names, and dashes in them
@@ -27,4 +27,4 @@ struct LauncherWords {
 LauncherWords split_words(const CLI::App& app, const std::vector<OptionGroup>& groups,
                           const std::vector<std::string>& words);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

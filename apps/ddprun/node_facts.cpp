@@ -19,7 +19,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // A virtual environment's python3 is a link to another one, so the folder it lies in decides.
@@ -139,4 +139,4 @@ NodeFacts find_node_facts(const CommandLine& line, const std::string& called) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

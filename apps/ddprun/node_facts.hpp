@@ -15,7 +15,7 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct NodeFacts {
     std::chrono::steady_clock::time_point start;  // when this launcher began to look …
@@ -54,4 +54,4 @@ bool is_ignored(int signal);
 // the launcher's own name as a shell would look for it.
 NodeFacts find_node_facts(const CommandLine& line, const std::string& called);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

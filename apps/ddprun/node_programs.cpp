@@ -11,7 +11,7 @@
 #include "apps/cli/option_values.hpp"
 #include "rendezvous/job/number_limits.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::string_view kSeparator = ":";
@@ -75,4 +75,4 @@ std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program
     return further;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

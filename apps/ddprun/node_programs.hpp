@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct NodeProgram {
     int workers = 1;                 // at the local ranks behind those of the programs before it
@@ -16,4 +16,4 @@ struct NodeProgram {
 // number is 1. Throws UsageError for one without a number or without a program.
 std::vector<NodeProgram> take_further_programs(std::vector<std::string>& program);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

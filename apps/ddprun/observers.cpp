@@ -10,7 +10,7 @@
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/health/health_port.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -74,4 +74,4 @@ void Observers::forget() {
     if (events_) events_->forget();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -13,7 +13,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/path_template.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 class Observers {
   public:
@@ -41,4 +41,4 @@ class Observers {
     std::optional<HealthWatch> health_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 #include "rendezvous/net/network.hpp"
 #include "rendezvous/net/port_range.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 using Set = std::function<void(const std::string&)>;
@@ -395,4 +395,4 @@ std::vector<OptionGroup> option_rows(CommandLine& line) {
             torchrun_rows(line)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

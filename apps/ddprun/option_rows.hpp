@@ -7,9 +7,9 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/command_line.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The rows put their values into `line`, which has to outlive them.
 std::vector<OptionGroup> option_rows(CommandLine& line);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

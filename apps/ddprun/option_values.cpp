@@ -14,7 +14,7 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // `shown` is what the error calls it.
@@ -309,4 +309,4 @@ std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(co
     return {*low, *high};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

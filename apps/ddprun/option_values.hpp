@@ -13,7 +13,7 @@
 #include "apps/cli/option_values.hpp"
 #include "launcher/agent/launch_options.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The largest values taken; beyond them a number is a typing error.
 inline constexpr int kMaxTimeoutSeconds = 10'000'000;
@@ -101,4 +101,4 @@ int parse_same_failure(const std::string& text);
 // `1s..5m`, or one duration for both ends.
 std::pair<std::chrono::milliseconds, std::chrono::milliseconds> parse_backoff(const std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -2,7 +2,7 @@
 
 #include "apps/ddprun/option_values.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // For an option that is accepted only because torchrun has it: a wrong value is one here, too.
@@ -113,4 +113,4 @@ OptionGroup torchrun_rows(CommandLine& line) {
           .is_torchruns = true}}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -4,9 +4,9 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/command_line.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 OptionGroup program_rows(CommandLine& line);
 OptionGroup torchrun_rows(CommandLine& line);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

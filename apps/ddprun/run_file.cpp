@@ -11,7 +11,7 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,4 +80,4 @@ RunFolderWork run_file_work(const LaunchOptions& options, const RunStart& start)
     };
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

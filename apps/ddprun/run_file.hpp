@@ -8,7 +8,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/output/log_folder.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // What a launcher was started with.
 struct RunStart {
@@ -24,4 +24,4 @@ std::string run_record_of(const RunStart& start);
 // What writes it when the run's folder has been made, for LaunchOptions::in_run_folder; nothing without --log-dir.
 RunFolderWork run_file_work(const LaunchOptions& options, const RunStart& start);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -9,7 +9,7 @@
 #include "launcher/cluster/family.hpp"
 #include "launcher/start/start_tree.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct StartRequest {
     std::string hosts;      // --hosts; empty: not said
@@ -40,4 +40,4 @@ struct StartRequest {
 // Name and value.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -11,7 +11,7 @@
 #include "launcher/plan/shell_words.hpp"
 #include "launcher/start/remote_shell.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Where they are given, nothing is started.
@@ -127,4 +127,4 @@ std::vector<std::string> without_start_words(const std::vector<std::string>& wor
     return kept;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

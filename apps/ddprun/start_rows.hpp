@@ -7,7 +7,7 @@
 #include "apps/cli/option_row.hpp"
 #include "apps/ddprun/command_line.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 OptionGroup start_rows(CommandLine& line);
 OptionGroup variable_rows(CommandLine& line);
@@ -15,4 +15,4 @@ OptionGroup variable_rows(CommandLine& line);
 // The words without those that only a starter has a use for.
 std::vector<std::string> without_start_words(const std::vector<std::string>& words);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 std::vector<int> dissenting_ranks(std::span<const std::int64_t> values) {
     std::map<std::int64_t, std::size_t> votes;
@@ -29,4 +29,4 @@ std::string name_ranks(std::span<const int> ranks) {
     return named < ranks.size() ? fmt::format("{} and {} more", text, ranks.size() - named) : text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // values[r] is rank r's. The ranks whose value is not the most common one, ascending; among equally common
 // values the one of the lowest rank counts. Empty when all agree.
@@ -17,4 +17,4 @@ std::vector<int> dissenting_ranks(std::span<const std::int64_t> values);
 inline constexpr std::size_t kNamedRanks = 8;
 std::string name_ranks(std::span<const int> ranks);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -4,7 +4,7 @@
 
 #include "apps/train_digits/split_mix.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 std::size_t pixel(int row, int column) {
@@ -36,4 +36,4 @@ void augment(std::span<const float, kImagePixels> image, std::uint64_t seed, int
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 
 #include "apps/train_digits/digits_data.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Writes what the network sees of this image in this epoch to `seen`: the image, or the image moved by -1, 0
 // or 1 pixel in each direction with empty pixels moved in. Depends on the arguments only, so every rank would
@@ -16,4 +16,4 @@ namespace ddprun {
 void augment(std::span<const float, kImagePixels> image, std::uint64_t seed, int epoch, std::size_t index,
              std::span<float, kImagePixels> seen);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

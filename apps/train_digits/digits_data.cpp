@@ -10,7 +10,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -79,4 +79,4 @@ DigitsSplit split_digits(const Digits& all) {
     return split;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 inline constexpr int kImageSide = 8;
 inline constexpr std::size_t kImagePixels = kImageSide * kImageSide;
@@ -43,4 +43,4 @@ struct DigitsSplit {
 };
 DigitsSplit split_digits(const Digits& all);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -14,7 +14,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -82,4 +82,4 @@ void write_file_atomically(const std::string& path, const std::string& bytes) {
     throw std::system_error(error_number, std::generic_category(), fmt::format("cannot write '{}'", path));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

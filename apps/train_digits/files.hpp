@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The user's file or flag is wrong: one whole line that names the file (and line) or the flag and the value.
 class InputError : public std::runtime_error {
@@ -26,4 +26,4 @@ void require_writable_place(const std::string& path);
 // std::system_error names the path and the system's reason.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 void Fingerprint::add(std::span<const std::byte> bytes) {
     constexpr std::uint64_t kFnvPrime = 0x100000001b3;
@@ -13,4 +13,4 @@ void Fingerprint::add(std::span<const std::byte> bytes) {
 
 std::string hexadecimal(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 class Fingerprint {
   public:
@@ -37,4 +37,4 @@ std::uint64_t fingerprint_of(std::span<const T> values) {
 // 16 hexadecimal digits.
 std::string hexadecimal(std::uint64_t value);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

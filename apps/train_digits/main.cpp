@@ -24,7 +24,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/training.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Runs `read` and, if the input is wrong, names the flag it came from.
@@ -113,7 +113,7 @@ int run(const Options& options, int& rank) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::inline app
 
 int main(int argc, char** argv) {
     return ddprun::run_with_options("train_digits", {argv + 1, argv + argc}, ddprun::run);

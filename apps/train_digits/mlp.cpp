@@ -5,7 +5,7 @@
 
 #include "apps/train_digits/split_mix.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -115,4 +115,4 @@ void Mlp::backward(std::span<const float> parameters, std::span<const float> ima
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

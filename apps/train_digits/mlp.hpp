@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct MlpShape {
     std::size_t inputs = 0;
@@ -65,4 +65,4 @@ class Mlp {
     std::vector<float> hidden_gradient_;  // the loss's derivatives by the hidden layer before ReLU
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

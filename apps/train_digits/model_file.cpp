@@ -12,7 +12,7 @@
 #include "apps/train_digits/files.hpp"
 #include "apps/train_digits/fingerprint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -86,4 +86,4 @@ Model read_model(const std::string& path) {
     return decode_model(read_file(path, max_bytes), path);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -13,7 +13,7 @@
 
 #include "apps/train_digits/mlp.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 inline constexpr std::size_t kMaxHidden = 4096;
 
@@ -32,4 +32,4 @@ Model decode_model(std::string_view bytes, const std::string& name);
 // Throws InputError that names the path if the file cannot be read or is malformed.
 Model read_model(const std::string& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

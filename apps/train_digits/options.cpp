@@ -12,7 +12,7 @@
 #include "apps/train_digits/files.hpp"
 #include "apps/train_digits/model_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -108,4 +108,4 @@ int run_with_options(const std::string& program, std::vector<std::string> argume
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 
 #include "apps/train_digits/replica.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct Options {
     std::string data;
@@ -36,4 +36,4 @@ inline constexpr int kBadInput = 2;
 int run_with_options(const std::string& program, std::vector<std::string> arguments,
                      const std::function<int(const Options&, int& rank)>& run);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

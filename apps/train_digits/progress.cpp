@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -38,4 +38,4 @@ void Progress::epoch_done(int epoch, const EpochResult& result) {
          << fmt::format("  loss {:.6f}  accuracy {:.4f}\n", result.loss, result.accuracy) << std::flush;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

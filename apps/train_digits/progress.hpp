@@ -10,7 +10,7 @@
 
 #include "apps/train_digits/replica.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 enum class ProgressStyle {
     bar,    // for a terminal
@@ -40,4 +40,4 @@ class Progress {
     std::size_t cells_ = 0;  // drawn in this epoch
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -5,7 +5,7 @@
 
 #include "apps/train_digits/augmentation.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 MlpShape shape_of(const TrainingPlan& plan) {
     return {.inputs = kImagePixels, .hidden = plan.hidden, .outputs = kDigitClasses};
@@ -96,4 +96,4 @@ std::size_t count_correct(const MlpShape& shape, std::span<const float> paramete
     return correct;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

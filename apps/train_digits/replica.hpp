@@ -25,7 +25,7 @@
 #include "apps/train_digits/mlp.hpp"
 #include "collectives/distributed_sampler.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // What decides the outcome of a training; must be the same on every rank.
 struct TrainingPlan {
@@ -112,4 +112,4 @@ class Replica {
 std::size_t count_correct(const MlpShape& shape, std::span<const float> parameters, const Digits& digits,
                           int rank, int world_size);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

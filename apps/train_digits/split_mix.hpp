@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 class SplitMix64 {
   public:
@@ -32,4 +32,4 @@ class SplitMix64 {
     std::uint64_t state_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -12,7 +12,7 @@
 #include "collectives/grad_buckets.hpp"
 #include "collectives/training.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::int64_t count_correct_together(Communicator& communicator, const MlpShape& 
     return correct;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -17,7 +17,7 @@
 #include "apps/train_digits/replica.hpp"
 #include "collectives/communicator.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // Returns if `value` is equal on all ranks; otherwise throws, on all of them, "<what> not equal on all ranks:
 // …" with the ranks that differ. `what` ends with its verb, for example "the trained parameters are".
@@ -46,4 +46,4 @@ std::string accuracy_text(std::int64_t correct, std::size_t images);
 std::int64_t count_correct_together(Communicator& communicator, const MlpShape& shape,
                                     std::span<const float> parameters, const Digits& digits);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -1,6 +1,6 @@
 #include "apps/train_digits_gpu/device_steps.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr unsigned kThreads = 128;
@@ -40,4 +40,4 @@ const char* enqueue_update(const DeviceUpdate& update, void* stream) {
     return trouble();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

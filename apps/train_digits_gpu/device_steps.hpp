@@ -4,10 +4,10 @@
 
 #include "apps/train_digits_gpu/steps.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // In `stream` (a cudaStream_t) of the calling thread's current context. Null, or what went wrong.
 const char* enqueue_gradients(const DeviceBatch& batch, void* stream);
 const char* enqueue_update(const DeviceUpdate& update, void* stream);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

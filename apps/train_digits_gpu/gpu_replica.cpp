@@ -7,7 +7,7 @@
 #include "apps/train_digits_gpu/device_steps.hpp"
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 void require(const char* trouble) {
@@ -122,4 +122,4 @@ std::vector<float> GpuReplica::parameters() const {
     return values;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -20,7 +20,7 @@
 #include "apps/train_digits_gpu/steps.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 class GpuReplica {
   public:
@@ -75,4 +75,4 @@ class GpuReplica {
     CudaStream stream_ = nullptr;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

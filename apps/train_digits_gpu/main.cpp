@@ -21,7 +21,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/nccl/nccl_join.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 std::shared_ptr<const CudaPrimaryContext> context_of(const Communicator& communicator) {
@@ -82,7 +82,7 @@ int run(const Options& options, int&) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::inline app
 
 int main(int argc, char** argv) {
     return ddprun::run_with_options("train_digits_gpu", {argv + 1, argv + argc}, ddprun::run);

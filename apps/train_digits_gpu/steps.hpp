@@ -15,7 +15,7 @@
 #define DDPRUN_HOST_DEVICE
 #endif
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // A batch on the device. Row-major: [images][inputs] and so on; parameters as in mlp.hpp.
 struct DeviceBatch {
@@ -149,4 +149,4 @@ struct UpdateStep {
     }
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Elements accumulated in f32 at a time, so that the partial results stay in the cache.
@@ -294,4 +294,4 @@ void narrow(DataType type, void* out, const float* in, std::size_t count) {
     narrow_as<BFloat16>(out, in, count);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 
 #include "collectives/types.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Where element `first` of the data is.
 inline std::byte* element_at(void* data, std::size_t first, DataType type) {
@@ -47,4 +47,4 @@ bool carries_f32(ReduceOp op, DataType type) noexcept;
 void widen(DataType type, float* out, const void* in, std::size_t count);
 void narrow(DataType type, void* out, const float* in, std::size_t count);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

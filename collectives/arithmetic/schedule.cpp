@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 Range chunk_range(std::size_t count, int parts, int index) {
     const auto p = static_cast<std::size_t>(parts);
@@ -62,4 +62,4 @@ TreePlace binomial_tree(int rank, int world_size, int root) {
     return place;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // A part of a buffer, in elements.
 struct Range {
@@ -89,4 +89,4 @@ struct TreePlace {
 
 TreePlace binomial_tree(int rank, int world_size, int root);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -4,7 +4,7 @@
 #include <cpuid.h>
 #endif
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 #if defined(__x86_64__)
@@ -36,4 +36,4 @@ VectorLevel vector_level() noexcept {
     return level;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -5,7 +5,7 @@
 // joins a multiplication and an addition.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 enum class VectorLevel { portable, avx2, avx512 };
 
@@ -43,4 +43,4 @@ void with_widest_vectors(Body body) {
 
 #endif
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Elements that are wide at a time, so that they stay in the cache.
@@ -83,4 +83,4 @@ void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial,
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

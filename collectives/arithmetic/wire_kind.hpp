@@ -14,7 +14,7 @@
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/call/call.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct WireKind {
     DataType type;  // on the ranks
@@ -83,4 +83,4 @@ void reduce_partial(const PartialKind& kind, int n, std::byte* out, std::size_t 
 // `partial`.
 void finish_partial(const PartialKind& kind, std::byte* out, std::byte* partial, std::size_t count);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -5,7 +5,7 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 SharedMemory Backend::allocate(std::size_t bytes) { return private_memory(bytes); }
 
@@ -20,4 +20,4 @@ SharedMemory private_memory(std::size_t bytes) {
     return {std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), unmap), bytes};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

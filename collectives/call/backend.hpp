@@ -17,7 +17,7 @@
 #include "collectives/shared_buffer.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class Backend {
   public:
@@ -55,4 +55,4 @@ inline constexpr const char* kStartedNotEnded =
 // Zeros that only this process has. Throws CollectiveError, `system`.
 SharedMemory private_memory(std::size_t bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

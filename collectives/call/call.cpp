@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 Call on_wire(const Call& call) noexcept {
     Call wire = call;
@@ -31,4 +31,4 @@ std::string describe(const Call& call) {
     return traits.point_to_point ? text : fmt::format("{} as call {}", text, call.sequence);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

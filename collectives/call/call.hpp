@@ -10,7 +10,7 @@
 
 #include "collectives/call/operation_traits.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct Call {
     Operation operation = Operation::none;
@@ -32,4 +32,4 @@ Call on_wire(const Call& call) noexcept;
 // rank 2) as call 1`, `send(10 f32)`, `group of 3`.
 std::string describe(const Call& call);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

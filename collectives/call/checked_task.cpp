@@ -9,7 +9,7 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 class Checker {
@@ -188,4 +188,4 @@ Task checked_group(std::shared_ptr<const std::vector<Task>> members) {
     return group;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -6,7 +6,7 @@
 #include "collectives/call/task.hpp"
 #include "collectives/operation_request.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Throws CollectiveError, invalid_argument, about an operation of this rank.
 [[noreturn]] void refuse(Operation operation, const std::string& what);
@@ -22,4 +22,4 @@ Task checked_task(const OperationRequest& request, int rank, int world_size);
 // another. Without members for null and none.
 Task checked_group(std::shared_ptr<const std::vector<Task>> members);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

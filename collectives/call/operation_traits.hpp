@@ -5,7 +5,7 @@
 
 #include "collectives/operation_request.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Of which rank a buffer is read or written.
 enum class Where { nowhere, root, everywhere };
@@ -57,4 +57,4 @@ constexpr bool is_point_to_point(Operation operation) noexcept { return traits_o
 constexpr bool is_reduction(Operation operation) noexcept { return traits_of(operation).reduces; }
 constexpr bool has_root(Operation operation) noexcept { return traits_of(operation).has_root; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 std::string list_of_ranks(const std::vector<int>& ranks) {
     std::string text;
@@ -38,4 +38,4 @@ std::optional<std::vector<int>> decode_ranks(std::string_view text) {
     return ranks;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

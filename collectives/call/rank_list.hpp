@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // More ranks than these are counted, not named.
 inline constexpr std::size_t kMaxRanksInText = 16;
@@ -19,4 +19,4 @@ std::string encode_ranks(const std::vector<int>& ranks);
 // Nothing unless the text is such a list.
 std::optional<std::vector<int>> decode_ranks(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

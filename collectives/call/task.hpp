@@ -10,7 +10,7 @@
 
 #include "collectives/call/call.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct Task {
     Call call;  // its sequence is counted by the backend
@@ -43,4 +43,4 @@ inline void copy_bytes(void* out, const void* in, std::size_t bytes) {
     if (bytes > 0 && out != in) std::memcpy(out, in, bytes);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 #include "collectives/error.hpp"
 #include "rendezvous/worker/accusation.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct Verdict {
     CollectiveErrorCode code = CollectiveErrorCode::system;
@@ -46,4 +46,4 @@ inline Verdict abort_verdict(int rank, const std::string& reason) {
             accuse(rank, Charge::aborted) + ": " + (reason.empty() ? "no reason given" : reason)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

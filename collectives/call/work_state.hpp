@@ -12,7 +12,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class WorkState {
   public:
@@ -47,4 +47,4 @@ class ThreadWorkState final : public WorkState {
     std::optional<CollectiveError> error_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

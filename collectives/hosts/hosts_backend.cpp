@@ -4,7 +4,7 @@
 
 #include "collectives/shm/shm_reduce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Of a buffer of `bytes`, as carried, with a slice for each of the ranks of a host.
@@ -206,4 +206,4 @@ void HostsBackend::broadcast(const Task& task, const PeerMesh::Operation& operat
     rounds.finish();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -32,7 +32,7 @@
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kHostsWholeVector = std::size_t{4} << 10;
 // What an all_reduce has on its way between the hosts at a time has no more than this, as it is carried.
@@ -80,4 +80,4 @@ class HostsBackend final : public Backend {
     std::vector<Range> slices_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

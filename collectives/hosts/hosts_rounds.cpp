@@ -4,7 +4,7 @@
 
 #include "collectives/shm/shm_reduce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 std::size_t rounds_for(std::span<const Range> slices, std::size_t step) {
@@ -110,4 +110,4 @@ void HostsRounds::broadcast(std::byte* data, std::size_t size, int root) {
     run(rounds_for({&whole, 1}, step), stage, use);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

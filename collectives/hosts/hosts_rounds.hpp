@@ -16,7 +16,7 @@
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/tcp/tcp_group.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class HostsRounds {
   public:
@@ -48,4 +48,4 @@ class HostsRounds {
     bool announced_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -6,7 +6,7 @@
 
 #include "collectives/liveness/disagreement.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr std::size_t kMaxRanksListed = 8;
@@ -136,4 +136,4 @@ std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>
                        blame_for_deadline(progress, call, rank, awaited, timeout).text);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

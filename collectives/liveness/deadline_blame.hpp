@@ -10,7 +10,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/call/verdict.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long something may take, and the option that says so.
 struct NamedTimeout {
@@ -31,4 +31,4 @@ std::optional<std::string> notice_of_wait(const std::vector<std::optional<Call>>
                                           int rank, const std::vector<int>& awaited,
                                           const NamedTimeout& timeout);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

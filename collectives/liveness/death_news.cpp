@@ -10,7 +10,7 @@
 #include "rendezvous/system/robust_futex.hpp"
 #include "rendezvous/system/short_turns.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 std::uint64_t random_life() {
@@ -96,4 +96,4 @@ void DeathNews::tell_new_losses() {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

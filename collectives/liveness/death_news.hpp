@@ -24,7 +24,7 @@
 
 #include "rendezvous/worker/life_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class DeathNews {
   public:
@@ -77,4 +77,4 @@ class DeathNews {
     std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -7,7 +7,7 @@
 
 #include "collectives/call/rank_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 std::string sentence(const Sides::Side& side) {
@@ -120,4 +120,4 @@ std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std:
                    "the ranks disagree: " + all.text()};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

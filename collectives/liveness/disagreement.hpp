@@ -13,7 +13,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/call/verdict.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Ranks by what they did. A deed is the rest of a sentence that begins with one rank's name: `called
 // barrier() as call 7`, `has made 6 calls and left`.
@@ -59,4 +59,4 @@ struct Stand {
 std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std::uint64_t sequence,
                                           bool at_once);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 
 extern "C" void* __dso_handle;  // the library or program that this is part of
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct ExitMark::Cell {
     std::mutex mutex;
@@ -39,4 +39,4 @@ ExitMark::~ExitMark() {
     cell_->mark = nullptr;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

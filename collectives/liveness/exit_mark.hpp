@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class ExitMark {
   public:
@@ -24,4 +24,4 @@ class ExitMark {
     std::shared_ptr<Cell> cell_;  // shared with the handler
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

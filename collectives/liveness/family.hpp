@@ -16,7 +16,7 @@
 
 #include "collectives/call/verdict.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class DeathNews;
 class Lifeline;
@@ -38,4 +38,4 @@ struct Origin {
 // What the end of the parent means for a communicator that is just being split off. Pure.
 Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/short_turns.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks) {
     Verdict verdict{of_parent.code, {}, "the communicator that was split ended: " + of_parent.text};
@@ -331,4 +331,4 @@ void Lifeline::send(Neighbour& neighbour, const Notice& notice) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -35,7 +35,7 @@
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Another way by which ranks learn of an end, beside the ring (ShmLifeline). Both functions are called under
 // the lifeline's lock: they must not block, nor call back.
@@ -191,4 +191,4 @@ class Lifeline : private DeathNews::Listener {
     std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rendezvous/job/binary_codec.hpp"
+#include "rendezvous/codec/binary_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // As it travels, which is not the order of the struct.
 BOOST_DESCRIBE_STRUCT(Call, (), (operation, type, reduce, compression, root, count, sequence))
@@ -88,4 +88,4 @@ std::optional<Notice> NoticeReader::next() {
     return notice;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -15,7 +15,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/call/verdict.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kMaxNoticePayload = 1024;
 inline constexpr std::size_t kMaxNoticeText = 512;     // longer texts are cut
@@ -78,4 +78,4 @@ class NoticeReader {
     bool broken_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 LifelineState::LifelineState(int rank, int world_size, bool own_numbers)
     : rank_(rank), own_numbers_(own_numbers), peers_(static_cast<std::size_t>(world_size)) {}
@@ -176,4 +176,4 @@ bool LifelineState::all_answered() const {
                        [&](const Peer& peer) { return peer.left_after || peer.answered == inquiry_; });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -16,7 +16,7 @@
 #include "collectives/liveness/disagreement.hpp"
 #include "collectives/liveness/lifeline_frame.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How many of its last collectives a rank remembers; one that runs further ahead is compared with at the
 // deadline only.
@@ -134,4 +134,4 @@ class LifelineState {
     int left_ = 0;  // peers that have left
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

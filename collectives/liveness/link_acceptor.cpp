@@ -5,7 +5,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Reads into `bytes`, of which `held` are there; true once all are.
@@ -115,4 +115,4 @@ bool LinkAcceptor::hear_proof(Unidentified& connection, std::vector<Accepted>& a
     return false;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -18,7 +18,7 @@
 #include "collectives/wire/tcp_link.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kMaxUnidentified = 256;
 inline constexpr std::chrono::milliseconds kHelloTimeout{5000};
@@ -80,4 +80,4 @@ class LinkAcceptor {
     bool had_room_ = true;                    // at the end of the last turn
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

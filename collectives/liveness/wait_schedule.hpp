@@ -12,7 +12,7 @@
 
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::chrono::milliseconds kFirstQuestion{500};
 inline constexpr std::chrono::milliseconds kLongestPause{30'000};
@@ -64,4 +64,4 @@ class WaitSchedule {
     std::uint32_t round_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -7,7 +7,7 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 std::shared_ptr<const CudaDriver> CudaDriver::open(const std::string& path) {
     constexpr const char* kHelp =
@@ -100,4 +100,4 @@ void CudaMemory::copy_to(void* host, std::size_t bytes, std::size_t offset) cons
     context_->call("copying from the device", &CudaDriver::copy_to_host, host, pointer_ + offset, bytes);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -11,7 +11,7 @@
 #include "collectives/nccl/gpu_abi.hpp"
 #include "collectives/nccl/shared_library.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct CudaDriver {
     // Opens `path`, or if it is empty the system's libcuda.so.1, and initialises it. Throws CollectiveError
@@ -137,4 +137,4 @@ class CudaMemory {
     std::size_t size_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // ncclComm_t
 using NcclHandle = struct NcclOpaque*;
@@ -82,4 +82,4 @@ using CudaPointer = std::uintptr_t;
 inline constexpr unsigned int kCudaStreamDefault = 0;
 inline constexpr unsigned int kCudaEventDisableTiming = 2;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

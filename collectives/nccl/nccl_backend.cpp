@@ -7,7 +7,7 @@
 #include "collectives/call/checked_task.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Bytes; an element of every type fits.
@@ -153,4 +153,4 @@ const void* NcclBackend::copy_of_input(CudaStream stream, const Task& task) {
     return copies_.back().data();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

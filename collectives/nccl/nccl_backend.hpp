@@ -21,7 +21,7 @@
 #include "collectives/nccl/nccl_watch.hpp"
 #include "collectives/nccl/nccl_work.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long the destructor, after the last operation has ended, waits for NCCL to end in order with the other
 // ranks, before it aborts.
@@ -61,4 +61,4 @@ class NcclBackend final : public Backend {
     NcclWatch watch_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

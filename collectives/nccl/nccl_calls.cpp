@@ -4,7 +4,7 @@
 
 #include "collectives/float16.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 template <class T>
@@ -191,4 +191,4 @@ NcclResult enqueue(const NcclLaunch& on, const Task& task) {
     return meet(on);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

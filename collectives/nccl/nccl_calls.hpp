@@ -9,7 +9,7 @@
 #include "collectives/nccl/cuda_driver.hpp"
 #include "collectives/nccl/nccl_library.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 NcclType nccl_type(DataType type) noexcept;
 // Nothing for what NCCL does not have: band, bor, bxor. premul_sum needs an operation of its own (below).
@@ -36,4 +36,4 @@ struct NcclLaunch {
 // For gather, scatter and all_to_all NCCL's own functions are used from 2.28 on, before sends and receives.
 NcclResult enqueue(const NcclLaunch& on, const Task& task);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 NcclComm::NcclComm(std::shared_ptr<const NcclLibrary> library,
                    std::shared_ptr<const CudaPrimaryContext> context)
@@ -167,4 +167,4 @@ void NcclComm::Core::abort() {
     changed.notify_all();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -26,7 +26,7 @@
 #include "collectives/nccl/nccl_library.hpp"
 #include "collectives/wire/event.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long an abort waits for a thread that is inside NCCL.
 inline constexpr std::chrono::milliseconds kNcclCallTimeout{500};
@@ -119,4 +119,4 @@ class NcclComm {
     std::mutex abort_mutex_;  // one thread aborts, the others wait for it
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

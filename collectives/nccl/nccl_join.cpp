@@ -12,7 +12,7 @@
 #include "collectives/nccl/nccl_rings.hpp"
 #include "collectives/tcp/transfer.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr std::string_view kJoin = "join: ";
@@ -165,4 +165,4 @@ std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclS
     return std::make_unique<NcclBackend>(tools.context, std::move(comm), std::move(peers));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

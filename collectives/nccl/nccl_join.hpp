@@ -11,10 +11,10 @@
 #include "collectives/nccl/nccl_peers.hpp"
 #include "collectives/nccl/nccl_settings.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Called by all ranks. Throws CollectiveError.
 std::unique_ptr<Backend> join_nccl(std::unique_ptr<NcclPeers> peers, const NcclSettings& settings,
                                    const PeerMesh::Operation& joining);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 int NcclLibrary::checked_version() const {
     int found = 0;
@@ -26,4 +26,4 @@ std::string nccl_version_text(int version) {
     return fmt::format("{}.{}.{}", version / major_unit, version % major_unit / 100, version % 100);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

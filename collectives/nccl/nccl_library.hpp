@@ -10,7 +10,7 @@
 #include "collectives/nccl/gpu_abi.hpp"
 #include "collectives/nccl/shared_library.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Before 2.19, ncclCommAbort could hang when another thread was using the communicator (NCCL issue 1013).
 // That before 2.24 a send or receive may be reported as launched before it is (NCCL issue 1495) is true of
@@ -70,4 +70,4 @@ struct NcclLibrary {
 // "2.28.9"; of versions up to 2.8, which counted otherwise, too.
 std::string nccl_version_text(int version);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -4,7 +4,7 @@
 
 #include "collectives/wire/rank_group.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // What a rank sent before it left may still be on its way.
@@ -108,4 +108,4 @@ bool NcclPeers::blame(const Call& call, const std::vector<int>& peers) {
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -15,7 +15,7 @@
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class NcclPeers {
   public:
@@ -77,4 +77,4 @@ class NcclPeers {
     std::uint64_t sequence_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -11,7 +11,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr const char* kVariable = "NCCL_ALGO";
@@ -68,4 +68,4 @@ NcclRings::~NcclRings() {
     if (counted_ && --users().count == 0) ::unsetenv(kVariable);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // From here on NCCL_ALGO takes algorithms for single operations.
 inline constexpr int kNcclVersionWithAlgoByOperation = 22400;
@@ -32,4 +32,4 @@ class NcclRings {
     bool counted_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -8,7 +8,7 @@
 #include "collectives/nccl/nccl_rings.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 [[noreturn]] void fail_setting(const std::string& what) {
@@ -57,4 +57,4 @@ std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
     return settings;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -7,7 +7,7 @@
 #include "collectives/options.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct NcclSettings {
     std::string nccl_library;  // paths; empty: the system's
@@ -23,4 +23,4 @@ struct NcclSettings {
 std::optional<NcclSettings> read_nccl_settings(const Environment& environment,
                                                const CommunicatorOptions& options, int local_rank);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

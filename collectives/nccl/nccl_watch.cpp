@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // The thread goes on looking for so long after the last operation, because being woken costs the caller more
@@ -175,4 +175,4 @@ void NcclWatch::end(const Verdict& verdict) {
     works_.clear();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

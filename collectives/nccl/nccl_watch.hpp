@@ -21,7 +21,7 @@
 #include "collectives/nccl/nccl_work.hpp"
 #include "collectives/wire/event.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How often NCCL and CUDA are asked for errors while operations are in progress.
 inline constexpr std::chrono::milliseconds kNcclWatchPeriod{10};
@@ -93,4 +93,4 @@ class NcclWatch {
     std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // How a thread waits for an event of the device: first it looks all the time, then it lets others run in
@@ -125,4 +125,4 @@ std::optional<CudaResult> NcclWork::event_error() const noexcept {
     return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

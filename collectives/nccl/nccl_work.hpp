@@ -14,7 +14,7 @@
 #include "collectives/call/work_state.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Events without times, used again and again: making one takes longer than a small operation.
 class CudaEventPool {
@@ -77,4 +77,4 @@ class NcclWork final : public WorkState {
     std::optional<CollectiveError> error_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 [[noreturn]] void fail(const std::string& text) {
@@ -48,4 +48,4 @@ void SharedLibrary::refuse(const std::string& why) const {
     fail(fmt::format("{}, opened as {}, {}: {}", what_, path_, why, help_));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

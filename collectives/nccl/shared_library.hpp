@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class SharedLibrary {
   public:
@@ -39,4 +39,4 @@ class SharedLibrary {
     void* handle_ = nullptr;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

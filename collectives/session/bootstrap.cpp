@@ -23,7 +23,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr std::string_view kTcpScheme = "tcp://";
@@ -364,4 +364,4 @@ std::unique_ptr<Session> open_session_from(const Environment& environment,
                         wanted);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

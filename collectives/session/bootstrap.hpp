@@ -21,7 +21,7 @@
 #include "rendezvous/worker/life_table.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct TcpMeeting {
     Endpoint endpoint;
@@ -97,4 +97,4 @@ std::unique_ptr<Session> open_session_alone(const std::optional<NcclSettings>& n
 std::unique_ptr<Session> open_session_from(const Environment& environment,
                                            const CommunicatorOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

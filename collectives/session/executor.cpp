@@ -11,7 +11,7 @@
 #include "rendezvous/system/own_process.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 Executor::~Executor() {
     {
@@ -121,4 +121,4 @@ void Executor::carry_out(const Task& task) {
     backend_->run({call, place, task.out});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -22,7 +22,7 @@
 #include "collectives/call/work_state.hpp"
 #include "collectives/work.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Started operations that may wait for their turn; who starts more waits.
 inline constexpr std::size_t kMaxStarted = 4096;
@@ -74,4 +74,4 @@ class Executor {
     std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 #include "collectives/wire/nonce.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // For what is known to be in the store.
@@ -181,4 +181,4 @@ std::string Gathering::await_decision(Deadline deadline) {
                     expected_.size(), names_.members, list_of_ranks(late))));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -19,7 +19,7 @@
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Which ranks are to come. `excluded`, ascending: numbers below world_size that nobody has, the new
 // communicator's ranks are counted without them.
@@ -93,4 +93,4 @@ class Gathering {
     int new_rank_;  // this rank's place among them
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

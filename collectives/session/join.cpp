@@ -6,7 +6,7 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 void claim_rank(Store& store, const std::string& key, const Joining& joining) {
@@ -52,4 +52,4 @@ Joined join_through(Store& store, const Joining& joining, const Member& self, De
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

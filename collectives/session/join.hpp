@@ -11,7 +11,7 @@
 
 #include "collectives/session/gathering.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long rank 0, having given up, waits for the others to read why, since the store may end with it.
 inline constexpr std::chrono::milliseconds kDepartureTimeout{2000};
@@ -33,4 +33,4 @@ struct Joined {
 // CollectiveError system for a rank that another process has.
 Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 #include "rendezvous/store/store_host.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 MeetingRoom MeetingRoom::later() const {
     MeetingRoom room;
@@ -63,4 +63,4 @@ void Session::finalize(std::chrono::milliseconds timeout) {
                           missing, "finalize");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

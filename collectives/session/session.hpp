@@ -19,10 +19,13 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
+class StoreHost;
+}
+
+namespace ddprun::inline detail {
 
 class Lifeline;
-class StoreHost;
 
 // The store the ranks met in, kept until this rank's communicator ends. Members end in reverse order: the
 // store this process may host goes last.
@@ -118,4 +121,4 @@ class CallGuard {
     Session& session_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -12,7 +12,7 @@
 #include "collectives/session/gathering.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr const char* kName = "shrink";
@@ -79,4 +79,4 @@ std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excl
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

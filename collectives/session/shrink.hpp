@@ -11,7 +11,7 @@
 
 #include "collectives/session/session.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long a rank tries to reach the store again; it was there before.
 inline constexpr std::chrono::milliseconds kReopenTimeout{5000};
@@ -25,4 +25,4 @@ std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
 // ones connect.
 std::unique_ptr<Session> open_shrunk_session(Session& old, std::vector<int> excluded);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -2,7 +2,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 void SoloBackend::run(const Task& task) {
     {
@@ -47,4 +47,4 @@ std::optional<Verdict> SoloBackend::verdict() const {
     return verdict_;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

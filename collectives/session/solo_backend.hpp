@@ -8,7 +8,7 @@
 #include "collectives/call/backend.hpp"
 #include "collectives/call/verdict.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class SoloBackend final : public Backend {
   public:
@@ -24,4 +24,4 @@ class SoloBackend final : public Backend {
     std::optional<Verdict> verdict_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -13,7 +13,7 @@
 #include "collectives/wire/nonce.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr char kProblem = '!';
@@ -159,4 +159,4 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -17,7 +17,7 @@
 #include "collectives/session/session.hpp"
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // What a rank tells the others. Pure, as are the functions on it.
 struct SplitEntry {
@@ -47,4 +47,4 @@ std::vector<int> split_group(std::span<const SplitEntry> entries, int rank);
 // did, which leaves the old one alone.
 std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -6,7 +6,7 @@
 
 #include "collectives/shm/shm_layout.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -44,4 +44,4 @@ ShmAreas::Place ShmAreas::find(const void* data, std::size_t bytes) const {
     return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/shm_mapping.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class ShmArea {
   public:
@@ -55,4 +55,4 @@ class ShmAreas {
     std::vector<Held> held_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -5,7 +5,7 @@
 #include "collectives/shm/shm_reduce.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // A reduction of ranks that run at once is done by every rank for itself as long as all inputs together have
@@ -236,4 +236,4 @@ void ShmBackend::run(const Task& task) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -23,7 +23,7 @@
 #include "collectives/shm/shm_pipeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class ShmBackend final : public Backend {
   public:
@@ -84,4 +84,4 @@ class ShmBackend final : public Backend {
     std::uint64_t direct_reductions_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

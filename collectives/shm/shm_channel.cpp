@@ -4,7 +4,7 @@
 
 #include "collectives/call/verdict.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // The finaliser of MurmurHash3 (Austin Appleby, public domain): every bit of the input changes half of those
@@ -104,4 +104,4 @@ void ShmChannel::await_stage(std::uint64_t round) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

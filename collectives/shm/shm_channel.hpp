@@ -13,7 +13,7 @@
 #include "collectives/shm/shm_copy.hpp"
 #include "collectives/shm/shm_waiter.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // What a rank says of its buffers, in the payload of an announcement: the areas they lie in (0: none), and
 // where in its part of them. See shm_area.hpp.
@@ -123,4 +123,4 @@ class ShmTurn {
     ShmChannel& channel_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

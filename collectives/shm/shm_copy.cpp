@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 #if defined(__x86_64__)
@@ -38,4 +38,4 @@ void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes) {
     copy_past_the_caches(static_cast<std::byte*>(out), static_cast<const std::byte*>(in), bytes);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

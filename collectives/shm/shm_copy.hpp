@@ -5,7 +5,7 @@
 
 #include "collectives/call/task.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How a rank writes what another one reads next. `plain` stores first fetch the lines from the caches of
 // those who read them last; `non_temporal` ones do not, but go to memory. Which is faster depends on the
@@ -18,4 +18,4 @@ inline constexpr std::size_t kLeastNonTemporal = std::size_t{2} << 10;
 // As copy_bytes(), for `out` in shared memory: complete for others before whatever is stored to memory next.
 void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 #include "collectives/wire/cpus.hpp"
 #include "collectives/wire/rank_group.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Written by each rank for itself, because a launcher may have bound each to CPUs of its own. A rank with
@@ -45,4 +45,4 @@ std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const P
     return segment;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,10 +10,10 @@
 #include "collectives/shm/shm_segment.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Called by all ranks of a mesh, as part of making the communicator. `wanted` is this rank's own wish; one
 // rank without it decides for all. Nothing if any rank could not. Throws as PeerMesh::wait does.
 std::optional<ShmSegment> hand_over_segment(PeerMesh& mesh, bool wanted, const PeerMesh::Operation& joining);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

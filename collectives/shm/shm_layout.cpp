@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 std::size_t page_up(std::size_t bytes) { return (bytes + kShmPage - 1) / kShmPage * kShmPage; }
@@ -21,4 +21,4 @@ ShmLayout::ShmLayout(int world_size) {
     size_ = page_up(end_ + sizeof(ShmEnd) + ranks * sizeof(ShmLife));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

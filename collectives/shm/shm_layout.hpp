@@ -18,7 +18,7 @@
 
 #include "collectives/wire/frame.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kShmPage = 4096;
 
@@ -149,4 +149,4 @@ class ShmLayout {
     std::size_t size_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

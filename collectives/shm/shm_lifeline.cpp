@@ -16,7 +16,7 @@
 #include "rendezvous/system/robust_futex.hpp"
 #include "rendezvous/system/short_turns.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 using Word = std::atomic<std::uint32_t>;
@@ -199,4 +199,4 @@ int ShmLifeline::rank_of(int place) const {
     return ranks_.empty() ? place : ranks_[static_cast<std::size_t>(place)];
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -30,7 +30,7 @@
 #include "collectives/liveness/lifeline.hpp"
 #include "collectives/shm/shm_segment.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class ShmLifeline final : private EndObserver {
   public:
@@ -82,4 +82,4 @@ class ShmLifeline final : private EndObserver {
     std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -7,7 +7,7 @@
 
 #include "collectives/shm/shm_reduce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Of the probe.
@@ -257,4 +257,4 @@ StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joini
     return best[1] < kWorthIt * best[0] ? StoreType::non_temporal : StoreType::plain;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -17,7 +17,7 @@
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_reduce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class ShmPipeline {
   public:
@@ -108,4 +108,4 @@ class ShmPipeline {
 // PeerMesh::wait does.
 StoreType probe_store_type(ShmChannel& channel, const PeerMesh::Operation& joining);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 #include "collectives/arithmetic/reduce.hpp"
 #include "collectives/shm/shm_layout.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // What a caller with more bytes should hand over at a time, so that the intermediate result stays in the
 // first-level cache. A multiple of every element's size.
@@ -51,4 +51,4 @@ constexpr ShmPiece shm_slice(std::size_t size, int rank, int ranks) {
     return {begin, std::min(each, size - begin)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -1,6 +1,6 @@
 #include "collectives/shm/shm_segment.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 ShmHeader header_of(const Membership& membership) {
@@ -36,4 +36,4 @@ std::optional<ShmSegment> ShmSegment::open(const ShmOffer& offer, const Membersh
     return segment;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

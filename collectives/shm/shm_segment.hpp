@@ -8,7 +8,7 @@
 #include "collectives/wire/membership.hpp"
 #include "rendezvous/system/shm_mapping.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class ShmSegment {
   public:
@@ -47,4 +47,4 @@ class ShmSegment {
     int world_size_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

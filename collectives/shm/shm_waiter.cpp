@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <ctime>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 using Clock = Deadline::clock;
@@ -161,4 +161,4 @@ void ShmWaiter::sleep_until_step(int peer, const ShmCondition& condition, Deadli
     wakeup.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -15,7 +15,7 @@
 #include "collectives/wire/rank_group.hpp"
 #include "rendezvous/system/futex.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // What is waited for: a word that has reached a number, or whose upper half is a call's number.
 struct ShmCondition {
@@ -91,4 +91,4 @@ class ShmWaiter {
     std::uint32_t news_seen_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

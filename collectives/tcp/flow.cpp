@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Being woken takes 20 us and more on a virtual machine.
@@ -74,4 +74,4 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& 
     mesh.fail_mismatch(call, peer, *theirs, operation);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

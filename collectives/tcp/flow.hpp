@@ -14,7 +14,7 @@
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // The most that one system call moves. The same in both directions: a rank that sends more in its turn than
 // it receives fills the buffers between the two, out of the cache (measured: half as fast).
@@ -46,4 +46,4 @@ inline int lanes_for(std::size_t bytes, int lanes) {
 void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
                        const PeerMesh::Operation& operation);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

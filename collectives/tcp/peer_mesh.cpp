@@ -12,7 +12,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // Polls once; interruptions by signals look like nothing having happened.
@@ -325,4 +325,4 @@ std::vector<int> PeerMesh::leave_together(Deadline deadline) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -26,7 +26,7 @@
 #include "collectives/wire/mesh_proof.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long a rank whose peer's connection broke waits to hear why, before it calls the peer dead itself.
 inline constexpr std::chrono::milliseconds kVerdictTimeout{2000};
@@ -162,4 +162,4 @@ class PeerMesh {
     std::vector<int> awaited_ranks_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

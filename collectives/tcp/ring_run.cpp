@@ -5,7 +5,7 @@
 
 #include "collectives/arithmetic/reduce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 RingRun::RingRun(PeerMesh& mesh, const RingPlan& plan, const PeerMesh::Operation& operation)
     : mesh_(mesh),
@@ -160,4 +160,4 @@ void RingRun::skip_finished() {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

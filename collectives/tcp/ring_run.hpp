@@ -16,7 +16,7 @@
 #include "collectives/tcp/flow.hpp"
 #include "collectives/wire/message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // Bytes received at most before they are reduced, so that they are still in the cache; a multiple of every
 // element.
@@ -93,4 +93,4 @@ class RingRun final : public Flow {
     Position out_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

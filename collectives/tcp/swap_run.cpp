@@ -4,7 +4,7 @@
 
 #include "collectives/arithmetic/reduce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 SwapRun::SwapRun(PeerMesh& mesh, const SwapPlan& plan, const PeerMesh::Operation& operation)
     : mesh_(mesh),
@@ -70,4 +70,4 @@ void SwapRun::reduce_arrived() {
     reduced_ = whole;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

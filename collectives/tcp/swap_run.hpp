@@ -14,7 +14,7 @@
 #include "collectives/tcp/ring_run.hpp"
 #include "collectives/wire/message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct SwapPlan {
     WireKind kind;
@@ -56,4 +56,4 @@ class SwapRun final : public Flow {
     std::size_t sent_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

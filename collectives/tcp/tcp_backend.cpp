@@ -10,7 +10,7 @@
 #include "collectives/tcp/transfer.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 TcpBackend::TcpBackend(Membership membership, TcpListener listener, const PeerMesh::Operation& joining,
                        std::chrono::milliseconds operation_timeout, const Origin& origin)
@@ -174,4 +174,4 @@ void TcpBackend::reduce_in_ring(const Task& task, const PeerMesh::Operation& ope
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -18,7 +18,7 @@
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/tcp/tcp_group.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kSmallReduce = std::size_t{64} << 10;
 
@@ -64,4 +64,4 @@ class TcpBackend final : public Backend {
     std::vector<std::byte> partial_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 #include "collectives/arithmetic/schedule.hpp"
 #include "collectives/tcp/transfer.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 void make_room(std::vector<std::byte>& buffer, std::size_t bytes, PeerMesh& mesh,
                const PeerMesh::Operation& operation) {
@@ -224,4 +224,4 @@ std::span<std::byte> TcpGroup::segment_of(int lane) {
     return std::span(segments_).subspan(static_cast<std::size_t>(lane) * kRingSegment, kRingSegment);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -26,7 +26,7 @@
 #include "collectives/tcp/swap_run.hpp"
 #include "collectives/wire/rank_group.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kSmallGather = std::size_t{64} << 10;
 inline constexpr std::size_t kSmallBroadcast = std::size_t{64} << 10;
@@ -110,4 +110,4 @@ class TcpGroup {
     std::size_t lanes_ = 0;  // flows under way
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

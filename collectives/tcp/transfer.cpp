@@ -10,7 +10,7 @@
 
 #include "collectives/tcp/flow.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // What is the lane's of a message. Everything is borrowed.
@@ -201,4 +201,4 @@ void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMes
     run_flows(mesh, flows, operation);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

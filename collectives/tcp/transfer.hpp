@@ -15,7 +15,7 @@
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // A rank to send to or receive from, and the payload's place. Rank -1: that direction is not used.
 struct Incoming {
@@ -65,4 +65,4 @@ std::vector<T> gather_over_mesh(PeerMesh& mesh, const T& mine, PeerMesh::Operati
     return held;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 int cpus_of_control_group() {
     std::ifstream file("/sys/fs/cgroup/cpu.max");
@@ -23,4 +23,4 @@ int cpus_of_this_machine() {
     return std::min(static_cast<int>(std::max(1L, online)), cpus_of_control_group());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

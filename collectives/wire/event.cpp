@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 Event::Event() : descriptor_([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }) {
     if (!descriptor_) fail_errno(errno, "cannot make an event descriptor");
@@ -31,4 +31,4 @@ void Event::wait(std::optional<Deadline> deadline) const noexcept {
     ::poll(&polled, 1, poll_timeout(deadline));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -6,7 +6,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class Event {
   public:
@@ -24,4 +24,4 @@ class Event {
     ProcessDescriptor descriptor_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

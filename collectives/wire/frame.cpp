@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
@@ -119,4 +119,4 @@ std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes)
                 frame.count,     frame.sequence, frame.compression};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

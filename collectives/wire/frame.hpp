@@ -26,7 +26,7 @@
 #include "collectives/call/call.hpp"
 #include "collectives/wire/nonce.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kHelloSize = 60;
 inline constexpr std::size_t kHelloAnswerSize = 8;
@@ -77,4 +77,4 @@ std::optional<HelloAnswer> decode_hello_answer(std::span<const std::byte, kHello
 std::array<std::byte, kHeaderSize> encode_header(const Call& call);
 std::optional<Call> decode_header(std::span<const std::byte, kHeaderSize> bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

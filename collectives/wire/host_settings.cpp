@@ -9,7 +9,7 @@
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr char kHostId[] = "DDPRUN_HOSTID";
@@ -150,4 +150,4 @@ std::string choose_address(const HostSettings& settings, std::span<const LocalAd
     return best->address;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -24,7 +24,7 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr int kDefaultSocketsPerPeer = 1;
 inline constexpr std::size_t kMaxHostId = 128;
@@ -59,4 +59,4 @@ HostSettings read_host_settings(const Environment& environment);
 std::string choose_address(const HostSettings& settings, std::span<const LocalAddress> addresses,
                            const std::string& usual);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

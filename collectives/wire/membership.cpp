@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 // What stands before the first `end`, which is taken away with it.
@@ -93,4 +93,4 @@ std::optional<Membership> parse_table(std::string_view text, int world_size) {
     return membership;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,9 +10,9 @@
 
 #include "collectives/wire/frame.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct Member {
     Endpoint endpoint;  // numeric address
@@ -55,4 +55,4 @@ std::string table_text(const Nonce& nonce, const std::vector<Member>& members);
 // Nothing unless the text is a table of `world_size` members; rank, round and communicator stay 0.
 std::optional<Membership> parse_table(std::string_view text, int world_size);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -9,7 +9,7 @@
 
 #include "collectives/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr std::string_view kDialledLabel = "ddprun mesh dialled 1";
@@ -63,4 +63,4 @@ std::optional<SecretKey> read_mesh_key(const Environment& environment) {
                           {}, "join");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -13,10 +13,10 @@
 #include <span>
 
 #include "collectives/wire/frame.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 inline constexpr std::size_t kProofSize = 32;
 inline constexpr std::size_t kOfferSize = sizeof(Nonce) + kProofSize;
@@ -43,4 +43,4 @@ MeshOffer decode_offer(const std::array<std::byte, kOfferSize>& bytes);
 // DDPRUN_MESH_KEY; nothing where it is not set. Throws invalid_argument, without its text, for what is no key.
 std::optional<SecretKey> read_mesh_key(const Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

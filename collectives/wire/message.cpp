@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 template <class Move>
 std::size_t MessageState::move_parts(std::byte* payload, std::size_t size, Move move) {
@@ -25,4 +25,4 @@ std::size_t MessageReader::read(std::byte* payload, std::size_t size) {
     return move_parts(payload, size, [this](auto& parts) { return link_.read_some(parts); });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -12,7 +12,7 @@
 #include "collectives/wire/frame.hpp"
 #include "collectives/wire/tcp_link.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 class MessageState {
   public:
@@ -56,4 +56,4 @@ class MessageReader : public MessageState {
     std::optional<Call> header() const { return decode_header(header_); }
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 Nonce random_nonce() {
     Nonce nonce;
@@ -16,4 +16,4 @@ Nonce random_nonce() {
     return nonce;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 using Nonce = std::array<std::uint8_t, 16>;
 
 // From the system. Throws system_error.
 Nonce random_nonce();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 RankGroup group_of(int rank, std::vector<int> ranks) {
@@ -50,4 +50,4 @@ std::optional<RankGroup> ranks_across_hosts(const Membership& membership) {
     return group_of(membership.rank, std::move(ranks));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -10,7 +10,7 @@
 
 #include "collectives/wire/membership.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 struct RankGroup {
     std::vector<int> ranks;  // of the communicator
@@ -36,4 +36,4 @@ RankGroup ranks_of_host(const Membership& membership);
 // hosts have different numbers of ranks; the same answer on every rank.
 std::optional<RankGroup> ranks_across_hosts(const Membership& membership);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -14,7 +14,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 namespace {
 
 constexpr int kProbeSeconds = 1;
@@ -180,4 +180,4 @@ std::string default_source_address() {
     return "127.0.0.1";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

@@ -19,7 +19,7 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/own_process.hpp"
 
-namespace ddprun {
+namespace ddprun::inline detail {
 
 // How long sent data may stay unacknowledged, or an idle connection silent, before the kernel gives the peer
 // up.
@@ -87,4 +87,4 @@ std::string source_address(const std::string& host);
 // The address from which this machine reaches others in general, or loopback if it has no route to anywhere.
 std::string default_source_address();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline detail

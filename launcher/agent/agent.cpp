@@ -26,7 +26,7 @@
 #include "rendezvous/net/late_name.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -397,4 +397,4 @@ int run_agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers,
     return Agent(std::move(options), log, watchers, make_runner ? make_runner : guardian).run();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "launcher/process/process_runner.hpp"
 #include "launcher/watch/watchers.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Makes what starts the workers, before anything else of the agent runs; it says what is wrong with it.
 using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
@@ -26,4 +26,4 @@ using RunnerMaker = std::function<std::unique_ptr<ProcessRunner>(
 int run_agent(LaunchOptions options, LauncherLog& log, const Watchers& watchers = {},
               const RunnerMaker& make_runner = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

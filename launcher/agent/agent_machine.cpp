@@ -4,7 +4,7 @@
 
 #include "rendezvous/system/transition_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 struct AgentTable {
@@ -114,4 +114,4 @@ std::string transition_text(AgentState before, AgentEvent event, AgentState afte
     return fmt::format("{} -> {} by {}", to_text(before), to_text(after), to_text(event));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

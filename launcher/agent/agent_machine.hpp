@@ -24,9 +24,9 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class AgentState {
     joining,
@@ -115,4 +115,4 @@ inline std::string_view to_text(AgentEvent event) { return name_of_value(event);
 // which is the last thing on the screen.
 std::string transition_text(AgentState before, AgentEvent event, AgentState after);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

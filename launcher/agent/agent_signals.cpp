@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 AgentSignals::AgentSignals(const boost::asio::any_io_executor& executor, const LaunchOptions& options,
                            AgentSignalEvents events)
@@ -71,4 +71,4 @@ void AgentSignals::stop_itself() const {
     events_.on_continue();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "launcher/interrupts.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct AgentSignalEvents {
     // Any of those below but on_window, directly before that.
@@ -60,4 +60,4 @@ class AgentSignals {
     Interrupts interrupts_;  // of those that end the job
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

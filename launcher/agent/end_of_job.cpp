@@ -10,7 +10,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Complaint = std::optional<std::string>;
@@ -109,4 +109,4 @@ int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* 
     return shown(result.exit_code);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,10 +7,10 @@
 #include "launcher/output/launcher_log.hpp"
 #include "launcher/watch/watchers.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Returns what the launcher exits with. `workers` are those of the last round, nullptr if none began here.
 int end_job(JobEnding ending, const LaunchOptions& options, const RoundWorkers* workers, LauncherLog& log,
             const Watchers& watchers);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

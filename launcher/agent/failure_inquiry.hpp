@@ -13,7 +13,7 @@
 #include "launcher/judge/failure_judge.hpp"
 #include "launcher/output/launcher_log.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class FailureInquiry {
   public:
@@ -43,4 +43,4 @@ class FailureInquiry {
     FailureJudge judge_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 #include "launcher/report/end_summary.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
@@ -36,4 +36,4 @@ std::string to_text(const GraceNotice& notice) {
                        signal_text(notice.signal), next, seconds(notice.grace_period));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

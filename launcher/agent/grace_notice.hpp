@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // A signal was sent to the launcher.
 struct StopNotice {
@@ -32,4 +32,4 @@ struct GraceNotice {
 // "ranks 0,3 have not ended 15 s after SIGTERM; SIGKILL in 15 s (--grace 30)".
 std::string to_text(const GraceNotice& notice);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

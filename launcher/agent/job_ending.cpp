@@ -4,7 +4,7 @@
 
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 Verdict verdict_of(const JobEnding& ending) {
     if (ending.finish && !ending.finish->cause && ending.finish->exit_code == kExitPreempted)
@@ -61,4 +61,4 @@ JobResult job_result(const JobEnding& ending, const Verdict& verdict, const Laun
     return result;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

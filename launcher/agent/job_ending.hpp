@@ -11,7 +11,7 @@
 #include "launcher/report/result_file.hpp"
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of the result it has what this node can find out: the job's first failure, the ranks' ends of all nodes as far
 // as it was told (else of this node), survivors, unknown nodes, its own name, and the times. job_result adds the rest.
@@ -42,4 +42,4 @@ ReportFacts report_facts(const JobEnding& ending, const Verdict& verdict, const 
 // For the result file and the agent's watchers.
 JobResult job_result(const JobEnding& ending, const Verdict& verdict, const LaunchOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::optional<AgentEvent> JobKnowledge::learn(const ControlMessage& message) {
     if (const auto* refused = std::get_if<Refused>(&message)) return learn_refusal(*refused);
@@ -135,4 +135,4 @@ JobEnding JobKnowledge::ending() const {
     return ending;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

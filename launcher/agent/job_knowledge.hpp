@@ -12,7 +12,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class JobKnowledge {
   public:
@@ -68,4 +68,4 @@ class JobKnowledge {
     bool hurried_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,11 +12,11 @@
 #include "launcher/judge/failure_question.hpp"
 #include "launcher/process/open_files.hpp"
 #include "launcher/wall_clock.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::string make_job_id(const std::string& run_id) {
@@ -204,4 +204,4 @@ void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, L
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

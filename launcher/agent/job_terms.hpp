@@ -12,7 +12,7 @@
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of this machine.
 std::string host_name();
@@ -51,4 +51,4 @@ void master_is_known(LaunchOptions& options, LauncherLog& log);
 // shows itself: it joins that. Else throws as RendezvousLink::host() does.
 void host_if_due(LaunchOptions& options, RendezvousLink& link, JoinNews& news, LauncherLog& log);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 #include "launcher/output/launcher_log.hpp"
 #include "rendezvous/control/coordinator_client.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class JoinNews {
   public:
@@ -88,4 +88,4 @@ class JoinNews {
     std::optional<std::uint16_t> taken_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

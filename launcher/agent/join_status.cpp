@@ -9,7 +9,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // A refusal may hold two commands.
@@ -122,4 +122,4 @@ Refused JoinStatus::given_up(const std::string& cause) const {
         kExitUnavailable};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/port_owner.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct LaunchOptions;
 
@@ -88,4 +88,4 @@ class JoinStatus {
     std::set<std::string> causes_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -27,10 +27,10 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
 #include "rendezvous/net/port_range.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What one worker runs, before its place in the round is known.
 struct WorkerPlan {
@@ -157,4 +157,4 @@ struct LaunchOptions {
     OptionOrigins origins;               // where those that are not the defaults come from
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

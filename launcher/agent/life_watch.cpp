@@ -8,7 +8,7 @@
 #include "rendezvous/system/quiet_thread.hpp"
 #include "rendezvous/system/short_turns.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // None where the system has no thread to give: see start().
@@ -106,4 +106,4 @@ void LifeWatch::announce(std::uint64_t life) {
     if (life != 0) table_.announce(life);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

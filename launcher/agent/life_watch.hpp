@@ -19,7 +19,7 @@
 #include "launcher/alive.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class LifeWatch {
   public:
@@ -73,4 +73,4 @@ class LifeWatch {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,12 +14,12 @@
 #include "launcher/plan/gpu_driver.hpp"
 #include "launcher/process/exec_search.hpp"
 #include "launcher/secret_name.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/digest.hpp"
-#include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ std::optional<std::string> contents_of(const fs::path& file) {
     return fmt::format("{:016x}, {} bytes", digest.value(), size);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

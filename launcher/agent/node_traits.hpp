@@ -12,7 +12,7 @@
 #include "launcher/agent/launch_options.hpp"
 #include "rendezvous/control/node_trait.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of a large file so much is read at its beginning, where a linker leaves the build's mark, and at its end.
 inline constexpr std::size_t kContentsRead = 256 * 1024;
@@ -33,4 +33,4 @@ std::string variable_trait(std::string_view name, const std::string& value);
 // "8c7a91d2e6f00b13, 30216 bytes"; nothing for what is no regular file, or cannot be read.
 std::optional<std::string> contents_of(const std::filesystem::path& file);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 NodeWorkers::NodeWorkers(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                          const LaunchOptions& options, LauncherLog& log, const Watchers& watchers)
@@ -79,4 +79,4 @@ void NodeWorkers::start(const RoundReady& place, WorkerStation station, RoundEve
     round_->start();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -18,7 +18,7 @@
 #include "launcher/process/process_runner.hpp"
 #include "launcher/watch/watchers.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class NodeWorkers {
   public:
@@ -76,4 +76,4 @@ class NodeWorkers {
     int number_ = 0;  // of the round
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

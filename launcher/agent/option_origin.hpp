@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // From the weakest to the strongest.
 enum class OptionSource { standard, config_file, variable, command_line };
@@ -19,4 +19,4 @@ struct OptionOrigin {
 // By the option's first long name ("--nnodes"). One that is not in it has its default.
 using OptionOrigins = std::map<std::string, OptionOrigin>;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Complaint = std::optional<std::string>;
@@ -61,4 +61,4 @@ Complaint local_rank_beyond_node(const LaunchOptions& options) {
     return node.refuse(options, true);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of --show, --tty and --wrap: the first of their ranks or ranges that goes beyond a job of so many workers,
 // in one line that names flag, value and number; nothing if there is none. On several nodes the number is known
@@ -17,4 +17,4 @@ std::optional<std::string> rank_beyond_job(const LaunchOptions& options, int wor
 // workers.
 std::optional<std::string> local_rank_beyond_node(const LaunchOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

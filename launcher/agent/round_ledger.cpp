@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 RoundLedger::RoundLedger(int node_rank, std::string host, RoundReady place, std::string progress)
     : node_rank_(node_rank),
@@ -113,4 +113,4 @@ Failure RoundLedger::failure_of(int rank, int local_rank, pid_t pid, std::int64_
     return failure;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/first_failure.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class RoundLedger {
   public:
@@ -81,4 +81,4 @@ class RoundLedger {
     int stop_signal_ = 0;  // the first one; 0: not told to stop
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

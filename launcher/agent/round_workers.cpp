@@ -19,7 +19,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 OomSources oom_sources() { return {.job_cgroup = own_cgroup_folder().value_or("")}; }
@@ -320,4 +320,4 @@ std::string RoundWorkers::logs_of(const Failure& failure) const {
     return fmt::format("{} (rank {}: {})", folder, failure.rank, files);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -26,7 +26,7 @@
 #include "launcher/watchdog/file_watchdog.hpp"
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct RoundEvents {
     // The first worker of this node failed by itself, or could not be started.
@@ -129,4 +129,4 @@ class RoundWorkers {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 WorkerGroup::WorkerGroup(const boost::asio::any_io_executor& executor, ProcessRunner& runner,
                          WorkerGroupEvents events, SignalScope scope, Duration kill_timeout)
@@ -190,4 +190,4 @@ std::string to_string(const UnkillableWorker& worker) {
     return fmt::format("rank {}, {},", worker.rank, process);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -34,7 +34,7 @@
 #include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How one worker ended.
 struct WorkerEnd {
@@ -160,4 +160,4 @@ class WorkerGroup {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

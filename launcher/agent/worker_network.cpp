@@ -10,7 +10,7 @@
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kDoorLine =
@@ -92,4 +92,4 @@ Endpoint WorkerNetwork::store_of(const RoundReady& round, const RendezvousLink& 
     return door_->endpoint();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -17,7 +17,7 @@
 #include "rendezvous/link/rendezvous_link.hpp"
 #include "rendezvous/link/store_door.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class WorkerNetwork {
   public:
@@ -45,4 +45,4 @@ class WorkerNetwork {
     std::string renamed_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

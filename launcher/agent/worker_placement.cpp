@@ -5,7 +5,7 @@
 #include "launcher/watchdog/timer_pipe.hpp"
 #include "rendezvous/secure/job_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 WorkerIdentity identity_of(const LaunchOptions& options, const RoundReady& round, int local_rank,
@@ -100,4 +100,4 @@ std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundRe
     return is_here ? std::optional(local_rank) : std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -18,7 +18,7 @@
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What the node holds ready for one worker.
 struct WorkerStation {
@@ -58,4 +58,4 @@ WorkerSpec place_worker(const LaunchOptions& options, const RoundReady& round, i
 // Nothing if the rank of --tty is not on this node.
 std::optional<int> local_rank_of_tty(const LaunchOptions& options, const RoundReady& round);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

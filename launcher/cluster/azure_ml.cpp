@@ -1,7 +1,7 @@
 #include "launcher/cluster/family.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::uint16_t kNoPort = 0;
@@ -33,4 +33,4 @@ std::optional<FamilyFacts> read_azure_ml(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

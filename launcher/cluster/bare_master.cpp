@@ -3,7 +3,7 @@
 #include "launcher/cluster/family.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // RANK and WORLD_SIZE of a process, which a launcher of processes has started.
@@ -92,4 +92,4 @@ std::optional<FamilyFacts> read_jax(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 
 #include "launcher/cluster/lsf.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // LSF_PM_TASKID counts from 1.
 std::optional<FamilyFacts> read_blaunch(const ClusterView& view) {
@@ -36,4 +36,4 @@ std::optional<FamilyFacts> read_blaunch(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kAlone = "--standalone for a job of this node alone";
@@ -86,4 +86,4 @@ std::string number_beyond(const Claim& number, const Claim& nodes) {
                        number.value, number.source, nodes.value, nodes.source);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

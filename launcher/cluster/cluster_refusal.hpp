@@ -6,7 +6,7 @@
 
 #include "launcher/cluster/family.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // --scheduler names one that is not here.
 std::string no_sign(std::string_view scheduler);
@@ -23,4 +23,4 @@ std::string missing_fact(const Family& family, const FamilyFacts& facts, Fact fa
 
 std::string number_beyond(const Claim& number, const Claim& nodes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,10 +4,10 @@
 
 #include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kSpec = "CLUSTER_SPEC";
@@ -70,4 +70,4 @@ std::optional<FamilyFacts> read_cluster_spec(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

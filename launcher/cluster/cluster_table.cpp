@@ -9,7 +9,7 @@
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 struct Found {
@@ -285,4 +285,4 @@ std::vector<std::string> scheduler_names() {
     return names;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -23,7 +23,7 @@
 #include "launcher/cluster/family.hpp"
 #include "rendezvous/net/port_range.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class Situation {
     alone,            // one node, whoever started it
@@ -86,4 +86,4 @@ std::optional<int> chosen_number(const ClusterTable& table, Fact fact);
 // The names that --scheduler takes besides none and auto.
 std::vector<std::string> scheduler_names();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

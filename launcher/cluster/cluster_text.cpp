@@ -7,7 +7,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxHostsShown = 8;
@@ -108,4 +108,4 @@ std::string rivals_text(const ClusterTable& table, Fact fact) {
     return text + ")";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 
 #include "launcher/cluster/cluster_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // "nodes", "master address"; "a process launcher", "the command line"; "one process on each node".
 std::string_view fact_name(Fact fact);
@@ -24,4 +24,4 @@ std::string derived_line(const ClusterTable& table, int port);
 // The rivals of what the user has said, for the end of an error: " (SLURM_STEP_NUM_NODES says 4)". Empty: none.
 std::string rivals_text(const ClusterTable& table, Fact fact);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // They hold the path of a file with the job's hosts.
@@ -86,4 +86,4 @@ std::optional<int> own_position(const ClusterView& view, const std::vector<std::
     return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

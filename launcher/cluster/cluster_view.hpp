@@ -10,7 +10,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of a file that a scheduler names; a longer one counts as one that cannot be read.
 inline constexpr std::size_t kMaxClusterFile = 4 * 1024 * 1024;
@@ -48,4 +48,4 @@ bool is_own_name(const ClusterView& view, const std::string& name);
 // several entries may be meant.
 std::optional<int> own_position(const ClusterView& view, const std::vector<std::string>& hosts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxFalseNameShown = 80;
@@ -92,4 +92,4 @@ void refuse_false_names(FamilyFacts& facts) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 
 #include "launcher/cluster/cluster_view.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class Fact { nnodes, node_rank, master_addr, master_port, workers, own_name, job_id, deadline };
 inline constexpr int kFacts = static_cast<int>(Fact::deadline) + 1;
@@ -132,4 +132,4 @@ std::optional<FamilyFacts> read_oar(const ClusterView& view);
 std::optional<FamilyFacts> read_load_leveler(const ClusterView& view);
 std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

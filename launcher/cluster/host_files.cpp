@@ -8,7 +8,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Of one host, far beyond any.
@@ -169,4 +169,4 @@ std::optional<FamilyFacts> read_mpi_operator(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

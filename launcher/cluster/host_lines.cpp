@@ -7,7 +7,7 @@
 
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::vector<std::string_view> words_between_blanks(std::string_view text) {
     constexpr std::string_view kBlanks = " \t\r\n";
@@ -55,4 +55,4 @@ void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts) {
         claim(facts, Fact::node_rank, std::to_string(*position), facts.hosts_source);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

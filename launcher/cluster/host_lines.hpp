@@ -9,7 +9,7 @@
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Without the blanks and line ends between them; at most kMaxListedHosts times as many slots as a host may have.
 std::vector<std::string_view> words_between_blanks(std::string_view text);
@@ -27,4 +27,4 @@ std::string count_conflict(std::string_view variable, std::optional<int> count, 
 // Of a batch system's hosts: how many, which of them this machine is, and that they meet at the first.
 void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -10,7 +10,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kListBlanks = " \t\r\n";
@@ -182,4 +182,4 @@ std::optional<int> position_of(std::string_view host, const std::vector<std::str
     return form.empty() ? std::nullopt : found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr std::size_t kMaxHostListText = 1024 * 1024;
 inline constexpr std::size_t kMaxListedHosts = 65'536;
@@ -38,4 +38,4 @@ struct HostList {
     std::string complaint;           // one line about a list that cannot be used; empty: none
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // The pod's own line of /etc/hosts, which has its domain where there is one: "10.1.2.3 job-1.svc.ns job-1".
@@ -71,4 +71,4 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 #include "launcher/cluster/host_lines.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // `h1 n1 h2 n2`.
@@ -71,4 +71,4 @@ std::optional<FamilyFacts> read_lsf(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // OMPI_COMM_WORLD_NODE_RANK is the rank on the node over all jobs, not the number of the node.
@@ -88,4 +88,4 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 #include "launcher/cluster/host_list.hpp"
 #include "rendezvous/control/agent_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kTopologyVariable = "SLURM_TOPOLOGY_ADDR";
@@ -55,4 +55,4 @@ std::variant<RankOrder, std::string> order_by_file(std::string_view text, const 
                                  host_name)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr std::size_t kMaxRankOrderFile = 4 * 1024 * 1024;
 
@@ -27,4 +27,4 @@ RankOrder order_by_topology(const Environment& environment);
 // the end of a line is a comment. A text without the file's name says what is wrong with it: "line 3: …".
 std::variant<RankOrder, std::string> order_by_file(std::string_view text, const std::string& host_name);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,11 +4,11 @@
 
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/failure.hpp"
-#include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxResourceDepth = 8;
@@ -96,4 +96,4 @@ std::optional<FamilyFacts> read_sage_maker(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

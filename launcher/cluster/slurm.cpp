@@ -6,7 +6,7 @@
 #include "launcher/cluster/task_counts.hpp"
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 void read_slurm_hosts(const ClusterView& view, FamilyFacts& facts, const std::string& list,
                       const std::string& counts) {
@@ -61,4 +61,4 @@ void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts) {
         claim(facts, Fact::workers, std::to_string(*gpus), "SLURM_GPUS_ON_NODE");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

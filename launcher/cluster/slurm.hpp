@@ -8,7 +8,7 @@
 #include "launcher/cluster/family.hpp"
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The hosts that one of Slurm's lists names, with the tasks of each where `counts` tells these; a text that is none
 // becomes a conflict.
@@ -29,4 +29,4 @@ int slurm_components(const ClusterView& view);
 // When the job has to end, and the GPUs that it has here.
 void claim_slurm_limits(const ClusterView& view, FamilyFacts& facts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

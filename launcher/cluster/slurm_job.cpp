@@ -8,7 +8,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Of one job.
@@ -141,4 +141,4 @@ HostList slurm_host_list(const ClusterView& view) {
     return list;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

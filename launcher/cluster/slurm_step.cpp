@@ -7,7 +7,7 @@
 #include "launcher/cluster/slurm.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kStepList = "SLURM_STEP_NODELIST";
@@ -131,4 +131,4 @@ std::optional<FamilyFacts> read_slurm_step(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxCountShown = 40;
@@ -49,4 +49,4 @@ std::variant<std::vector<int>, std::string> expand_task_counts(std::string_view 
     return counts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of at most kMaxListedHosts nodes; or why there are none, which goes behind the text's name ("4(x0): …").
 std::variant<std::vector<int>, std::string> expand_task_counts(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 #include "launcher/cluster/lsf.hpp"
 #include "launcher/cluster/task_names.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr TaskNames kFlux{.size = "FLUX_JOB_SIZE",
@@ -93,4 +93,4 @@ std::optional<FamilyFacts> read_hydra(const ClusterView& view) {
 
 std::optional<FamilyFacts> read_bare_pmi(const ClusterView& view) { return read_tasks(view, kHydra); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Tasks that are spread evenly; the source is what tells so.
@@ -65,4 +65,4 @@ std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& 
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

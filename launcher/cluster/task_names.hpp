@@ -7,7 +7,7 @@
 
 #include "launcher/cluster/family.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct TaskNames {
     std::string_view size;
@@ -27,4 +27,4 @@ struct TaskNames {
 // one task, or all tasks are here; where it does not, that is left open.
 std::optional<FamilyFacts> read_tasks(const ClusterView& view, const TaskNames& names);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 struct ToldNames {
@@ -144,4 +144,4 @@ std::optional<FamilyFacts> read_aws_batch(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

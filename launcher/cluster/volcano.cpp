@@ -3,7 +3,7 @@
 #include "launcher/cluster/host_lines.hpp"
 #include "launcher/cluster/host_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kHostsPrefix = "VC_";
@@ -55,4 +55,4 @@ std::optional<FamilyFacts> read_volcano(const ClusterView& view) {
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 
 #include "launcher/process/end_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Without close_range (Linux 5.9), so many are tried.
@@ -102,4 +102,4 @@ void BoundedChild::end() {
     pid_ = -1;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

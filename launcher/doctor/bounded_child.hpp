@@ -17,7 +17,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of an answer, what comes beyond that is cut off.
 inline constexpr std::size_t kMaxChildAnswer = 64 * 1024;
@@ -49,4 +49,4 @@ class BoundedChild {
     OwnedDescriptor answer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "launcher/doctor/node_word.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Log lines and file times of nodes further apart than that are in the wrong order; beyond the second one tickets and
 // certificates (munge, Kerberos, TLS) may be refused, too.
@@ -41,4 +41,4 @@ std::vector<Finding> name_findings(const std::vector<std::string>& labels,
                                    const std::vector<std::string>& hosts,
                                    const std::vector<std::vector<UnknownName>>& unknown);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

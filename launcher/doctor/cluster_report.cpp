@@ -10,7 +10,7 @@
 #include "launcher/doctor/host_names.hpp"
 #include "launcher/doctor/report_rules.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Raised when a member changes its meaning or goes; new members do not count.
@@ -212,4 +212,4 @@ std::string to_json(const ClusterReport& report) {
     return text + "}\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

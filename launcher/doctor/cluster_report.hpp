@@ -7,7 +7,7 @@
 
 #include "launcher/doctor/node_word.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct ClusterReport {
     std::vector<NodeWord> nodes;
@@ -27,4 +27,4 @@ std::string to_text(const ClusterReport& report);
 // One object, a line for each node and each pair.
 std::string to_json(const ClusterReport& report);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

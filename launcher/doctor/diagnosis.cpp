@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 NodeReport diagnose(const Surroundings& seen) {
     NodeReport report{seen.version, seen.host, {}};
@@ -32,4 +32,4 @@ NodeReport diagnose(const Surroundings& seen) {
     return report;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "launcher/doctor/cluster_findings.hpp"
 #include "launcher/doctor/host_names.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kNotInTime = "who other nodes are was not answered in time";
@@ -152,4 +152,4 @@ std::vector<Finding> name_findings(const std::vector<std::string>& labels,
     return findings;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 
 #include "launcher/doctor/questions.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 enum class FolderStep : std::int32_t { enter, space, make_file, write, done };
@@ -140,4 +140,4 @@ FolderFacts folder_facts(const FolderQuestion& question, const BoundedChild::Ans
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

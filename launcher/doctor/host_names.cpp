@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Of more digits nobody makes ranges; as expand_host_list has it.
@@ -102,4 +102,4 @@ std::vector<std::string> node_labels(const std::vector<std::string>& hosts) {
     return labels;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -27,7 +27,7 @@
 #include "rendezvous/system/memory_limit.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::array<const char*, 10> kProxyVariables = {
@@ -178,4 +178,4 @@ Surroundings look_around(const LookRequest& request) {
     return seen;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

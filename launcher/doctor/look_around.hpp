@@ -10,7 +10,7 @@
 #include "launcher/doctor/questions.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How long children are waited for: by `ddprun doctor`, and where a job is to start (--check).
 inline constexpr std::chrono::milliseconds kDoctorLimit{5'000};
@@ -35,4 +35,4 @@ struct LookRequest {
 // Only with neither a name nor Python to ask for may there be other threads.
 Surroundings look_around(const LookRequest& request);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 #include "launcher/plan/node_resources.hpp"
 #include "launcher/report/kill_cause.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 const char* const kShmRemedy =
@@ -161,4 +161,4 @@ Finding proc_finding(bool sees_processes) {
         "mount -t proc proc /proc");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

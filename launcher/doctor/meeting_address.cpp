@@ -5,7 +5,7 @@
 
 #include "rendezvous/net/network.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // `usual` if that is one of them.
@@ -44,4 +44,4 @@ std::string meeting_address(const Environment& environment, const std::string& n
         .value_or("127.0.0.1");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include <boost/asio/write.hpp>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -143,4 +143,4 @@ asio::awaitable<std::int64_t> receive_data(tcp::socket& socket, std::chrono::mil
     co_return static_cast<std::int64_t>(counted) * 8 / std::max<std::int64_t>(1, took.count());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

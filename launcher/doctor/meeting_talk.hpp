@@ -23,7 +23,7 @@
 #include "launcher/doctor/node_word.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr char kWelcome = 'w';
 inline constexpr char kPing = 'p';
@@ -64,4 +64,4 @@ boost::asio::awaitable<void> send_data(boost::asio::ip::tcp::socket& socket, std
 boost::asio::awaitable<std::int64_t> receive_data(boost::asio::ip::tcp::socket& socket,
                                                   std::chrono::milliseconds time);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -229,4 +229,4 @@ std::vector<PairReach> Meetings::look_again(int round, const std::vector<Meeting
     return results;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 #include "launcher/doctor/node_word.hpp"
 #include "launcher/doctor/tournament.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // So many callers at one time, strangers included.
 inline constexpr int kMaxCallers = 64;
@@ -65,4 +65,4 @@ class Meetings {
     std::shared_ptr<Round> round_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 #include "launcher/doctor/questions.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // In front of what the resolver says in place of addresses.
@@ -65,4 +65,4 @@ std::vector<NameFacts> names_facts(std::size_t hosts, const BoundedChild::Answer
     return all;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

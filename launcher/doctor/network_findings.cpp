@@ -6,7 +6,7 @@
 
 #include "launcher/doctor/diagnosis.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // "eth0, eth1 and 7 more"
@@ -88,4 +88,4 @@ Finding proxy_finding(const std::vector<std::string>& proxies) {
                                            names_text(proxies) + (proxies.size() == 1 ? " is" : " are")));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -218,4 +218,4 @@ std::optional<ClusterReport> exchange(Store& store, const NodeSeat& seat, const 
     return report;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

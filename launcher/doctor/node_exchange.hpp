@@ -16,7 +16,7 @@
 #include "launcher/doctor/meetings.hpp"
 #include "rendezvous/store/store.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How long node 0 waits for the words of the others, once it has said its own; and the others for the roster.
 inline constexpr std::chrono::milliseconds kWordLimit{15'000};
@@ -37,4 +37,4 @@ struct NodeSeat {
 std::optional<ClusterReport> exchange(Store& store, const NodeSeat& seat, const NodeWord& own,
                                       Meetings& meetings);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Raised when a member changes its meaning or goes; new members do not count.
@@ -64,4 +64,4 @@ std::optional<NodeReport> parse_node_report(std::string_view text) {
     return report;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "launcher/doctor/report_rules.hpp"
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class FindingState {
     ok,
@@ -59,4 +59,4 @@ std::string to_text(const NodeReport& report);
 std::string to_json(const NodeReport& report);
 std::optional<NodeReport> parse_node_report(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "launcher/doctor/report_rules.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 template <class Whole>
@@ -71,4 +71,4 @@ std::optional<NodeTidings> parse_node_tidings(std::string_view text, int from, i
     return is_own ? tidings : std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

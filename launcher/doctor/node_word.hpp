@@ -17,7 +17,7 @@
 #include "launcher/doctor/surroundings.hpp"
 #include "launcher/doctor/tournament.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What should be the same on all nodes, or is told where it is not.
 struct NodeFact {
@@ -111,4 +111,4 @@ std::optional<Roster> parse_roster(std::string_view text);
 // Of node `from`, among so many; nothing, too, where it speaks of others than these.
 std::optional<NodeTidings> parse_node_tidings(std::string_view text, int from, int nodes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

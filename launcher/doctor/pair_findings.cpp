@@ -7,7 +7,7 @@
 #include "launcher/doctor/cluster_findings.hpp"
 #include "launcher/doctor/host_names.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 const std::string& label_of(const std::vector<std::string>& labels, int node) {
@@ -189,4 +189,4 @@ std::vector<Finding> latency_findings(const std::vector<std::string>& labels,
     return findings;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/report/kill_cause.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::string space_text(std::uint64_t bytes) { return size_text(static_cast<std::int64_t>(bytes)); }
@@ -74,4 +74,4 @@ Finding torch_finding(const PythonFacts& python) {
     return ok_finding("pytorch", python.torch);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 #include "launcher/doctor/questions.hpp"
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kFileMark = "ddprun-doctor-file ";
@@ -56,4 +56,4 @@ PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& 
     return facts;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

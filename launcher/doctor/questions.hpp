@@ -9,7 +9,7 @@
 
 #include "launcher/doctor/bounded_child.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct FolderQuestion {
     std::string role;
@@ -35,4 +35,4 @@ std::vector<NameFacts> names_facts(std::size_t hosts, const BoundedChild::Answer
 std::function<void()> ask_python(const std::vector<std::string>& candidates);
 PythonFacts python_facts(const std::string& wanted, const BoundedChild::Answer& answer);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

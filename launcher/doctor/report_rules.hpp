@@ -4,9 +4,9 @@
 #include <string>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of what another node says, so much of one text is read.
 inline constexpr std::size_t kMaxFindingText = 2048;
@@ -21,4 +21,4 @@ struct ReportRules : JsonRules {
     }
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 #include "launcher/plan/node_gpus.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How a question ended that a child process was asked, because it may never be answered.
 enum class AnswerEnd {
@@ -117,4 +117,4 @@ struct Surroundings {
     bool sees_processes = true;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 int rounds_of(int nodes) {
     if (nodes < 2) return 0;
@@ -31,4 +31,4 @@ MeetingLimits limits_for(int nodes) {
     return {.handshake = round * 2 / 5, .transfer = round / 5, .round = round};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

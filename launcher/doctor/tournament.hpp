@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Among so many nodes each one meets each other one.
 inline constexpr int kMaxTournamentNodes = 1024;
@@ -27,4 +27,4 @@ struct MeetingLimits {
 };
 MeetingLimits limits_for(int nodes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

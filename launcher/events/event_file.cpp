@@ -9,7 +9,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct EventFile::Queue {
     Queue(AppendedFile opened, std::size_t most) : file(std::move(opened)), max_bytes(most) {}
@@ -107,4 +107,4 @@ void EventFile::write_all(Queue& queue) {
     queue.changed.notify_all();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

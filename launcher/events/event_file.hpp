@@ -15,7 +15,7 @@
 
 #include "launcher/appended_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class EventFile {
   public:
@@ -55,4 +55,4 @@ class EventFile {
     bool is_closed_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

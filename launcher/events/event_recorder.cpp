@@ -6,7 +6,7 @@
 
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 EventRecorder::EventRecorder(EventOrigin origin, AppendedFile file,
                              std::chrono::steady_clock::time_point start,
@@ -70,4 +70,4 @@ std::optional<std::string> EventRecorder::ended(const JobResult& result) {
     return file_.close();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "launcher/events/event_story.hpp"
 #include "launcher/watch/agent_watcher.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class EventRecorder : public AgentWatcher {
   public:
@@ -50,4 +50,4 @@ class EventRecorder : public AgentWatcher {
     bool has_ended_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -310,4 +310,4 @@ std::string EventStory::fails(int exit_code, std::string_view reason, const Even
                                                          time);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 #include "launcher/events/event_text.hpp"
 #include "launcher/watch/agent_watcher.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class EventStory {
   public:
@@ -78,4 +78,4 @@ class EventStory {
     std::string cause_;                // of the last round's end
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,9 +5,9 @@
 #include <boost/json.hpp>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -131,4 +131,4 @@ std::string own_event_line(const EventOrigin& origin, const EventTime& time, std
     return line_of(event_of(kOwnPrefix + std::string(name), "DDPRUN", time, std::move(all)));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of one text from outside, as bytes of UTF-8; a longer one is cut.
 inline constexpr std::size_t kMaxEventText = 2048;
@@ -79,4 +79,4 @@ std::string own_event_line(const EventOrigin& origin, const EventTime& time, std
 // A text from outside as JSON takes it.
 boost::json::string event_text(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -29,7 +29,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -373,4 +373,4 @@ std::unique_ptr<ProcessRunner> make_guardian(const asio::any_io_executor& execut
     return std::make_unique<GuardianRunner>(executor, workers, std::move(on_lost), cgroup_parent);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -21,7 +21,7 @@
 #include "launcher/process/job_cgroup.hpp"
 #include "launcher/process/process_runner.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // `on_lost` is given a sentence without final stop, from the executor, at most once, before the ends of the
 // workers. With `cgroup_parent`, a cgroup v2 for the workers is made below that folder, if possible; those of
@@ -35,4 +35,4 @@ std::unique_ptr<ProcessRunner> make_guardian(
     std::function<void(const std::string&)> on_lost,
     const std::optional<std::filesystem::path>& cgroup_parent = own_cgroup_folder());
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

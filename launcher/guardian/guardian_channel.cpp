@@ -16,7 +16,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // The first byte of a packet: where its message is.
@@ -153,4 +153,4 @@ bool GuardianChannel::wait_to_send(Deadline deadline) const {
     return wait_for(socket_.get(), POLLOUT, deadline);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class GuardianChannel {
   public:
@@ -58,4 +58,4 @@ class GuardianChannel {
     std::string buffer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

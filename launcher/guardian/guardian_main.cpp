@@ -29,7 +29,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -325,4 +325,4 @@ void become_keeper(GuardianChannel channel, const WorkerLease& lease,
     end_all(cgroup, {});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

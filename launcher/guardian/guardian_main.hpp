@@ -21,7 +21,7 @@
 #include "launcher/guardian/worker_lease.hpp"
 #include "launcher/process/job_cgroup.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How long a killed process may take to vanish (it may hang in the kernel) before the guardian ends without
 // it.
@@ -40,4 +40,4 @@ inline constexpr char kGuardianName[] = "ddprun-guardian";
 // standard stream has something of its own there.
 bool is_inherited(int fd);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "rendezvous/job/binary_codec.hpp"
+#include "rendezvous/codec/binary_codec.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun {
@@ -47,6 +47,9 @@ struct BinaryForm<ExitStatus> {
     }
 };
 
+}  // namespace ddprun
+
+namespace ddprun::inline launch {
 namespace {
 
 template <class Message>
@@ -94,4 +97,4 @@ bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers) {
     return next == numbers.size();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -20,7 +20,7 @@
 
 #include "launcher/process/process_runner.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The kernel takes no more than 6 MiB of arguments and environment (three quarters of its greatest stack for
 // them), so a longer message cannot be one that would have succeeded.
@@ -90,4 +90,4 @@ std::vector<int> given_descriptors(const WorkerSpec& spec);
 // The reverse: puts the numbers in. False if there are not just as many as the spec needs.
 bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct WorkerLease::Shared {
     std::atomic<std::int64_t> end_ns{
@@ -36,4 +36,4 @@ std::optional<LeaseEnd> WorkerLease::end() const noexcept {
                     std::chrono::milliseconds(shared_->patience_ms.load()));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

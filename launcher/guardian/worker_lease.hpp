@@ -13,7 +13,7 @@
 
 #include "rendezvous/control/heartbeat.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class WorkerLease {
   public:
@@ -33,4 +33,4 @@ class WorkerLease {
     std::unique_ptr<Shared, Unmap> shared_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

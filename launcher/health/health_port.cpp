@@ -7,7 +7,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
     const std::optional<std::string>& value) {
@@ -31,4 +31,4 @@ std::string health_text(const AgentStatus& status) {
     return boost::json::serialize(text) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr const char* kHealthPortVariable = "TORCHELASTIC_HEALTH_CHECK_PORT";
 
@@ -19,4 +19,4 @@ std::variant<std::optional<std::uint16_t>, std::string> parse_health_port(
 // What everybody may read who reaches the port, so it holds nothing that is somebody's: one JSON object and a newline.
 std::string health_text(const AgentStatus& status);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -115,4 +115,4 @@ std::uint16_t serve_health(const asio::any_io_executor& executor, std::uint16_t 
     return taken;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

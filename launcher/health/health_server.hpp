@@ -12,7 +12,7 @@
 #include <functional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct HealthLimits {
     static constexpr std::size_t kMaxConnections = 16;
@@ -28,4 +28,4 @@ struct HealthLimits {
 std::uint16_t serve_health(const boost::asio::any_io_executor& executor, std::uint16_t port,
                            std::function<std::string()> text, const HealthLimits& limits = {});
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include "rendezvous/net/port_owner.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::string taken_text(std::uint16_t port) {
@@ -30,4 +30,4 @@ void HealthWatch::began(const boost::asio::any_io_executor& executor, const Agen
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

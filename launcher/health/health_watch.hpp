@@ -8,7 +8,7 @@
 
 #include "launcher/watch/agent_watcher.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class HealthWatch : public AgentWatcher {
   public:
@@ -23,4 +23,4 @@ class HealthWatch : public AgentWatcher {
     std::function<void(const std::string&)> on_trouble_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

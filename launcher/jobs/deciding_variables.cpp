@@ -6,7 +6,7 @@
 
 #include "launcher/secret_name.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Wherever the launcher is started, within a worker, too.
@@ -82,4 +82,4 @@ Environment as_recorded(Environment own, const Environment& recorded) {
     return own;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Options (DDPRUN_*, PET_*), GPU masks, MASTER_ADDR and the like, Python and its environment, and what schedulers, process
 // launchers and platforms tell.
@@ -19,4 +19,4 @@ Environment deciding_variables(const Environment& environment);
 // variables of two jobs are never mixed; secrets stay.
 Environment as_recorded(Environment own, const Environment& recorded);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -22,7 +22,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kRelayedAtOnce = 16 * 1024;
@@ -232,4 +232,4 @@ void tell_started(OwnedDescriptor starter, const std::string& id) {
     [[maybe_unused]] const ssize_t ignored = ::write(starter.get(), line.data(), line.size());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct Detached {
     // In the parent: the code to exit with now. 0: the workers run, and their job's id was printed.
@@ -27,4 +27,4 @@ Detached detach(const std::filesystem::path& output);
 // Lets the parent go, with the id it prints. It may have been killed; that is no trouble.
 void tell_started(OwnedDescriptor starter, const std::string& id);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kRecordName = "job.json";
@@ -104,4 +104,4 @@ SignalEffect DetachedJob::effect_of(int signal) const {
                        " is neither in the job's --signals-to-handle nor in its --forward or --requeue-on"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -18,7 +18,7 @@
 #include "launcher/watch/agent_watcher.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Takes the room of the job's result in its folder, before the shell is let go. Throws Error.
 ReservedFile reserve_result(const std::filesystem::path& folder);
@@ -51,4 +51,4 @@ class DetachedJob : public AgentWatcher {
     bool published_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/job/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -86,4 +86,4 @@ std::optional<ControlReply> parse_control_reply(std::string_view line) {
 
 std::string to_json(const AgentStatus& status) { return json::serialize(json_of<StatusRules>(status)); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -18,7 +18,7 @@
 
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr int kControlVersion = 1;
 // With the newline. A status has some 90 bytes for each worker of the node.
@@ -53,4 +53,4 @@ std::optional<ControlReply> parse_control_reply(std::string_view line);
 // The status as one JSON object, for programs.
 std::string to_json(const AgentStatus& status);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The address is good as long as this lives.
 class JobControlAddress {
@@ -42,4 +42,4 @@ inline OwnedDescriptor make_control_socket() {
     return socket;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

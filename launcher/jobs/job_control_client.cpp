@@ -8,7 +8,7 @@
 #include "launcher/jobs/job_control_address.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kReadSize = 64 * 1024;
@@ -56,4 +56,4 @@ ControlReply ask_job(const std::filesystem::path& folder, const ControlRequest& 
     return *reply;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "launcher/jobs/job_control.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How long connecting, asking and each wait for the answer may take.
 inline constexpr std::chrono::seconds kControlAnswerTimeout{20};
@@ -16,4 +16,4 @@ inline constexpr std::chrono::seconds kControlAnswerTimeout{20};
 ControlReply ask_job(const std::filesystem::path& folder, const ControlRequest& request,
                      std::chrono::milliseconds timeout = kControlAnswerTimeout);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -21,7 +21,7 @@
 #include "launcher/jobs/job_control_address.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -127,4 +127,4 @@ void serve_job_control(const asio::any_io_executor& executor, OwnedDescriptor li
     asio::co_spawn(executor, accept_all(std::move(server)), asio::detached);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 #include "rendezvous/job/agent_status.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr std::size_t kMaxControlClients = 16;
 inline constexpr std::chrono::seconds kControlTimeout{5};
@@ -39,4 +39,4 @@ OwnedDescriptor listen_job_control(const std::filesystem::path& folder);
 void serve_job_control(const boost::asio::any_io_executor& executor, OwnedDescriptor listener,
                        JobControlHandlers handlers, std::chrono::milliseconds timeout = kControlTimeout);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

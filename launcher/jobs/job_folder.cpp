@@ -15,7 +15,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -176,4 +176,4 @@ void prune_jobs(const fs::path& jobs, std::size_t kept) {
     for (const auto& [time, folder] : ended) fs::remove_all(folder, ignored);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

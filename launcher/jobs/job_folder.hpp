@@ -21,7 +21,7 @@
 #include "launcher/jobs/job_record.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of jobs that have ended, the newest so many are kept.
 inline constexpr std::size_t kMaxEndedJobs = 20;
@@ -69,4 +69,4 @@ std::variant<Job, std::string> find_job(const std::vector<Job>& jobs, std::strin
 // while they started.
 void prune_jobs(const std::filesystem::path& jobs, std::size_t kept = kMaxEndedJobs);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

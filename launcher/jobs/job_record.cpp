@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -88,4 +88,4 @@ std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes) 
     return name;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

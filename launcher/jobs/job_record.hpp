@@ -14,7 +14,7 @@
 
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How much of a command line is recorded; the words behind it are replaced by "...".
 inline constexpr std::size_t kMaxCommandBytes = 64 * 1024;
@@ -60,4 +60,4 @@ std::optional<JobEnd> parse_job_end(std::string_view text);
 // there are more nodes the node's number behind a dot. The end of a long id is kept: it is what differs.
 std::string job_folder_name(std::string_view job_id, int node_rank, int nnodes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,4 +142,4 @@ bool is_private_folder(const fs::path& folder) {
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct JobsPlace {
     Environment environment;
@@ -33,4 +33,4 @@ std::filesystem::path make_jobs_folder(const JobsPlace& place);
 // Whether it is there; false if there is none. Throws Error if it is not ours alone.
 bool is_private_folder(const std::filesystem::path& folder);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // The errno; 0 if there is room.
@@ -53,4 +53,4 @@ boost::system::error_code ReservedFile::become(const std::filesystem::path& now,
     return {};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class ReservedFile {
   public:
@@ -28,4 +28,4 @@ class ReservedFile {
     OwnedDescriptor file_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,9 +4,9 @@
 #include <concepts>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -92,4 +92,4 @@ std::size_t newest_run(const std::vector<RunRecord>& records, const std::string&
     return static_cast<std::size_t>((best == records.end() ? newest : best) - records.begin());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

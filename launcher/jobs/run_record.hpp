@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr std::string_view kRunFile = "run.json";
 // Of the file: the kernel takes 2 MiB of arguments and environment by default, and JSON needs six bytes for one of some.
@@ -51,4 +51,4 @@ std::optional<RunRecord> parse_run_record(std::string_view text);
 // not empty.
 std::size_t newest_run(const std::vector<RunRecord>& records, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 #include "launcher/judge/failure_question.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kShownAnswer = 80;
@@ -132,4 +132,4 @@ void FailureJudge::stop() {
     runner_.forget(std::exchange(pid_, 0));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -20,7 +20,7 @@
 #include "launcher/process/process_runner.hpp"
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class FailureJudge {
   public:
@@ -68,4 +68,4 @@ class FailureJudge {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 struct QuestionRules : JsonRules {
@@ -43,4 +43,4 @@ std::optional<Judgement> parse_answer(std::string_view said) {
     return Judgement{.answer = Judgement::Answer::exclude, .node = *node};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/control/control_message.hpp"
-#include "rendezvous/job/description.hpp"
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of the job and the round that failed.
 struct FailureQuestion {
@@ -29,4 +29,4 @@ std::string to_json(const FailureQuestion& question, const Failure& failure);
 // nothing for another one. The round is the caller's to fill in.
 std::optional<Judgement> parse_answer(std::string_view said);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

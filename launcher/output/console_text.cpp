@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kErasePassingLine = "\r\x1b[K";
@@ -102,4 +102,4 @@ std::string fit_to_columns(std::string_view line, std::size_t columns) {
     return fitting;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class ConsoleText {
   public:
@@ -46,4 +46,4 @@ class ConsoleText {
 // escape sequences, which are all kept.
 std::string fit_to_columns(std::string_view line, std::size_t columns);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <climits>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Where the terminal does not tell.
@@ -103,4 +103,4 @@ long ConsoleWriter::write_once(std::string_view bytes) const {
     return ::write(fd_, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 #include "launcher/output/hollowed_file.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class ConsoleWriter {
   public:
@@ -73,4 +73,4 @@ class ConsoleWriter {
     std::uint64_t dropped_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // What file systems give back at least.
@@ -39,4 +39,4 @@ bool HollowedFile::give_room() {
     return ::pwrite(file_.get(), note.data(), note.size(), hole_begin_ - size) == size;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class HollowedFile {
   public:
@@ -25,4 +25,4 @@ class HollowedFile {
     off_t hole_end_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Where the last kMaxLastLines lines of the block begin.
@@ -57,4 +57,4 @@ void LastLines::append(std::string_view text, bool ended) {
     open_ = !ended;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class LastLines {
   public:
@@ -27,4 +27,4 @@ class LastLines {
     bool open_ = false;  // the last one has not ended
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

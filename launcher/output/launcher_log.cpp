@@ -23,7 +23,7 @@
 #include "launcher/output/output_pump.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Of one line; only the command of a job or a path comes near it.
@@ -159,4 +159,4 @@ void LauncherLog::info(std::string_view text) { impl_->say(spdlog::level::info, 
 void LauncherLog::trouble(std::string_view text) { impl_->say(impl_->of_trouble, text); }
 void LauncherLog::debug(std::string_view text) { impl_->say(spdlog::level::debug, text); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

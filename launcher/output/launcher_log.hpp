@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class OutputPump;
 
@@ -62,4 +62,4 @@ class LauncherLog {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

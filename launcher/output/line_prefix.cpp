@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -148,4 +148,4 @@ void LinePrefix::add_text(std::string_view text) {
     pieces_.back().text += text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Whose line it is.
 struct LineOrigin {
@@ -66,4 +66,4 @@ class LinePrefix {
     std::vector<Piece> pieces_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

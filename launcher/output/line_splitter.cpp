@@ -4,7 +4,7 @@
 
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::string_view LineSplitter::unfinished() const { return last_state(held_); }
 
@@ -48,4 +48,4 @@ void LineSplitter::collapse(std::string_view block) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class LineSplitter {
   public:
@@ -62,4 +62,4 @@ class LineSplitter {
     std::string collapsed_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

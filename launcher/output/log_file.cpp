@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // How far from the wanted place a line end is looked for.
@@ -143,4 +143,4 @@ bool LogFile::move_down(std::uint64_t from, std::uint64_t to) {
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -18,7 +18,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class LogFile {
   public:
@@ -69,4 +69,4 @@ class LogFile {
     int error_number_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

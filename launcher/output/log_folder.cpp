@@ -11,7 +11,7 @@
 #include "launcher/folder_sweep.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Of the --rdzv-id, beside a number and a host's name (HOST_NAME_MAX is 64).
@@ -119,4 +119,4 @@ std::optional<std::string> log_dir_complaint(const OutputPlan& plan) {
     return flag + "nothing can be written there: " + std::strerror(errno);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

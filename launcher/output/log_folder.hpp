@@ -27,7 +27,7 @@
 #include "launcher/path_template.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The run's own folder, when it has been made.
 struct RunFolder {
@@ -84,4 +84,4 @@ std::string temporary_folder(const Environment& environment);
 // if it is in order. For the command line, where it is bad input.
 std::optional<std::string> log_dir_complaint(const OutputPlan& plan);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

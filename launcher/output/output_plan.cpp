@@ -8,7 +8,7 @@
 #include "launcher/path_template.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kNullDevice = "/dev/null";
@@ -171,4 +171,4 @@ std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& 
     return plan;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

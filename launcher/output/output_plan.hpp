@@ -31,7 +31,7 @@
 #include "launcher/output/line_prefix.hpp"
 #include "launcher/rank_set.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class OutputStream { out, err };
 
@@ -105,4 +105,4 @@ std::optional<std::uint64_t> parse_size(std::string_view text);
 // The plan, or one line that names the flag, its value and the form it has to have.
 std::variant<OutputPlan, std::string> parse_output_options(const OutputOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

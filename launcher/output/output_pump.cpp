@@ -8,7 +8,7 @@
 #include "launcher/output/worker_channel.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 namespace asio = boost::asio;
 
@@ -247,4 +247,4 @@ std::vector<std::string> OutputPump::stop() {
     return loop_->losses();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -30,7 +30,7 @@
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class PumpLoop;
 struct PumpWorker;
@@ -167,4 +167,4 @@ class OutputPump {
     bool hangs_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

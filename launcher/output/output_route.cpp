@@ -4,7 +4,7 @@
 
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // What is composed is written before it grows beyond this.
@@ -95,4 +95,4 @@ bool OutputRoute::matches(std::string_view line) const {
     });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 #include "launcher/output/line_splitter.hpp"
 #include "launcher/output/log_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // One console of the launcher: stdout, stderr, or both if they are the same thing.
 struct OutputConsole {
@@ -70,4 +70,4 @@ class OutputRoute {
     bool unseen_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

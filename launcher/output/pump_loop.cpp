@@ -16,7 +16,7 @@
 #include "launcher/output/worker_channel.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace asio = boost::asio;
@@ -388,4 +388,4 @@ void PumpLoop::end() {
     context_.stop();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

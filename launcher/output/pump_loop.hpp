@@ -21,7 +21,7 @@
 #include "launcher/output/output_plan.hpp"
 #include "launcher/output/output_route.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Lines of the launcher that wait for a blocked console; later ones are thrown away.
 inline constexpr std::size_t kMaxAnnouncements = 1000;
@@ -127,4 +127,4 @@ class PumpLoop : public std::enable_shared_from_this<PumpLoop> {
     bool has_held_back_ = false;  // a stream, for the sake of its console
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

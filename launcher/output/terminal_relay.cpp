@@ -13,7 +13,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using TerminalStream = boost::asio::posix::stream_descriptor;
@@ -126,4 +126,4 @@ void TerminalRelay::show_rest() {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

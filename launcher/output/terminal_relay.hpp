@@ -19,7 +19,7 @@
 #include "launcher/process/launcher_traces.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How long a terminal that takes nothing holds up the end.
 inline constexpr std::chrono::milliseconds kDisplayTimeout{1'000};
@@ -71,4 +71,4 @@ class TerminalRelay {
     std::shared_ptr<void> alive_ = std::make_shared<int>();  // until finish(), for handlers that come later
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

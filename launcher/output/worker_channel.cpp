@@ -10,7 +10,7 @@
 #include "launcher/process/open_files.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 void set_nonblocking(int fd) {
@@ -76,4 +76,4 @@ void copy_window_size(int like, int reader) {
     if (::ioctl(like, TIOCGWINSZ, &size) == 0) ::ioctl(reader, TIOCSWINSZ, &size);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

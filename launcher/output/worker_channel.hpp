@@ -5,7 +5,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct WorkerChannel {
     OwnedDescriptor reader;  // the launcher's
@@ -33,4 +33,4 @@ WorkerChannel make_interactive_channel(int like);
 // Gives the worker's terminal the present size of the terminal `like`.
 void copy_window_size(int like, int reader);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

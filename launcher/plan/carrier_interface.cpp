@@ -4,7 +4,7 @@
 
 #include "rendezvous/net/listen_plan.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Of a node that is behind a translator of addresses, or in a container with a network of its own.
@@ -74,4 +74,4 @@ std::string loopback_of(const std::string& master_addr) {
     return is_loopback_address(master_addr) ? master_addr : "127.0.0.1";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // By which they take an interface's name.
 inline constexpr std::array<const char*, 3> kInterfaceVariables = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
@@ -51,4 +51,4 @@ std::string interface_text(const std::vector<std::string>& names, const Carrier&
 // The address by which the workers of a node without others reach each other.
 std::string loopback_of(const std::string& master_addr);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

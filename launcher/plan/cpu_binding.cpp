@@ -9,7 +9,7 @@
 
 #include "launcher/plan/node_resources.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Groups = std::vector<CpuList>;  // of CPUs that are handed out together
@@ -194,4 +194,4 @@ std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable) {
     return threads;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

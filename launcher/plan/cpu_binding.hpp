@@ -12,7 +12,7 @@
 
 #include "launcher/plan/topology.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // --bind and --numa-binding. Those of torchrun share cores and caches out among all GPUs that can be seen, whether a
 // worker uses them or not, as torchrun does.
@@ -44,4 +44,4 @@ std::variant<std::vector<CpuList>, std::string> bind_cpus(const CpuBindRequest& 
 // for fewer than are bound, which are `usable`; at least 1. Where nothing is bound, its part of those.
 std::vector<int> threads_of(const std::vector<CpuList>& bound, int usable);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

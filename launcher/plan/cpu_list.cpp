@@ -8,7 +8,7 @@
 #include "launcher/list_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::optional<int> parse_cpu(std::string_view text) { return whole_number<int>(text, 0, kMaxCpus - 1); }
@@ -52,4 +52,4 @@ CpuList common_cpus(const CpuList& one, const CpuList& other) {
     return both;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

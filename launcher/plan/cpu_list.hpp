@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 using CpuList = std::vector<int>;  // ascending, each number once
 
@@ -21,4 +21,4 @@ std::string cpu_list_text(const CpuList& cpus);
 // Those that are in both.
 CpuList common_cpus(const CpuList& one, const CpuList& other);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

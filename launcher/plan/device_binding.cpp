@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kNone = "--gpu-bind none leaves the devices to the program";
@@ -65,4 +65,4 @@ DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int l
     return {.mask = request.devices.gpus.at(static_cast<std::size_t>(*device)).entry, .ddprun_device = "0"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

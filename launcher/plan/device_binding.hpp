@@ -8,7 +8,7 @@
 #include "launcher/plan/device_masks.hpp"
 #include "launcher/plan/program_kind.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // --gpu-bind
 enum class GpuBind {
@@ -49,4 +49,4 @@ GpuBind bind_of(GpuBind bind, ProgramKind kind);
 // Of a worker of such a program, where nothing is refused. With shared devices the workers take them in turn.
 DeviceBinding bind_device(const BindingRequest& request, ProgramKind kind, int local_rank);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

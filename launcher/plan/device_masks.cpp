@@ -8,7 +8,7 @@
 #include "launcher/list_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
@@ -201,4 +201,4 @@ NodeDevices find_devices(const Environment& environment, const NodeGpus& node) {
     return devices;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

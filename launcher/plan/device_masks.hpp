@@ -19,7 +19,7 @@
 #include "launcher/plan/node_gpus.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // One that workers may see.
 struct VisibleGpu {
@@ -47,4 +47,4 @@ std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = 
 // (on a machine whose GPUs cannot be seen).
 NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

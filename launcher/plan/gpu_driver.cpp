@@ -4,7 +4,7 @@
 
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::optional<std::string> parse_driver_version(std::string_view text) {
     const auto begin = text.find("NVRM version:");
@@ -30,4 +30,4 @@ std::optional<std::string> parse_gpu_model(std::string_view text) {
     return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

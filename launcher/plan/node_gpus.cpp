@@ -12,7 +12,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,4 +142,4 @@ NodeGpus find_gpus(const fs::path& root) {
     return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

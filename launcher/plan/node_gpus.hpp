@@ -10,7 +10,7 @@
 
 #include "launcher/plan/pci_place.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class GpuVendor { nvidia, amd, intel };
 
@@ -38,4 +38,4 @@ bool is_gpu_file(std::string_view name);
 // Of the lines `name value` or `name: value`, the value of that name without the blanks around it; "" without one.
 std::string value_of(std::string_view text, std::string_view name);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

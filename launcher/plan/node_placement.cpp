@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::vector<std::optional<PciPlace>> places_of(const NodeDevices& devices) {
@@ -80,4 +80,4 @@ std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, C
     return node;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

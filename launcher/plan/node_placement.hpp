@@ -9,7 +9,7 @@
 #include "launcher/plan/device_binding.hpp"
 #include "launcher/plan/placement_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What was found on this node.
 struct NodeHardware {
@@ -35,4 +35,4 @@ struct NodePlacement {
 std::variant<NodePlacement, std::string> place_workers(BindingRequest devices, CpuBind bind,
                                                        const NodeHardware& hardware);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

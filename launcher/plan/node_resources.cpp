@@ -17,7 +17,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -138,4 +138,4 @@ int usable_cpus(int affinity_cpus, std::optional<double> quota) {
 
 int omp_threads(int usable, int local_workers) { return std::max(1, usable / std::max(1, local_workers)); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

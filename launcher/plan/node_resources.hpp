@@ -9,7 +9,7 @@
 
 #include "launcher/plan/cpu_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How many CPUs the quota in the text of a cgroup v2 `cpu.max` file ("150000 100000") allows; nothing for
 // "max" or for another form.
@@ -46,4 +46,4 @@ int usable_cpus(int affinity_cpus, std::optional<double> quota);
 // OMP_NUM_THREADS for each of `local_workers`: at least 1.
 int omp_threads(int usable, int local_workers);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

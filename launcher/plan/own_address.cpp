@@ -7,7 +7,7 @@
 #include "rendezvous/net/listen_plan.hpp"
 #include "rendezvous/net/network.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::vector<Network> networks_of(const std::string& text) {
@@ -67,4 +67,4 @@ std::variant<OwnAddress, std::string> choose_own_address(const OwnAddressRequest
     return OwnAddress{};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

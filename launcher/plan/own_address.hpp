@@ -8,7 +8,7 @@
 
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Empty where the user has not said: then it is the one that carries the rendezvous.
 struct OwnAddress {
@@ -31,4 +31,4 @@ struct OwnAddressRequest {
 // network that has any, loopback's last. Or one line that names the flag, its value and this node's addresses.
 std::variant<OwnAddress, std::string> choose_own_address(const OwnAddressRequest& request);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

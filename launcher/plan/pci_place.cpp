@@ -8,7 +8,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>
     return names;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

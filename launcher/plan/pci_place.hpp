@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct PciPlace {
     std::string address;            // "0000:3b:00.0"
@@ -34,4 +34,4 @@ std::vector<Nic> find_nics(const std::filesystem::path& root = "/");
 std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>& gpus,
                                       const std::vector<Nic>& nics);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

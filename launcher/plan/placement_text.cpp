@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::string cpus_text(const WorkerPlacement& worker, const Topology& topology) {
@@ -35,4 +35,4 @@ std::string placement_text(const WorkerPlacement& worker, const NodeDevices& dev
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 #include "launcher/plan/device_masks.hpp"
 #include "launcher/plan/topology.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct WorkerPlacement {
     CpuList cpus;            // empty: not bound
@@ -20,4 +20,4 @@ struct WorkerPlacement {
 std::string placement_text(const WorkerPlacement& worker, const NodeDevices& devices,
                            const Topology& topology);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

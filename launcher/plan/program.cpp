@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kMacro = "local_rank";
@@ -112,4 +112,4 @@ std::vector<std::string> argv_for_worker(const Program& program, int local_rank)
     return argv;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "launcher/plan/program_kind.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The command line's part of it.
 struct ProgramRequest {
@@ -51,4 +51,4 @@ std::string python_name(const std::optional<std::string>& python_exec);
 // macro is passed on byte for byte, so that `sh -c 'echo $$'` means what it says, unless `substitutes_all`).
 std::vector<std::string> argv_for_worker(const Program& program, int local_rank);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

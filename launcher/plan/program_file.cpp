@@ -9,7 +9,7 @@
 
 #include "launcher/list_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kBeginning = 256;  // the system reads no more of a first line
@@ -64,4 +64,4 @@ ProgramFile look_at_program(const std::string& name, const std::string& executab
     return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 
 #include "launcher/plan/program_kind.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
 // beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
@@ -13,4 +13,4 @@ namespace ddprun {
 //   a file that cannot be executed, unless that is a binary or its first line names another interpreter ("#!/bin/sh").
 ProgramFile look_at_program(const std::string& name, const std::string& executable);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 
 #include "launcher/plan/shell_words.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kPythons[] = {"python", "pypy", "graalpy"};
@@ -141,4 +141,4 @@ ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& fi
     return is_wrapper ? ProgramKind::other : ProgramKind::native;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

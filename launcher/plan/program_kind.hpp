@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class ProgramKind {
     by_python,  // ddprun runs it by Python
@@ -29,4 +29,4 @@ bool runs_python(std::vector<std::string> words);
 // its links; a binary that is given Python, or a file of it, to run is a wrapper as well.
 ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "launcher/plan/shell_words.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kLocal = "local=";
@@ -34,4 +34,4 @@ std::variant<RankCommand, std::string> parse_rank_command(std::string_view flag,
     return command;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

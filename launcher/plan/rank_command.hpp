@@ -8,7 +8,7 @@
 
 #include "launcher/rank_set.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct RankCommand {
     RankSet ranks;
@@ -24,4 +24,4 @@ struct RankCommand {
 std::variant<RankCommand, std::string> parse_rank_command(std::string_view flag, std::string_view value,
                                                           std::string_view example);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

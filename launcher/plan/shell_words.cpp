@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kBetweenWords = " \t\n";
@@ -61,4 +61,4 @@ std::string join_shell_words(const std::vector<std::string>& words) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Words are separated by blanks, tabs and newlines. '...' is taken as it is; in "..." a backslash stands for
 // the next character if that is one of \ " $ ` or a newline (which goes); elsewhere it does so for any
@@ -17,4 +17,4 @@ std::variant<std::vector<std::string>, std::string> split_shell_words(std::strin
 // The words as a shell, and split_shell_words(), take them: in '...' where they need it, with blanks between.
 std::string join_shell_words(const std::vector<std::string>& words);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

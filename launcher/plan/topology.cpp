@@ -14,7 +14,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -133,4 +133,4 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
     return topology;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

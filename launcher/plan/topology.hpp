@@ -8,7 +8,7 @@
 
 #include "launcher/plan/cpu_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Groups are named by the lowest CPU of this machine that is in them.
 struct CpuPlace {
@@ -32,4 +32,4 @@ struct Topology {
 // Reads root/sys/devices/system and root/proc/self/status. Blocking; some files for each core.
 Topology read_topology(const CpuList& allowed, const std::filesystem::path& root = "/");
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -1,6 +1,6 @@
 #include "launcher/plan/wrap.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::string expanded(const std::string& word, const WrapPlace& place) {
@@ -36,4 +36,4 @@ std::vector<std::string> wrapped_argv(const std::vector<Wrap>& wraps, std::vecto
     return argv;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "launcher/plan/rank_command.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 using Wrap = RankCommand;
 
@@ -28,4 +28,4 @@ std::variant<Wrap, std::string> parse_wrap(std::string_view value);
 std::vector<std::string> wrapped_argv(const std::vector<Wrap>& wraps, std::vector<std::string> argv,
                                       const WrapPlace& place);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

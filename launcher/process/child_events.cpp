@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 int child_signal_descriptor() {
@@ -43,4 +43,4 @@ void ChildEvents::wait() {
                         }));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 
 #include "launcher/alive.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class ChildEvents {
   public:
@@ -28,4 +28,4 @@ class ChildEvents {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,7 +15,7 @@
 
 #include "launcher/process/open_files.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // The parent never sees this code: the report says what happened.
@@ -176,4 +176,4 @@ void become_program(const ChildPlan& plan) noexcept {
     give_up(plan, ChildStep::exec, execute_first(plan));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 
 #include "launcher/process/worker_spec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class ChildStep : int { session, parent_death_signal, affinity, standard_streams, descriptors, exec };
 
@@ -60,4 +60,4 @@ struct ChildPlan {
 int close_on_exec_from(int first) noexcept;
 int close_on_exec_by_listing(int first) noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Whoever reaps it first: then it is no child any more.
@@ -54,4 +54,4 @@ OwnedDescriptor open_end_of_child(pid_t child) {
     return pidfd || !means_no_pidfds(errno) ? std::move(pidfd) : open_pipe_to_end(child);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Readable once this child of ours has ended, reaped or not; close-on-exec. A pidfd, or where the kernel knows none (before
 // Linux 5.3; gVisor; a container's filter) the end of a pipe that a thread closes, which waits for the child without
@@ -18,4 +18,4 @@ OwnedDescriptor open_process(pid_t process);
 // Whether that errno of open_process() is the kernel's that knows no pidfds.
 bool means_no_pidfds(int error_number);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 #include "launcher/process/process_table.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kPending[] = {"SigPnd:\t", "ShdPnd:\t"};
@@ -47,4 +47,4 @@ bool is_ending(pid_t process, const std::filesystem::path& proc) {
     return !stat || stat->ended() || (stat->flags & (kExiting | kDumpingCore | kKilledBySignal)) != 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

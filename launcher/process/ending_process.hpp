@@ -6,11 +6,11 @@
 
 #include <filesystem>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals
 // it is sent from now on changes nothing. True also for one that is not there any more. `proc` is where /proc
 // is.
 bool is_ending(pid_t process, const std::filesystem::path& proc = "/proc");
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // What glibc takes when PATH is unset.
@@ -48,4 +48,4 @@ const std::vector<std::string>& ExecSearch::candidates(const std::string& name,
     return candidates_;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

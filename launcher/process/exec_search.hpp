@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Pure. The paths to try in order: the name itself if it has a slash, else it under every directory of `path` (an
 // empty directory is the current one; without a PATH the system's default is taken). An empty name has no
@@ -30,4 +30,4 @@ class ExecSearch {
     std::vector<std::string> candidates_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr mode_t kFolderMode = 0755;
@@ -151,4 +151,4 @@ void JobCgroup::remove() const {
     ::rmdir(path_.c_str());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

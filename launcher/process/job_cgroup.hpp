@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class JobCgroup {
   public:
@@ -57,4 +57,4 @@ std::optional<std::filesystem::path> cgroup_folder(std::string_view cgroup, std:
 // The same for this process.
 std::optional<std::filesystem::path> own_cgroup_folder(const std::filesystem::path& proc = "/proc");
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

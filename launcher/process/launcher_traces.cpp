@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 std::optional<termios> modes_of(const std::string& bytes) {
@@ -38,4 +38,4 @@ void remove_traces(const LauncherTraces& traces, int terminal) noexcept {
     ::tcsetattr(terminal, TCSANOW, &*before);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct LauncherTraces {
     // The modes of the terminal that one worker has or gets, as they were and as the launcher sets them (bytes_of_modes);
@@ -25,4 +25,4 @@ std::string bytes_of_modes(const termios& modes);
 // nothing is in it. The caller may be in the background (SIGTTOU is blocked then); -1 for no terminal.
 void remove_traces(const LauncherTraces& traces, int terminal) noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

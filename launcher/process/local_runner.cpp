@@ -13,7 +13,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // The looks for leftovers: soon at first, since a killed process needs hardly a millisecond.
@@ -191,4 +191,4 @@ void LocalRunner::look_at_group(const std::shared_ptr<Child>& child) {
     });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -26,7 +26,7 @@
 #include "launcher/process/session_launcher.hpp"
 #include "launcher/process/sweeper.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class LocalRunner final : public ProcessRunner {
   public:
@@ -65,4 +65,4 @@ class LocalRunner final : public ProcessRunner {
     std::set<int> in_cgroup_;  // local ranks
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

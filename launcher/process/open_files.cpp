@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // The launcher's own: loops, sockets, terminals, files of its own, a restart's passing ones.
@@ -44,4 +44,4 @@ void restore_open_files(std::uint64_t soft_limit) noexcept {
     ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // How many workers are started at once: so many have two ends of each stream in the launcher.
 inline constexpr int kStartsAtOnce = 64;
@@ -25,4 +25,4 @@ std::uint64_t raise_open_files() noexcept;
 // Sets the soft limit of this process; 0 changes nothing. Only calls that are allowed between fork and exec.
 void restore_open_files(std::uint64_t soft_limit) noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -24,7 +24,7 @@
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // A worker runs: its program was executed. `pid` is also the number of its session and of its process group.
 struct Started {
@@ -118,4 +118,4 @@ class ProcessRunner {
     virtual std::filesystem::path worker_cgroup(int local_rank) const = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

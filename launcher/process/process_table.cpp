@@ -17,7 +17,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // A line of stat has 52 numbers and a short name, wchan one name.
@@ -206,4 +206,4 @@ std::string to_string(const Survivor& survivor) {
                        survivor.wchan.empty() ? "" : " in ", survivor.wchan);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

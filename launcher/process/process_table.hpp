@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // No /proc/<pid>/status is larger; it lists the user's groups.
 inline constexpr std::size_t kMaxStatusFile = 1024 * 1024;
@@ -81,4 +81,4 @@ Survivor describe_survivor(const ProcessStat& process, const std::filesystem::pa
 // "pid 77 (python3, state D in nfs_wait_bit_killable)".
 std::string to_string(const Survivor& survivor);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

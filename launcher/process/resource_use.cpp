@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::int64_t kBytesOfUnit = 1024;  // of ru_maxrss
@@ -27,4 +27,4 @@ std::optional<ResourceUse> use_of_ended(pid_t child) {
                        used.ru_majflt};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct ResourceUse {
     std::int64_t user_us = 0;  // CPU time in its own code
@@ -21,4 +21,4 @@ BOOST_DESCRIBE_STRUCT(ResourceUse, (), (user_us, system_us, max_rss_bytes, page_
 // Of a child that has ended and was not reaped, which it leaves so; nothing where the system does not say.
 std::optional<ResourceUse> use_of_ended(pid_t child);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -19,7 +19,7 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr char kShell[] = "/bin/sh";
@@ -224,4 +224,4 @@ std::variant<SessionLauncher::Process, StartFailure> SessionLauncher::operator()
     return Process(executor, child.pid, end.release());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -27,7 +27,7 @@
 #include "launcher/process/spawn.hpp"
 #include "launcher/process/worker_spec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class SessionLauncher {
   public:
@@ -48,4 +48,4 @@ class SessionLauncher {
     bool used_cgroup_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

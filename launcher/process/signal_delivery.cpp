@@ -9,7 +9,7 @@
 #include "launcher/process/end_descriptor.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxCallText = 256;
@@ -116,4 +116,4 @@ void signal_process(const ProcessStat& process, int signal) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

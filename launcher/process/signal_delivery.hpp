@@ -9,7 +9,7 @@
 #include "launcher/process/process_table.hpp"
 #include "launcher/process/signal_scope.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What the caller, who reaps it, knows of a worker.
 struct SignalTarget {
@@ -32,4 +32,4 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
 // Sends the signal to just this process, be it our child or not.
 void signal_process(const ProcessStat& process, int signal);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

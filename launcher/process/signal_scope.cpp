@@ -10,7 +10,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::array<std::string_view, 9> kShells = {"bash", "sh",  "dash", "zsh",    "ksh",
@@ -126,4 +126,4 @@ std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& member
     return Descent(members, leader, signal, told).take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -21,7 +21,7 @@
 
 #include "launcher/process/process_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class SignalScope {
     automatic,  // as above
@@ -74,4 +74,4 @@ using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
 std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
                                           const ProcessSet& told);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

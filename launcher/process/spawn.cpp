@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstddef>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::uint64_t kCloneIntoCgroup = 0x200000000;
@@ -121,4 +121,4 @@ std::uint64_t ignored_signals() {
     return ignored;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

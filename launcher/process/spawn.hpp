@@ -6,7 +6,7 @@
 
 #include "launcher/process/child_setup.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct Spawned {
     pid_t pid = -1;
@@ -21,4 +21,4 @@ Spawned spawn(ChildPlan plan, int cgroup);
 // The signals that this process ignores, as ChildPlan::signals_to_reset has them.
 std::uint64_t ignored_signals();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

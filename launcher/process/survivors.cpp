@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kMarkName = "DDPRUN_RUN_ID=";
@@ -58,4 +58,4 @@ std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t sinc
     return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -15,11 +15,11 @@
 
 #include "launcher/process/process_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Living processes with DDPRUN_RUN_ID=<job_id> in the environment they were started with, of those that were
 // started at `since` (ProcessStat::start_time) or later.
 std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t since = 0,
                                      const std::filesystem::path& proc = "/proc");
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

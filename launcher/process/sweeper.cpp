@@ -15,7 +15,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -179,4 +179,4 @@ SweepResult sweep_now(SweepRules rules, Sweeper::Duration timeout) {
     return attempt.result();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -17,7 +17,7 @@
 #include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct SweepRules {
     // Yes for a child that its owner waits for: a sweep kills it, but does not reap or count it.
@@ -69,4 +69,4 @@ void become_subreaper();
 // True if this process has no child at all, running or ended.
 bool has_no_child();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

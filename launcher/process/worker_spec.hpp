@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Where a standard stream of a worker leads, if not to a given descriptor.
 enum class Stdio {
@@ -56,4 +56,4 @@ BOOST_DESCRIBE_STRUCT(WorkerSpec, (),
                       (argv, environment, rank, local_rank, standard_input, standard_output, standard_error,
                        ignore_hangup, takes_terminal, cpus, memory_node, open_files, death_signal))
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

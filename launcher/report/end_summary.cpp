@@ -10,7 +10,7 @@
 #include "rendezvous/job/rank_range.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Manner = RankEnd::Manner;
@@ -142,4 +142,4 @@ std::string ranks_text(std::vector<int> ranks) {
     return noun + to_text(ranges_of(std::move(ranks)));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // At most `room` (at least 1) lines about Finish::others and the counts beside it: one line for each rank if
 // they fit, else one for all ranks that ended alike, and in the last one the number of those that are not
@@ -25,4 +25,4 @@ std::string shown_node(int node_rank, const std::string& host);
 std::string shown_worker(const Failure& worker);
 std::string shown_worker(const RankEnd& worker);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -118,4 +118,4 @@ std::optional<std::string> write_root_cause(const std::filesystem::path& own_err
                        error.message());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -18,7 +18,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr std::size_t kMaxErrorFile = 1024 * 1024;
 
@@ -50,4 +50,4 @@ std::optional<std::string> root_cause_file(const Failure& failure, std::string_v
 std::optional<std::string> write_root_cause(const std::filesystem::path& own_error_file,
                                             const Failure& failure, std::string_view file);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

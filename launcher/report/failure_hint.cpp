@@ -10,7 +10,7 @@
 
 #include "launcher/report/kill_cause.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kSharedMemoryFull =
@@ -102,4 +102,4 @@ std::string failure_hint(const Failure& failure, const HintFacts& facts) {
     return failure.signal == SIGBUS ? bus_error_hint(facts.shared_memory) : std::string();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What a file system of limited size holds, in bytes.
 struct Room {
@@ -32,4 +32,4 @@ struct HintFacts {
 // nothing is known of it.
 std::string failure_hint(const Failure& failure, const HintFacts& facts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -10,7 +10,7 @@
 #include "launcher/wall_clock.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -182,4 +182,4 @@ std::string failure_report(const ReportFacts& facts) {
     return report;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Never more lines than this, whatever the facts are.
 inline constexpr std::size_t kMaxReportLines = 30;
@@ -49,4 +49,4 @@ struct ReportFacts {
 //       logs: /tmp/ddprun_AbC123/none_x1Y2z3/attempt_0 (rank 5: 1/stderr.log)   (if there are any here)
 std::string failure_report(const ReportFacts& facts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

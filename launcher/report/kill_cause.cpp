@@ -8,7 +8,7 @@
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,4 +114,4 @@ std::string size_text(std::int64_t bytes) {
     return fmt::format("{:.1f} {}", value, kUnits.at(unit));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Where the counters are. A folder that is not known is left empty.
 struct OomSources {
@@ -47,4 +47,4 @@ std::optional<std::int64_t> parse_counter(std::string_view text, std::string_vie
 // "1.5 GiB", "512 bytes".
 std::string size_text(std::int64_t bytes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

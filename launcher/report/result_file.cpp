@@ -6,11 +6,11 @@
 
 #include "launcher/harmless_text.hpp"
 #include "launcher/wall_clock.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/exit_status.hpp"
-#include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 namespace json = boost::json;
@@ -104,4 +104,4 @@ std::optional<std::string> write_result_file(const std::filesystem::path& path, 
     return trouble;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class Outcome {
     succeeded,     // every worker ended with 0
@@ -72,4 +72,4 @@ std::optional<std::string> result_file_complaint(const std::filesystem::path& pa
 // itself has failed with kExitSystem, and `result` says so.
 std::optional<std::string> write_result_file(const std::filesystem::path& path, JobResult& result);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

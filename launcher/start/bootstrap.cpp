@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kNeedLine = "ddprun-relay need";
@@ -54,4 +54,4 @@ Handshake::Word Handshake::push(std::string_view bytes) {
     return passed_ + held_.size() > kMaxNoise ? Word::too_much : Word::none;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr std::string_view kRelayFlag = "--relay";
 inline constexpr std::string_view kHaveLine = "ddprun-relay have";
@@ -54,4 +54,4 @@ class Handshake {
     std::size_t passed_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

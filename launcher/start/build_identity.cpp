@@ -12,7 +12,7 @@
 #include <iterator>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr const char* kOwnLink = "/proc/self/exe";
@@ -90,4 +90,4 @@ std::string own_program_bytes() {
     return {std::istreambuf_iterator<char>(program), {}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The version and the linker's id of the program; letters, digits, '.' and '-'. Another one for every other build.
 std::string build_identity();
@@ -19,4 +19,4 @@ std::string own_executable();
 std::uint64_t own_program_size();
 std::string own_program_bytes();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // With an asterisk: all that begin so.
@@ -63,4 +63,4 @@ Environment clean_environment(const Environment& environment) {
     return clean;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

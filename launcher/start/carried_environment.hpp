@@ -5,7 +5,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // One that speaks of the machine, the session or the scheduler's step that it is set in: it is not carried, and a host's own
 // stays. The README of apps/ddprun lists them.
@@ -26,4 +26,4 @@ Environment agent_environment(const Environment& carried, const Environment& own
 // What --clean-env leaves: who the user is, where programs are, language and time, and which GPUs the job has.
 Environment clean_environment(const Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

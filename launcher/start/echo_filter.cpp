@@ -2,7 +2,7 @@
 
 #include "launcher/launcher_mark.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::string EchoFilter::fresh(int node, std::string_view text, std::string_view host) {
     std::string kept;
@@ -25,4 +25,4 @@ std::string EchoFilter::fresh(int node, std::string_view text, std::string_view 
     return kept;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Lines of launchers that are remembered; then all are forgotten.
 inline constexpr std::size_t kMaxEchoes = 4096;
@@ -22,4 +22,4 @@ class EchoFilter {
     std::unordered_map<std::string, int> first_;  // line -> the node that said it
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

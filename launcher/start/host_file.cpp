@@ -7,7 +7,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kFileBlanks = " \t\r";
@@ -60,4 +60,4 @@ std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_vi
     return found;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

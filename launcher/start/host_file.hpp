@@ -13,10 +13,10 @@
 
 #include "launcher/start/host_slots.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // The hosts, at least one; or "FILE:LINE: what is wrong".
 std::variant<std::vector<HostSlots>, std::string> parse_host_file(std::string_view text,
                                                                   std::string_view file);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -12,7 +12,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxPartShown = 80;
@@ -157,4 +157,4 @@ std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector
     return left;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 
 #include "launcher/start/host_slots.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 enum class Selection { include, exclude };
 
@@ -22,4 +22,4 @@ enum class Selection { include, exclude };
 std::variant<std::vector<HostSlots>, std::string> select_hosts(const std::vector<HostSlots>& hosts,
                                                                Selection way, std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

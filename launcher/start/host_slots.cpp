@@ -10,7 +10,7 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kHostSeparators = ", \t\r\n";
@@ -151,4 +151,4 @@ std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view t
     return hosts.take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

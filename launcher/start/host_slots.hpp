@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr int kUnsaidSlots = -1;
 
@@ -56,4 +56,4 @@ std::string named_item(std::string_view item, std::string_view wrong);
 // The hosts, at least one; or why there are none, which goes behind the list and its name.
 std::variant<std::vector<HostSlots>, std::string> parse_hosts(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

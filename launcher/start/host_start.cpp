@@ -11,7 +11,7 @@
 #include "launcher/start/rsh_failure.hpp"
 #include "launcher/start/start_tree.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::shared_ptr<const std::string> StartTools::program_bytes() {
     if (!bytes_) bytes_ = std::make_shared<const std::string>(own_program_bytes());
@@ -185,4 +185,4 @@ void HostStart::kill() {
     be_over();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

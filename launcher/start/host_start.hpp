@@ -23,7 +23,7 @@
 #include "launcher/start/piped_process.hpp"
 #include "launcher/start/start_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // What the starts of one process have in common.
 struct StartTools {
@@ -96,4 +96,4 @@ class HostStart {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,7 +5,7 @@
 #include "launcher/start/build_identity.hpp"
 #include "launcher/start/start_tree.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 HostStarts::HostStarts(const boost::asio::any_io_executor& executor, HostStartEvents events)
     : executor_(executor), events_(std::move(events)) {
@@ -58,4 +58,4 @@ std::vector<std::string> HostStarts::left() const {
     return targets;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 
 #include "launcher/start/host_start.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class HostStarts {
   public:
@@ -35,4 +35,4 @@ class HostStarts {
     bool is_held_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 #include "launcher/start/started_agent.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kPortWord = "port ";
@@ -79,4 +79,4 @@ void LocalAgent::ended(const ExitStatus& status) {
     on_message_(AgentEnded{*rank_, shell_code(status), std::holds_alternative<Signaled>(status)});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -10,7 +10,7 @@
 #include "launcher/start/piped_process.hpp"
 #include "launcher/start/start_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class LocalAgent {
   public:
@@ -41,4 +41,4 @@ class LocalAgent {
     PipedProcess process_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -11,7 +11,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kPipeReadAtOnce = 64 * 1024;
@@ -164,4 +164,4 @@ void PipedProcess::let_go() {
     if (process_) process_->detach();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -20,7 +20,7 @@
 #include "launcher/process/session_launcher.hpp"
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct PipedEvents {
     std::function<void(std::string_view)> on_output;
@@ -93,4 +93,4 @@ class PipedProcess {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -23,7 +23,7 @@
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_code.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // What may wait for the one above; then nothing more is read until half of it has gone.
@@ -230,4 +230,4 @@ int run_relay(const std::vector<std::string>& words) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // `words` behind the flag: the build that is asked for, and the folder that is to be removed, if the program came with it.
 // Returns the exit code; kExitOtherBuild without having read anything.
 int run_relay(const std::vector<std::string>& words);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

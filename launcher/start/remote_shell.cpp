@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::string_view kSsh = "ssh";
@@ -106,4 +106,4 @@ bool is_schedulers(const std::vector<std::string>& command) {
     return name == kSrun || name == kBlaunch || name == kQrsh;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

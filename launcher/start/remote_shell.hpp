@@ -15,7 +15,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // ssh gives up connecting after so many seconds.
 inline constexpr int kConnectSeconds = 10;
@@ -51,4 +51,4 @@ std::string shell_name(const std::vector<std::string>& command);
 // A scheduler's own: a host's agent then finds itself in a step that has the host's GPUs, as variables of the step name them.
 bool is_schedulers(const std::vector<std::string>& command);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

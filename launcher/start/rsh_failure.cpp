@@ -7,7 +7,7 @@
 
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // ssh's, for all that goes wrong before there is a shell.
@@ -65,4 +65,4 @@ std::chrono::milliseconds pause_before_next(int failed, double chance) {
            std::chrono::duration_cast<std::chrono::milliseconds>(least * std::clamp(chance, 0.0, 1.0));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -8,7 +8,7 @@
 
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Connections to one host that are tried before it counts as one that cannot be started.
 inline constexpr int kMaxConnects = 3;
@@ -33,4 +33,4 @@ bool is_worth_another(const RshEnd& end);
 // Before the connection after `failed` ones; `chance` is from 0 to 1.
 std::chrono::milliseconds pause_before_next(int failed, double chance);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

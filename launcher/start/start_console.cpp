@@ -8,7 +8,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 bool are_one_console(int a, int b) {
@@ -75,4 +75,4 @@ std::uint64_t StartConsole::written() const {
     return sum;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

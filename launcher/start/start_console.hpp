@@ -10,7 +10,7 @@
 
 #include "launcher/output/console_writer.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class StartConsole {
   public:
@@ -43,4 +43,4 @@ class StartConsole {
     std::deque<Screen> screens_;  // stdout, and stderr if it is not the same thing
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -6,7 +6,7 @@
 
 #include "rendezvous/job/exit_code.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 bool StartLedger::is_gone(int rank) const {
     return nodes_.at(static_cast<std::size_t>(rank)) != Node::awaited;
@@ -59,4 +59,4 @@ std::optional<std::string> StartLedger::why_not_begun() const {
                        terms_.nodes);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

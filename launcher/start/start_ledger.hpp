@@ -7,7 +7,7 @@
 
 #include "launcher/start/start_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct StartTerms {
     int nodes = 1;
@@ -52,4 +52,4 @@ class StartLedger {
     std::optional<int> last_code_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

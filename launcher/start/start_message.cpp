@@ -1,9 +1,9 @@
 #include "launcher/start/start_message.hpp"
 
-#include "rendezvous/job/binary_codec.hpp"
+#include "rendezvous/codec/binary_codec.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kFrameHeadBytes = 4;
@@ -56,4 +56,4 @@ std::optional<std::string_view> FrameReader::next() {
     return rest.substr(kFrameHeadBytes, length);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

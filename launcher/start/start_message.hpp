@@ -14,10 +14,10 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // A piece of output is smaller (LineSplitter::kMaxLine, twice at most).
 inline constexpr std::size_t kMaxFrameUp = 1024 * 1024;
@@ -138,4 +138,4 @@ class FrameReader {
     bool broken_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 std::vector<StartBranch> branches_of(const std::vector<StartNode>& nodes, int fan_out) {
     check(fan_out >= 2, "a tree needs two branches");
@@ -67,4 +67,4 @@ std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& nod
     return words;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

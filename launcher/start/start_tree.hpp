@@ -6,7 +6,7 @@
 
 #include "launcher/start/start_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr int kDefaultFanOut = 32;
 inline constexpr int kMaxFanOut = 4096;
@@ -27,4 +27,4 @@ StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
 // `port` 0: not known.
 std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

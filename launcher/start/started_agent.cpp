@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 OwnedDescriptor take_relay_line() {
     // One that runs from a removed file has another name than people look for.
@@ -60,4 +60,4 @@ void StartedAgent::learnt(const AgentNews& news) {
     say(fmt::format("port {}\n", known->place.port));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

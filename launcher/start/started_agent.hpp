@@ -15,7 +15,7 @@
 #include "launcher/watch/agent_watcher.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Set for an agent that a relay starts, besides the line: StartNode's slots.
 inline constexpr const char* kStartedVariable = "DDPRUN_STARTED";
@@ -63,4 +63,4 @@ class StartedAgent : public AgentWatcher {
     AgentControls controls_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -16,7 +16,7 @@
 #include "launcher/start/start_tree.hpp"
 #include "rendezvous/job/exit_code.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // How much longer than one grace period agents may take to end that were told to.
@@ -185,4 +185,4 @@ class JobStarter {
 
 int run_starter(const StarterOptions& options) { return JobStarter(options).run(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

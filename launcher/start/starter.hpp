@@ -11,7 +11,7 @@
 #include "launcher/start/start_ledger.hpp"
 #include "launcher/start/start_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct StarterOptions {
     StartPlan plan;  // all nodes, in their order
@@ -24,4 +24,4 @@ struct StarterOptions {
 // Returns the exit code of the job; kExitSystem where a host could not be started, after a line for each.
 int run_starter(const StarterOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -4,7 +4,7 @@
 
 #include "launcher/wall_clock.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 Moment now() { return {std::chrono::steady_clock::now(), unix_time_now_ms()}; }
@@ -40,4 +40,4 @@ void LimitTimer::look() {
     if (due.warning) events_.on_warning(limit_.warn_signal(), limit_.warning_text(moment));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 #include "launcher/times/time_limit.hpp"
 #include "launcher/times/wall_timer.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct LimitEvents {
     // The job's time is over, for this reason.
@@ -44,4 +44,4 @@ class LimitTimer {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 
 #include "rendezvous/job/exit_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 using std::chrono::milliseconds;
 
@@ -71,4 +71,4 @@ void TimeLimit::plan_warning(std::optional<Limit>& limit, std::int64_t now) cons
     limit->warn_at = wanted >= now ? wanted : now + std::max<std::int64_t>(0, limit->end - now) / 2;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct TimeLimitOptions {
     std::optional<std::chrono::milliseconds> limit;  // of the job, from the launcher's start
@@ -81,4 +81,4 @@ class TimeLimit {
     bool ended_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -10,7 +10,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 int wall_clock_descriptor() {
@@ -49,4 +49,4 @@ void WallTimer::wait() {
                       }));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

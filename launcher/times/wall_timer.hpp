@@ -11,7 +11,7 @@
 
 #include "launcher/alive.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class WallTimer {
   public:
@@ -29,4 +29,4 @@ class WallTimer {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -10,7 +10,7 @@
 #include "rendezvous/job/rank_end.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Where the coordinator is, and the store; `hosted`: by this agent, which listens there from now on.
 struct PlaceKnown {
@@ -68,4 +68,4 @@ struct TimerExpired {
 using AgentNews = std::variant<PlaceKnown, StateChanged, SignalReceived, TimeWarning, CoordinatorLost,
                                TookOver, LedAgain, WorkerEnded, TimerExpired>;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

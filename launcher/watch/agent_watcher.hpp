@@ -14,7 +14,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 struct AgentControls {
     std::function<AgentStatus()> status;
@@ -45,4 +45,4 @@ class AgentWatcher {
     virtual std::optional<std::string> ended(const JobResult&) { return std::nullopt; }
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -7,7 +7,7 @@
 
 #include "launcher/watch/agent_watcher.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 class Watchers {
   public:
@@ -47,4 +47,4 @@ class Watchers {
     std::vector<AgentWatcher*> all_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 #include "rendezvous/job/exit_status.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -157,4 +157,4 @@ void FileWatchdog::end(const ExpiredTimer& timer, const std::vector<ProcessStat>
     signal_process(*process, timer.signal);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

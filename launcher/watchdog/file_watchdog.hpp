@@ -23,7 +23,7 @@
 #include "launcher/watchdog/timer_pipe.hpp"
 #include "launcher/watchdog/timer_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // Of the pipe's bytes so many are taken in one turn: all that a pipe holds.
 inline constexpr std::size_t kTimerBytesAtOnce = 64 * 1024;
@@ -85,4 +85,4 @@ class FileWatchdog {
     Alive alive_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

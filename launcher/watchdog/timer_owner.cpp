@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 const ProcessStat* process_of(pid_t pid, const std::vector<ProcessStat>& processes) {
@@ -29,4 +29,4 @@ std::optional<pid_t> owner_of(pid_t pid, const std::vector<pid_t>& workers,
     return is_worker(named->process_group) ? std::optional(named->process_group) : std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -14,7 +14,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 // Each is lost only to a launcher that has ended, and taken its pipe away, in between.
@@ -96,4 +96,4 @@ TimerPipe::~TimerPipe() {
     if (pipe_ && is_at(path_, pipe_)) ::unlink(path_.c_str());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -13,7 +13,7 @@
 #include "rendezvous/system/owned_descriptor.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 inline constexpr char kEnableTimersVariable[] = "TORCHELASTIC_ENABLE_FILE_TIMER";
 inline constexpr char kTimerFileVariable[] = "TORCHELASTIC_TIMER_FILE";
@@ -44,4 +44,4 @@ class TimerPipe {
     bool is_elsewhere_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "launcher/harmless_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/job/number_limits.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxTimerDepth = 4;
@@ -65,4 +65,4 @@ void TimerLines::push(std::string_view bytes, const std::function<void(std::stri
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <variant>
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // PIPE_BUF, which the client keeps to as well: what is longer does not reach a pipe as a whole.
 inline constexpr std::size_t kMaxTimerLine = 4096;
@@ -42,4 +42,4 @@ class TimerLines {
     bool passes_over_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

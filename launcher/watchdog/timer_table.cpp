@@ -7,7 +7,7 @@
 
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
@@ -80,4 +80,4 @@ std::string to_text(const ExpiredTimer& timer) {
     return fmt::format("'{}' of {:g} s", harmless_line(timer.scope, kMaxScopeShown), hundredths / 100);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

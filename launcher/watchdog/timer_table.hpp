@@ -21,7 +21,7 @@
 
 #include "launcher/watchdog/timer_request.hpp"
 
-namespace ddprun {
+namespace ddprun::inline launch {
 
 // On one node at the same time; a worker has a few.
 inline constexpr std::size_t kMaxTimers = 4096;
@@ -73,4 +73,4 @@ class TimerTable {
 // "'train.py#12' of 30 s", in words fit to be shown.
 std::string to_text(const ExpiredTimer& timer);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline launch

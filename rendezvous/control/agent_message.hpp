@@ -14,7 +14,7 @@
 #include "rendezvous/job/rank_range.hpp"
 #include "rendezvous/membership/takeover_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Limits of the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxEndsInMessage = 256;
@@ -206,4 +206,4 @@ BOOST_DESCRIBE_STRUCT(LeaseOver, (), ())
 struct Goodbye {};
 BOOST_DESCRIBE_STRUCT(Goodbye, (), ())
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -11,7 +11,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/control_wire.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class ControlChannel {
   public:
@@ -42,4 +42,4 @@ class ControlChannel {
     virtual void close() = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -24,7 +24,7 @@
 #include "rendezvous/control/coordinator_message.hpp"
 #include "rendezvous/membership/takeover_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 using ControlMessage =
     std::variant<Hello, WorkersSucceeded, WorkerFailed, WorkerDying, AgentSignalled, WorkersGone, RankEnds,
@@ -33,4 +33,4 @@ using ControlMessage =
                  Refused, PeerRefused, NodesDiffer, Waiting, Parked, RoundReady, PeerDying, WhoRuns, Remark,
                  JudgeFailure, Stop, Restarting, Finish>;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

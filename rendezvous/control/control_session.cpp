@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <new>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -174,4 +174,4 @@ asio::awaitable<void> ControlSession::write_queue() {
     close();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

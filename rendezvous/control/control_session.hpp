@@ -18,7 +18,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_records.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class ControlSession final : public ControlChannel, public std::enable_shared_from_this<ControlSession> {
   public:
@@ -60,4 +60,4 @@ class ControlSession final : public ControlChannel, public std::enable_shared_fr
     bool closed_there_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

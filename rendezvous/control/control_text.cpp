@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::string to_text(const Waiting& waiting) {
     if (waiting.at_most > waiting.expected) {
@@ -87,4 +87,4 @@ std::string node_text(int node_rank, const std::string& host) {
     return node_rank < 0 ? host : fmt::format("node {} ({})", node_rank, host);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,7 +6,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // `joined 1/3, missing node 1, node 2`; by hosts where nodes have no numbers and a list is known.
 std::string to_text(const Waiting& waiting);
@@ -33,4 +33,4 @@ std::string silence_text(std::chrono::milliseconds limit);
 // `node 1 (gpu07)`; of a node that has no number yet `gpu07`.
 std::string node_text(int node_rank, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -3,11 +3,11 @@
 #include <array>
 #include <utility>
 
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 namespace json = boost::json;
@@ -139,4 +139,4 @@ boost::system::result<std::optional<ControlMessage>> ControlFrames::next() {
     return std::optional<ControlMessage>(std::move(*message));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

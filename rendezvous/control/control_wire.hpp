@@ -20,7 +20,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::string_view kControlMagic = "DDPR";
 inline constexpr std::size_t kMaxControlFrame = 1024 * 1024;
@@ -57,4 +57,4 @@ class ControlFrames {
     std::string buffer_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 bool CoordinatorClaims::accept(const ControlMessage& message) {
     return std::visit([this](const auto& one) { return accept_one(one); }, message);
@@ -38,4 +38,4 @@ bool CoordinatorClaims::accept_one(const Waiting& waiting) const {
 
 bool CoordinatorClaims::accept_one(const MemberList& list) const { return list.size <= nnodes_; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class CoordinatorClaims {
   public:
@@ -34,4 +34,4 @@ class CoordinatorClaims {
     std::size_t ends_ = 0;           // taken since then
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

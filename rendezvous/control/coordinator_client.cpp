@@ -23,7 +23,7 @@
 #include "rendezvous/secure/sealed_handshake.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -397,4 +397,4 @@ std::optional<CoordinatorLoss> CoordinatorClient::overdue_loss() const { return 
 
 void CoordinatorClient::close(std::function<void()> on_closed) { impl_->close(std::move(on_closed)); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

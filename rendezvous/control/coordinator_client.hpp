@@ -18,9 +18,9 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/control/coordinator_loss.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct CoordinatorClientEvents {
     std::function<void(const ControlMessage&)> on_message;
@@ -99,4 +99,4 @@ class CoordinatorClient {
     std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

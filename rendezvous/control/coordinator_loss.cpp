@@ -4,7 +4,7 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 // Of one that has stood still.
@@ -41,4 +41,4 @@ CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const 
             fmt::format("{}, and the others have given it up: {}", standstill_text(*lease), reason)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -8,7 +8,7 @@
 #include "rendezvous/control/heartbeat.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct CoordinatorLoss {
     enum class Kind {
@@ -36,4 +36,4 @@ CoordinatorLoss lease_loss(const HeartbeatLease& lease);
 // The coordinator has given this agent up, and says why.
 CoordinatorLoss given_up_loss(const std::optional<HeartbeatLease>& lease, const std::string& reason);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -12,7 +12,7 @@
 #include "rendezvous/job/rank_end.hpp"
 #include "rendezvous/job/restart.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Limits of the texts and lists below, so that every message fits its frame.
 inline constexpr std::size_t kMaxMissingListed = 64;
@@ -194,4 +194,4 @@ constexpr std::size_t limit_of(Of<&Finish::unknown_nodes>) { return kMaxUnknownL
 constexpr NumberRange range_of(Of<&Finish::exit_code>) { return kExitCodeRange; }
 inline bool is_sound(const Finish& finish) { return !finish.cause || finish.exit_code != 0; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -1,6 +1,6 @@
 #include "rendezvous/control/heartbeat.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 void HeartbeatWatch::add(ConnectionId agent, TimePoint now) {
     if (terms_.limit.count() == 0) return;
@@ -157,4 +157,4 @@ Heartbeat HeartbeatLease::answer(const Heartbeat& question, TimePoint now) {
     return {.number = question.number};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -41,7 +41,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Until when a node's workers may run without a word of their coordinator. For the patience after it they stand still, as
 // long as it may yet come; then they are to be ended.
@@ -222,4 +222,4 @@ class HeartbeatLease {
     bool suspended_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

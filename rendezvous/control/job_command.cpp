@@ -4,7 +4,7 @@
 
 #include "rendezvous/job/digest.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 // So much of what both have in common is shown before the difference.
@@ -55,4 +55,4 @@ std::string shown_beside(const JobCommand& command, const JobCommand& other) {
     return (begin > 0 ? "…" : "") + text.substr(begin, end - begin) + (end < text.size() ? "…" : "");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

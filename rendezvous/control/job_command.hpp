@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // How much of a command is shown where two of them differ.
 inline constexpr std::size_t kMaxCommandShown = 300;
@@ -28,4 +28,4 @@ JobCommand describe_command(const std::vector<std::string>& words);
 // kMaxCommandShown bytes and marks for what is left out.
 std::string shown_beside(const JobCommand& command, const JobCommand& other);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

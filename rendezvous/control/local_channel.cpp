@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 namespace asio = boost::asio;
@@ -117,4 +117,4 @@ std::pair<std::shared_ptr<ControlChannel>, std::shared_ptr<ControlChannel>> make
     return {first, second};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

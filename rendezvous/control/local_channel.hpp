@@ -8,11 +8,11 @@
 
 #include "rendezvous/control/control_channel.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Both ends, each for the thread of its executor. One end may be closed and forgotten, and then its executor be
 // destroyed, while the other is in use; an end must be closed before its executor goes.
 std::pair<std::shared_ptr<ControlChannel>, std::shared_ptr<ControlChannel>> make_local_channel(
     const boost::asio::any_io_executor& one, const boost::asio::any_io_executor& other);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <string>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // What one node may tell of itself, so that its Hello fits its frame.
 inline constexpr std::size_t kMaxNodeTraits = 128;
@@ -23,4 +23,4 @@ BOOST_DESCRIBE_STRUCT(NodeTrait, (), (name, value, of_program))
 constexpr std::size_t limit_of(Of<&NodeTrait::name>) { return kMaxTraitName; }
 constexpr std::size_t limit_of(Of<&NodeTrait::value>) { return kMaxTraitValue; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

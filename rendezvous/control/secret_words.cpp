@@ -2,7 +2,7 @@
 
 #include "rendezvous/job/exit_code.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 Refused secret_is_asked_for() {
     return {.reason = "node 0 asks for the job's secret: set DDPRUN_SECRET_FILE",
@@ -23,4 +23,4 @@ Refused secret_is_of_no_use(Proof proof) {
             .other_job = "has another secret, or another --rdzv-id"};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/secure/sealed_greeting.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // An agent without a secret, by a host that has one. Who looks for its job at several ports goes on with the next.
 Refused secret_is_asked_for();
@@ -13,4 +13,4 @@ Refused secret_is_asked_for();
 // To an agent with a secret: what has become of its call, which gave no proof.
 Refused secret_is_of_no_use(Proof proof);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 Refused not_admitted(std::string reason) { return {std::move(reason), kExitNotAdmitted}; }
@@ -102,4 +102,4 @@ Refused left_out_before(const std::string& host, const std::string& why) {
 Refused said_hello_before() { return not_admitted("this agent has said Hello before"); }
 Refused said_no_hello() { return not_admitted("say Hello first"); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 
 #include "rendezvous/coordinator/job_summary.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // What the job is, as node 0 was told.
 struct JobTerms {
@@ -53,4 +53,4 @@ Refused left_out_before(const std::string& host, const std::string& why);
 Refused said_hello_before();
 Refused said_no_hello();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

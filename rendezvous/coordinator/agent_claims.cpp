@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 bool is_own(const JobNode& node, int rank, int local_rank) {
@@ -42,4 +42,4 @@ bool can_be_true(const ControlMessage& message, const JobNode& from) {
     return std::visit(Claims{from}, message);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,9 +4,9 @@
 
 #include "rendezvous/coordinator/job_summary.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Whether the message, which is of the node's current round, speaks of no workers but its own.
 bool can_be_true(const ControlMessage& message, const JobNode& from);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

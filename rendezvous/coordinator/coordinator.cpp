@@ -8,7 +8,7 @@
 #include "rendezvous/coordinator/agent_claims.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 // As its coordinator knows it, whatever the agent says.
@@ -397,4 +397,4 @@ JobNode* Coordinator::find(ConnectionId connection) {
     return entry == nodes_by_connection_.end() ? nullptr : &nodes_.at(entry->second);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -54,7 +54,7 @@
 #include "rendezvous/membership/round_record.hpp"
 #include "rendezvous/membership/seating.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct CoordinatorOptions {
     std::string version;
@@ -390,4 +390,4 @@ class Coordinator {
     std::vector<std::string> differences_;  // between the nodes, once all have come
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

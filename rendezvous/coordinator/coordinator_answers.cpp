@@ -8,7 +8,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/job/failure_signature.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // A resize is no failure, and who wants the job to end has answered already.
 bool Coordinator::wants_judgement() {
@@ -180,4 +180,4 @@ void Coordinator::contend(const JobNode& node, const ControlMessage& message) {
     if ((failed != nullptr || dying->itself) && node.has_rank(rank)) failures_.contend(rank);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

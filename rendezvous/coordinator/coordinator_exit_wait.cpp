@@ -1,7 +1,7 @@
 // What becomes of a round in which some ranks have ended with 0 and others go on, see exit_wait.hpp.
 #include "rendezvous/coordinator/coordinator.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 void Coordinator::exit_wait_due(TimePoint now) {
     if (exit_wait_.is_asking()) return exit_wait_over(now);
@@ -41,4 +41,4 @@ void Coordinator::stop_overdue(const Occasion& occasion) {
     stop_for(failures_.tell(teller, std::move(failure)), occasion.now);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -9,7 +9,7 @@
 #include "rendezvous/membership/absent_hosts.hpp"
 #include "rendezvous/membership/rank_mapping.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 void Coordinator::admit(ConnectionId from, const Hello& hello, TimePoint now) {
     if (const auto refused = reason_against(hello)) return refuse(from, hello, *refused);
@@ -301,4 +301,4 @@ std::string Coordinator::reached_at(int host) const {
     return other == nodes_.end() ? std::string() : other->second.hello.reached_at;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

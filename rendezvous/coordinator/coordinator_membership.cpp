@@ -8,7 +8,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // A time limit is meant for the job. The host can leave as long as another one may become the coordinator.
 bool Coordinator::may_leave(const JobNode& node, const AgentSignalled& signalled) const {
@@ -310,4 +310,4 @@ void Coordinator::tell_other_group(const JobMoved& moved) {
         to_string(Endpoint{moved.address, static_cast<std::uint16_t>(moved.port)})));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

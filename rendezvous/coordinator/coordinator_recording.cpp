@@ -7,7 +7,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 RoundRecord Coordinator::record_of(int round) const {
     RoundRecord record{.job_id = options_.job_id, .epoch = epoch_, .round = round, .host = {}, .pid = 0};
@@ -90,4 +90,4 @@ Coordinator::Outbox Coordinator::learn(const RecordNews& news, TimePoint now) {
     return take_out();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

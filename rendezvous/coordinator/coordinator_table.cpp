@@ -4,7 +4,7 @@
 
 #include "rendezvous/system/transition_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 struct CoordinatorTable {
@@ -161,4 +161,4 @@ std::optional<int> round_of(const ControlMessage& message) {
         message);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -22,7 +22,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 enum class CoordinatorState : std::uint8_t {
     gathering,
@@ -145,4 +145,4 @@ std::optional<int> round_of(const ControlMessage& message);
 inline constexpr int kCoordinatorStates = static_cast<int>(CoordinatorState::over) + 1;
 inline constexpr int kCoordinatorEvents = static_cast<int>(CoordinatorEvent::job_moved) + 1;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

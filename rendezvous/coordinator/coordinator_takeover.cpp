@@ -8,7 +8,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 Refused of_another_job() {
@@ -365,4 +365,4 @@ void Coordinator::begin_quorum() {
     members_ = member_list();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

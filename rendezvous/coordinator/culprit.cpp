@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 std::optional<Accusation> accusation_in_file(const std::string& text) {
@@ -88,4 +88,4 @@ Failure culprit_of(const Failure& first, const std::vector<const Failure*>& know
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

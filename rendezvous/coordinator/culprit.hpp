@@ -9,7 +9,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/worker/accusation.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // How many of a worker's last lines count as its last words.
 inline constexpr std::size_t kLastWords = 3;
@@ -30,4 +30,4 @@ Failure culprit_of(const Failure& first, const std::vector<const Failure*>& know
 // The rank whose exit code and words a worker's failure has: its own, or the witness's.
 inline int witness_of(const Failure& failure) { return failure.witness < 0 ? failure.rank : failure.witness; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

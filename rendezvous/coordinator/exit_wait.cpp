@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 int count_of(const RankRange& range) { return range.last - range.first + 1; }
@@ -119,4 +119,4 @@ std::string ExitWait::since() const {
                        first_ended_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -19,7 +19,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/job/agent_status.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct ExitWaitOptions {
     std::chrono::milliseconds wait{0};
@@ -79,4 +79,4 @@ class ExitWait {
     std::set<int> unanswered_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 void FirstFailure::contend(int rank) {
     if (!is_suspect(rank)) contenders_.insert(rank);
@@ -45,4 +45,4 @@ std::size_t FirstFailure::place_among_suspects(int rank) const {
     return suspect == suspects_.end() ? suspects_.size() : suspect->second;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

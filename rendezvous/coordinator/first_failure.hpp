@@ -20,7 +20,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/coordinator/culprit.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class FirstFailure {
   public:
@@ -59,4 +59,4 @@ class FirstFailure {
     std::list<Told> told_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 
 #include "rendezvous/control/control_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 int exit_code_of(const JobNodes& nodes, const std::optional<Failure>& cause, bool requeue) {
@@ -83,4 +83,4 @@ std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends) {
     return messages;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -10,7 +10,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // One node, as the coordinator knows it.
 struct JobNode {
@@ -59,4 +59,4 @@ Finish summary_of(const JobNodes& nodes, const std::optional<Failure>& cause, bo
 // Ends as messages that fit their frames.
 std::vector<RankEnds> as_messages(int round, std::span<const RankEnd> ends);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,10 +6,10 @@
 #include <map>
 #include <string_view>
 
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_text.hpp"
-#include "rendezvous/job/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 using Nodes = std::vector<const JobNode*>;
@@ -201,4 +201,4 @@ Refused newcomer_refused_for(const std::vector<std::string>& differences) {
     return {joined("--strict-env lets in no node that differs", differences), kExitNotAdmitted};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -10,7 +10,7 @@
 
 #include "rendezvous/coordinator/job_summary.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Sentences; beyond them the last one counts what is left.
 inline constexpr std::size_t kMaxDifferencesTold = kMaxDifferencesInMessage;
@@ -49,4 +49,4 @@ class NodeComparison {
 Refused refused_for(const std::vector<std::string>& differences);
 Refused newcomer_refused_for(const std::vector<std::string>& differences);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

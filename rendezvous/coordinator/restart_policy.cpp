@@ -9,7 +9,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr long kMaxDurationMs = 10'000'000'000;  // 115 days: longer is a typing error
@@ -106,4 +106,4 @@ RestartPolicy::Decision RestartPolicy::decide(const RoundResult& result, double 
     return {.restart = true, .delay = std::chrono::milliseconds(delay)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -25,7 +25,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // A closed range of exit codes as a shell reports them (128+n for signal n).
 struct CodeRange {
@@ -95,4 +95,4 @@ class RestartPolicy {
     int without_progress_ = 0;  // restarts in a row whose rounds came to nothing
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -1,6 +1,6 @@
 #include "rendezvous/coordinator/signal_notices.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 bool SignalNotices::is_news(std::uint64_t connection, int signal, TimePoint now) {
     Sent& sent = sent_[signal];
@@ -11,4 +11,4 @@ bool SignalNotices::is_news(std::uint64_t connection, int signal, TimePoint now)
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class SignalNotices {
   public:
@@ -31,4 +31,4 @@ class SignalNotices {
     std::map<int, Sent> sent_;  // by the signal's number
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 #include "rendezvous/control/control_text.hpp"
 #include "rendezvous/job/exit_code.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 std::string key_of_node(const Hello& hello) {
@@ -47,4 +47,4 @@ Refused UnfitNodes::refusal(const Hello& hello) {
     return {"it is not fit for the job (--check): " + hello.unfit, kExitSystem};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

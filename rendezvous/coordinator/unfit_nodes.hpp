@@ -8,7 +8,7 @@
 
 #include "rendezvous/control/control_message.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class UnfitNodes {
   public:
@@ -35,4 +35,4 @@ class UnfitNodes {
     std::optional<UnfitNode> host_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

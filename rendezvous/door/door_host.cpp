@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 std::size_t bytes_in(std::span<const iovec> pieces) {
@@ -149,4 +149,4 @@ void DoorHost::has_room() {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

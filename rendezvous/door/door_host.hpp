@@ -15,7 +15,7 @@
 #include "rendezvous/door/sealed_link.hpp"
 #include "rendezvous/store/store_service.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class DoorHost {
   public:
@@ -44,4 +44,4 @@ class DoorHost {
     std::function<void()> on_over_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

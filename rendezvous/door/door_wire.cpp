@@ -5,7 +5,7 @@
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr std::size_t kDoorHeaderBytes = 9;
@@ -56,4 +56,4 @@ DoorFrames::Status DoorFrames::next(DoorFrame& frame) {
     return Status::ready;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 enum class DoorFrameKind : std::uint8_t { open = 0, data = 1, credit = 2, close = 3 };
 
@@ -56,4 +56,4 @@ class DoorFrames {
     std::string_view left_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -9,7 +9,7 @@
 
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 namespace asio = boost::asio;
@@ -140,4 +140,4 @@ void SealedLink::end() {
     events_.on_over();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -16,7 +16,7 @@
 
 #include "rendezvous/secure/sealed_records.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct SealedLinkEvents {
     // What the other side has sent; false: it should not have, and the link ends.
@@ -72,4 +72,4 @@ class SealedLink : public std::enable_shared_from_this<SealedLink> {
     bool is_missed_ = false;   // room, by who asked for it
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

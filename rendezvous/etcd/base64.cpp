@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr std::string_view kBase64Letters =
@@ -47,4 +47,4 @@ std::optional<std::string> from_base64(std::string_view text) {
     return bytes;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::string to_base64(std::string_view bytes);
 
 // Nothing for a text that to_base64 does not write.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

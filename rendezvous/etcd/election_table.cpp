@@ -2,7 +2,7 @@
 
 #include "rendezvous/system/transition_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 struct ElectionTable {
@@ -78,4 +78,4 @@ ElectionStep next_step(ElectionState state, ElectionEvent event) {
     return row != nullptr ? ElectionStep{row->action, row->next} : ElectionStep{ElectionAction::none, state};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -14,9 +14,9 @@
 
 #include <string_view>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 enum class ElectionState { resting, racing, following, claiming, hosting, restoring, withdrawn };
 BOOST_DESCRIBE_ENUM(ElectionState, resting, racing, following, claiming, hosting, restoring, withdrawn)
@@ -67,4 +67,4 @@ ElectionStep next_step(ElectionState state, ElectionEvent event);
 inline constexpr int kElectionStates = static_cast<int>(ElectionState::withdrawn) + 1;
 inline constexpr int kElectionEvents = static_cast<int>(ElectionEvent::too_late) + 1;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::string unelected_text(const EtcdOptions& etcd, std::chrono::milliseconds join_timeout,
                            const std::string& cause) {
@@ -41,4 +41,4 @@ std::string deposed_text(const HostRecord& host) {
     return fmt::format("the agent on {} (pid {}) leads the job now, as etcd says", host.host, host.pid);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/etcd/host_record.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Why the job does not begin: no host until the deadline, …
 std::string unelected_text(const EtcdOptions& etcd, std::chrono::milliseconds join_timeout,
@@ -23,4 +23,4 @@ std::string waiting_text(const HostRecord& host);
 // Why a host that lost its key leads no more rounds.
 std::string deposed_text(const HostRecord& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -17,7 +17,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -198,4 +198,4 @@ asio::awaitable<EtcdAnswer> EtcdClient::converse_secretly(tcp::socket socket, co
     co_return unheard(endpoint, handshake_trouble(error, X509_V_OK, tls_->files()));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -15,7 +15,7 @@
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class TlsContext;
 
@@ -71,4 +71,4 @@ class EtcdClient {
     std::string local_address_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

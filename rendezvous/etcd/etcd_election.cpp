@@ -17,7 +17,7 @@
 #include "rendezvous/etcd/etcd_register.hpp"
 #include "rendezvous/system/deadline.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -397,4 +397,4 @@ void EtcdElection::settle() { impl_->settle(); }
 
 void EtcdElection::withdraw(std::function<void()> done) { impl_->withdraw(std::move(done)); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -24,7 +24,7 @@
 #include "rendezvous/membership/round_record.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct ElectionEvents {
     // This agent is to host: at the port of the options, and at the address by which the others reach this machine.
@@ -91,4 +91,4 @@ class EtcdElection {
     std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

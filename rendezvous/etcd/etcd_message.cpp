@@ -2,11 +2,11 @@
 
 #include <boost/json.hpp>
 
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/etcd/base64.hpp"
-#include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 using boost::json::array;
@@ -149,4 +149,4 @@ EtcdRefusal read_refusal(int http_status, std::string_view body) {
     return {cut_text(std::string(first), kMaxWords), is_final_status(http_status)};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 using LeaseId = std::int64_t;  // never 0
 
@@ -70,4 +70,4 @@ struct EtcdRefusal {
 };
 EtcdRefusal read_refusal(int http_status, std::string_view body);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

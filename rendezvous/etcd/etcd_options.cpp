@@ -2,7 +2,7 @@
 
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_view text) {
     std::vector<Endpoint> endpoints;
@@ -23,4 +23,4 @@ std::string to_string(const std::vector<Endpoint>& endpoints) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

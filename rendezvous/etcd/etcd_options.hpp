@@ -10,7 +10,7 @@
 #include "rendezvous/etcd/tls_files.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::uint16_t kDefaultEtcdPort = 2379;
 
@@ -26,4 +26,4 @@ std::optional<std::vector<Endpoint>> parse_etcd_endpoints(std::string_view text)
 // "gpu01:2379,gpu02:2379"
 std::string to_string(const std::vector<Endpoint>& endpoints);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

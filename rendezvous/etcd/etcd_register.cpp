@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/etcd/host_record.hpp"
-#include "rendezvous/job/json_codec.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -159,4 +159,4 @@ std::chrono::milliseconds EtcdRegister::keep_period() const {
     return std::chrono::milliseconds(host_lease_->ttl_s * 1000 / 3);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

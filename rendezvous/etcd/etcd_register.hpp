@@ -16,7 +16,7 @@
 #include "rendezvous/etcd/etcd_options.hpp"
 #include "rendezvous/membership/round_record.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class EtcdRegister {
   public:
@@ -84,4 +84,4 @@ class EtcdRegister {
     bool is_refused_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr std::size_t kMaxRecordDepth = 2;
@@ -49,4 +49,4 @@ std::optional<Endpoint> endpoint_of(const HostRecord& record) {
     return endpoint && endpoint->port != 0 ? endpoint : std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

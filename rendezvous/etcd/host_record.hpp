@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 #include "rendezvous/membership/member_list.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct HostRecord {
     std::string endpoint;  // HOST:PORT of its coordinator; empty until that listens
@@ -39,4 +39,4 @@ bool is_one_of(const HostRecord& record, const MemberList& list, const std::vect
 // Where it hosts; nothing until that is known.
 std::optional<Endpoint> endpoint_of(const HostRecord& record);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

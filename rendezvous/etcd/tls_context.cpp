@@ -13,7 +13,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/small_file.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
@@ -168,4 +168,4 @@ void expect_host(ssl_st* connection, const std::string& host) {
           "a name is none to OpenSSL");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

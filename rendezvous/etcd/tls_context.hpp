@@ -16,7 +16,7 @@ class context;
 }
 struct ssl_st;
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class TlsContext {
   public:
@@ -45,4 +45,4 @@ std::optional<std::string> complaint_about(const TlsFiles& files);
 // A connection is to be taken for that of `host`, a name or an address, only if the certificate is for that one.
 void expect_host(ssl_st* connection, const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct NamedFile {
     std::string option;  // as the user named it, for errors: "--rdzv-conf cacert"
@@ -18,4 +18,4 @@ struct TlsFiles {
     NamedFile key;   // … and the key of it; not given: it is in the file of `cert`
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

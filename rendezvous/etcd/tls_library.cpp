@@ -21,7 +21,7 @@ extern const char tls_library_names[];  // one behind the other, each with a zer
 extern void* tls_library_calls[];       // where each of them leads to
 }
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 [[noreturn]] void refuse_tls(const std::string& why) {
@@ -63,4 +63,4 @@ void load_tls_library() {
     check(library != nullptr, "TLS is loaded");
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,9 +4,9 @@
 // called before load_tls_library() has returned.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Loads it, once in a process; callable from any thread. Throws Error where the system does not allow that.
 void load_tls_library();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -8,7 +8,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -107,4 +107,4 @@ TlsTrouble handshake_trouble(const boost::system::error_code& error, long verdic
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,7 +6,7 @@
 
 #include "rendezvous/etcd/tls_files.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct TlsTrouble {
     std::string words;      // to stand behind the server's name, with a remedy where there is one
@@ -20,4 +20,4 @@ TlsTrouble handshake_trouble(const boost::system::error_code& error, long verdic
 // certificate; handshake_trouble says what it means.
 bool is_tls_word(const boost::system::error_code& error);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

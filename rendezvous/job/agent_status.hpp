@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // One worker of this node in the current round.
 struct WorkerStatus {
@@ -32,4 +32,4 @@ struct AgentStatus {
 BOOST_DESCRIBE_STRUCT(AgentStatus, (),
                       (state, job_id, round, restart_count, max_restarts, world_size, workers))
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class Digest {
   public:
@@ -19,4 +19,4 @@ class Digest {
     std::uint64_t value_ = 14695981039346656037ULL;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

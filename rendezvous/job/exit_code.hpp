@@ -3,7 +3,7 @@
 // exit_code_test.cpp, which compares the two.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitUnavailable = 69;  // rendezvous impossible or timed out, or a node lost
@@ -19,4 +19,4 @@ inline constexpr int kExitSignalBase = 128;
 // The code of something that failed: one that a parent would read as another, or as 0, is an error of our own.
 constexpr int failed_code(int code) { return code >= 1 && code <= 255 ? code : kExitInternal; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -11,7 +11,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 struct NamedSignal {
@@ -95,4 +95,4 @@ std::optional<int> parse_signal(std::string_view text) {
     return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <variant>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // The process called exit with this code, 0..255.
 struct Exited {
@@ -46,4 +46,4 @@ std::string signal_text(int signal);
 // The number of "SIGTERM", "TERM", "term", "SIGRTMIN+3" or "15"; nothing for any other text.
 std::optional<int> parse_signal(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -9,7 +9,7 @@
 #include "rendezvous/job/exit_code.hpp"
 #include "rendezvous/job/number_limits.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::size_t kMaxHostText = 255;
 inline constexpr std::size_t kMaxLastLines = 20;
@@ -82,4 +82,4 @@ inline bool is_sound(const Failure& failure) {
     return failure.exit_code != 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr char kNumber = '#';
@@ -159,4 +159,4 @@ std::string failure_signature(const Failure& failure, std::vector<std::string> h
                        failure.accusation, lines.take());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -13,7 +13,7 @@
 
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // So much of a line is compared, so that it does not matter where a long one was cut; and so much of all of them,
 // within a line.
@@ -30,4 +30,4 @@ std::string failure_signature(const Failure& failure, std::vector<std::string> h
 // 2026-11-23 or 1.5e-05; within another word (cuda0, 16MiB) only the digits are.
 std::string masked(std::string_view text, const std::vector<std::string>& hosts);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

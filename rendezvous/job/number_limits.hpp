@@ -5,9 +5,9 @@
 #include <csignal>
 #include <cstdint>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxWorkersPerNode = 4096;  // there may be none, too
@@ -42,4 +42,4 @@ constexpr bool may_be_passed_on(int signal) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

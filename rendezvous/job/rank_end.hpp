@@ -6,7 +6,7 @@
 
 #include "rendezvous/job/failure.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct RankEnd {
     enum class Manner {
@@ -47,4 +47,4 @@ inline bool is_sound(const RankEnd& end) {
     return end.manner != RankEnd::Manner::failed || end.exit_code != 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::vector<RankRange> ranges_of(std::vector<int> ranks) {
     std::sort(ranks.begin(), ranks.end());
@@ -25,4 +25,4 @@ std::string to_text(const std::vector<RankRange>& ranges) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,7 +6,7 @@
 
 #include "rendezvous/job/number_limits.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Both ends are inside.
 struct RankRange {
@@ -24,4 +24,4 @@ std::vector<RankRange> ranges_of(std::vector<int> ranks);
 // "0-2,4".
 std::string to_text(const std::vector<RankRange>& ranges);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,7 +6,7 @@
 
 #include "rendezvous/job/number_limits.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::size_t kMaxReasonText = 256;
 
@@ -20,4 +20,4 @@ constexpr std::size_t limit_of(Of<&Restart::reason>) { return kMaxReasonText; }
 constexpr NumberRange range_of(Of<&Restart::round>) { return kCountRange; }
 constexpr NumberRange range_of(Of<&Restart::unix_time_ms>) { return kMillisecondRange; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

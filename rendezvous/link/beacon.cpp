@@ -15,7 +15,7 @@
 #include "rendezvous/secure/sealed_handshake.hpp"
 #include "rendezvous/secure/sealed_records.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -93,4 +93,4 @@ Beacon::Beacon(const asio::any_io_executor& executor, std::vector<Endpoint> old_
 
 Beacon::~Beacon() { impl_->end(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -14,9 +14,9 @@
 
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class Beacon {
   public:
@@ -34,4 +34,4 @@ class Beacon {
     std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

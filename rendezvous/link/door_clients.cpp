@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 // Batches served before the executor's other work has its turn.
@@ -175,4 +175,4 @@ void DoorClients::leave(Number number) {
     hang_up(number);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -18,7 +18,7 @@
 #include "rendezvous/net/ready_set.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Where frames go to.
 class DoorFrameSink {
@@ -91,4 +91,4 @@ class DoorClients {
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "rendezvous/net/port_range.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct StoreDoorOptions {
     SecretKey key;
@@ -18,4 +18,4 @@ struct StoreDoorOptions {
     std::function<void(const std::string& sentence)> on_remark;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

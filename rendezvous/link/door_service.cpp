@@ -12,7 +12,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/secure/sealed_handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -136,4 +136,4 @@ void DoorService::drop_all() {
     clients_.clear();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -18,7 +18,7 @@
 #include "rendezvous/server/caller_gate.hpp"
 #include "rendezvous/server/connection_limit.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class DoorService final : private DoorFrameSink {
   public:
@@ -57,4 +57,4 @@ class DoorService final : private DoorFrameSink {
     bool is_missed_ = false;  // room in it, by a client
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

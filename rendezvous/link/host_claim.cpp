@@ -12,7 +12,7 @@
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 bool HostClaim::take(const std::string& run_id) {
     OwnedDescriptor holder(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -33,4 +33,4 @@ bool HostClaim::take(const std::string& run_id) {
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

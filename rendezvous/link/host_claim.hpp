@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class HostClaim {
   public:
@@ -17,4 +17,4 @@ class HostClaim {
     OwnedDescriptor holder_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

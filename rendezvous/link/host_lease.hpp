@@ -10,7 +10,7 @@
 
 #include "rendezvous/coordinator/coordinator.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class HostLease {
   public:
@@ -31,4 +31,4 @@ class HostLease {
     RoundLease last_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

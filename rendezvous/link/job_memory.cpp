@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 Endpoint meeting_place_of(const Member& member) {
     return {member.address, static_cast<std::uint16_t>(member.port)};
@@ -78,4 +78,4 @@ void JobMemory::note_gone(int group_rank) {
 
 std::optional<Following> JobMemory::following() const { return following_; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

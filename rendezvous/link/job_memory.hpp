@@ -7,7 +7,7 @@
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Where a member would host the coordinator. Port 0: nowhere.
 Endpoint meeting_place_of(const Member& member);
@@ -39,4 +39,4 @@ class JobMemory {
     std::optional<int> leader_;  // if that is not the host of the last round
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -8,7 +8,7 @@
 
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -122,4 +122,4 @@ void LeaderSearch::fail(const std::string& why) {
     steps_.give_up({CoordinatorLoss::Kind::leaderless, why});
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -17,7 +17,7 @@
 #include "rendezvous/control/coordinator_client.hpp"
 #include "rendezvous/membership/succession.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Never called from inside a function of the search but end(), so that the link may end its connection.
 struct LeaderSearchSteps {
@@ -94,4 +94,4 @@ class LeaderSearch {
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -8,7 +8,7 @@
 
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::string MeetingPlace::open(const boost::asio::any_io_executor& executor, const std::string& address,
                                const FreePorts& free_ports) {
@@ -40,4 +40,4 @@ std::vector<OwnedDescriptor> MeetingPlace::sockets() {
     return copies;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -12,7 +12,7 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class MeetingPlace {
   public:
@@ -34,4 +34,4 @@ class MeetingPlace {
     std::vector<boost::asio::ip::tcp::acceptor> acceptors_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

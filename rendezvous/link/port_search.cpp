@@ -9,7 +9,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 PortSearch::PortSearch(const boost::asio::any_io_executor& executor, PortSearchOptions options,
                        PortSearchEvents events)
@@ -106,4 +106,4 @@ void PortSearch::end() {
     pause_.cancel();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -16,7 +16,7 @@
 #include "rendezvous/link/port_walk.hpp"
 #include "rendezvous/net/port_range.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct PortSearchOptions {
     Endpoint first;  // and the next ports
@@ -82,4 +82,4 @@ class PortSearch {
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

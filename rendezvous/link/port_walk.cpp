@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::vector<std::uint16_t> PortWalk::ports() const {
     std::vector<std::uint16_t> ports;
@@ -46,4 +46,4 @@ std::string PortWalk::text() const {
                        first_ + met_.size() - 1);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

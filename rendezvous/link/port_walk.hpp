@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class PortWalk {
   public:
@@ -44,4 +44,4 @@ class PortWalk {
     std::string cause_;                   // of the last port where nobody is
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -14,7 +14,7 @@
 #include "rendezvous/link/meeting_place.hpp"
 #include "rendezvous/link/port_search.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using TimePoint = std::chrono::steady_clock::time_point;
@@ -397,4 +397,4 @@ void RendezvousLink::close(std::function<void()> on_closed) {
     if (on_closed) on_closed();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -16,7 +16,7 @@
 #include "rendezvous/link/port_search.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct RendezvousLinkOptions {
     Endpoint place;                           // of the coordinator, as the user gave it
@@ -96,4 +96,4 @@ class RendezvousLink {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

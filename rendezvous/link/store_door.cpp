@@ -8,7 +8,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/server/serving_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -54,4 +54,4 @@ Endpoint StoreDoor::endpoint() const { return impl_->endpoint(); }
 
 void StoreDoor::begin_round(const Endpoint& coordinator) { impl_->begin_round(coordinator); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

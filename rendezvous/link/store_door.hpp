@@ -17,7 +17,7 @@
 #include "rendezvous/link/door_options.hpp"
 #include "rendezvous/net/endpoint.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class StoreDoor {
   public:
@@ -38,4 +38,4 @@ class StoreDoor {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

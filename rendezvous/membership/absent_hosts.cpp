@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::vector<std::string> absent_hosts(const std::vector<std::string>& hosts,
                                       const std::vector<ListPosition>& there, int most) {
@@ -19,4 +19,4 @@ std::vector<std::string> absent_hosts(const std::vector<std::string>& hosts,
     return absent.size() > static_cast<std::size_t>(most) ? std::vector<std::string>() : absent;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

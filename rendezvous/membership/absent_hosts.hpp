@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Of a node that is there: its host's position in the list that it knows, of `size` hosts; another position: in none.
 struct ListPosition {
@@ -17,4 +17,4 @@ struct ListPosition {
 std::vector<std::string> absent_hosts(const std::vector<std::string>& hosts,
                                       const std::vector<ListPosition>& there, int most);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <optional>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // When a node that comes while workers run is let in.
 enum class Resize {
@@ -33,4 +33,4 @@ struct Elasticity {
     int seats(int nnodes) const { return nnodes - spares; }
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

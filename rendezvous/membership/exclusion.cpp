@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::string Exclusion::reason(int place, const std::string& host) const {
     const int rounds = rounds_of(place, host);
@@ -10,4 +10,4 @@ std::string Exclusion::reason(int place, const std::string& host) const {
                        rounds == 1 ? "" : "s", after_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

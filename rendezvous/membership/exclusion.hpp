@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class Exclusion {
   public:
@@ -50,4 +50,4 @@ class Exclusion {
     std::map<std::string, std::string> excluded_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

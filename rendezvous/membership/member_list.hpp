@@ -13,7 +13,7 @@
 #include "rendezvous/job/failure.hpp"
 #include "rendezvous/job/restart.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Members that are listed, the first ones: so what all agents are told grows as their number does.
 inline constexpr std::size_t kMaxMembersListed = 64;
@@ -114,4 +114,4 @@ inline bool is_sound(const Following& following) {
                                                       [size](int member) { return member < size; });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -74,4 +74,4 @@ std::vector<int> number_nodes(const std::vector<NodeClaim>& nodes) {
     return numbers;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

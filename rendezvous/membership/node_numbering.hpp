@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct NodeClaim {
     std::optional<int> number;  // that its user gave it
@@ -28,4 +28,4 @@ std::vector<std::size_t> order_ranks(const std::vector<std::string_view>& texts)
 // Digits within a name count as numbers: node2 is before node10.
 bool comes_before(std::string_view host, std::string_view other);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -13,7 +13,7 @@
 #include <set>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct Attendance {
     std::size_t living = 0;  // members of which nobody knows that they are dead
@@ -71,4 +71,4 @@ class Quorum {
     std::set<Id> heard_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::vector<NodeRanks> map_ranks(const std::vector<NodeShare>& nodes) {
     std::vector<NodeRanks> ranks;
@@ -21,4 +21,4 @@ std::vector<NodeRanks> map_ranks(const std::vector<NodeShare>& nodes) {
     return ranks;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // What one node brings into a round.
 struct NodeShare {
@@ -25,4 +25,4 @@ struct NodeRanks {
 // One entry for each node, in the order given (group rank).
 std::vector<NodeRanks> map_ranks(const std::vector<NodeShare>& nodes);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

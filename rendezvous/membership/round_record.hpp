@@ -14,7 +14,7 @@
 
 #include "rendezvous/membership/member_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct RoundRecord {
     std::string job_id;
@@ -55,4 +55,4 @@ inline bool may_lead(const RoundRecord& record, const MemberList& last) {
     return record.job_id == last.job_id && record.version() <= last.version();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

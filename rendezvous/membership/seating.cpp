@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::vector<int> Seating::seat_all(const std::vector<NodeClaim>& nodes) {
     std::vector<int> places = number_nodes(nodes);
@@ -32,4 +32,4 @@ void Seating::vacate(int place, const std::string& host) {
     vacant_[place] = host;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -11,7 +11,7 @@
 
 #include "rendezvous/membership/node_numbering.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class Seating {
   public:
@@ -38,4 +38,4 @@ class Seating {
     std::map<int, std::string> vacant_;  // and who had it
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 Succession::Succession(Following own, TimePoint lost_at) : own_(std::move(own)) {
     const std::chrono::milliseconds heartbeat(own_.last.heartbeat_ms);
@@ -41,4 +41,4 @@ bool Succession::promise(int epoch) {
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

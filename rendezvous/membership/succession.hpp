@@ -14,7 +14,7 @@
 
 #include "rendezvous/membership/member_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class Succession {
   public:
@@ -60,4 +60,4 @@ class Succession {
     std::size_t place_ = 0;  // in the list, of the next one
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

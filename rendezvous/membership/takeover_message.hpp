@@ -9,7 +9,7 @@
 
 #include "rendezvous/membership/member_list.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // The agent takes this one for its coordinator, and nobody of this epoch or an older one but this one.
 struct Follow {
@@ -59,4 +59,4 @@ struct MemberGone {
 BOOST_DESCRIBE_STRUCT(MemberGone, (), (epoch, round, group_rank))
 constexpr NumberRange range_of(Of<&MemberGone::group_rank>) { return kNodeRange; }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 void BlockingStream::close() {
     fd_.reset();
@@ -72,4 +72,4 @@ BlockingStream::Outcome BlockingStream::await(short events, Deadline deadline) c
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -11,7 +11,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class BlockingStream {
   public:
@@ -41,4 +41,4 @@ class BlockingStream {
     std::size_t ahead_end_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -83,4 +83,4 @@ asio::awaitable<RaceResult> race_to_connect(std::vector<tcp::endpoint> addresses
     co_return race->take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // What an address gets before the next one is tried beside it.
 inline constexpr std::chrono::milliseconds kHeadStart{250};
@@ -22,4 +22,4 @@ struct RaceResult {
 // Never throws for a failed connection; ends what it has begun when it is cancelled. At least one address.
 boost::asio::awaitable<RaceResult> race_to_connect(std::vector<boost::asio::ip::tcp::endpoint> addresses);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

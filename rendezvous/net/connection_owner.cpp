@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 using boost::asio::ip::address;
@@ -105,4 +105,4 @@ ConnectionOwner ConnectionOwners::of(const tcp::socket& socket) {
     return owner_said_by(header, is_here);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 struct ConnectionOwner {
     enum class Kind {
@@ -33,4 +33,4 @@ class ConnectionOwners {
     std::uint32_t asked_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

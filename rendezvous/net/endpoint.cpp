@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::size_t kMaxHostLength = 253;  // RFC 1035
@@ -76,4 +76,4 @@ std::string to_string(const Endpoint& endpoint) {
                     : fmt::format("{}:{}", endpoint.host, endpoint.port);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 struct Endpoint {
     std::string host;
@@ -30,4 +30,4 @@ std::optional<Endpoint> parse_endpoint(std::string_view text, std::uint16_t defa
 // `host:port`, with brackets around IPv6 addresses.
 std::string to_string(const Endpoint& endpoint);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 #include "rendezvous/net/listen_plan.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -67,4 +67,4 @@ LateName::LateName(const asio::any_io_executor& executor, const std::string& nam
 
 LateName::~LateName() { impl_->end(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class LateName {
   public:
@@ -28,4 +28,4 @@ class LateName {
     std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

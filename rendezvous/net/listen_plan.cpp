@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 bool is_own(const std::string& address, const std::vector<LocalAddress>& own) {
@@ -58,4 +58,4 @@ std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& reques
     return plan;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

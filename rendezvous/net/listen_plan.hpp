@@ -12,7 +12,7 @@
 
 #include "rendezvous/net/local_addresses.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 struct ListenPlan {
     bool any = false;
@@ -40,4 +40,4 @@ bool has_own_address(const std::vector<std::string>& addresses, const std::vecto
 // obstacle for several nodes: the others may know it.
 std::variant<ListenPlan, std::string> plan_listening(const ListenRequest& request);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

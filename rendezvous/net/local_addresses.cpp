@@ -14,7 +14,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 bool is_link_local(const sockaddr* address) {
@@ -80,4 +80,4 @@ std::variant<std::vector<std::string>, std::string> resolve_host(const std::stri
     return addresses;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

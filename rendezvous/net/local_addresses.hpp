@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // One address of one interface.
 struct LocalAddress {
@@ -30,4 +30,4 @@ bool is_loopback_address(const std::string& address);
 // take as long as the resolver's own limits.
 std::variant<std::vector<std::string>, std::string> resolve_host(const std::string& host);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -7,7 +7,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 // With a full prefix.
@@ -58,4 +58,4 @@ std::optional<std::vector<Network>> parse_networks(std::string_view text) {
     return networks;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

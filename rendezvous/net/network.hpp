@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 struct Network {
     bool is_v6 = false;
@@ -25,4 +25,4 @@ std::optional<Network> parse_network(std::string_view text);
 // One or more, with commas between.
 std::optional<std::vector<Network>> parse_networks(std::string_view text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::string_view kListenState = "0A";  // TCP_LISTEN in /proc/net/tcp
@@ -90,4 +90,4 @@ std::optional<PortOwner> find_port_owner(std::uint16_t port) {
     return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

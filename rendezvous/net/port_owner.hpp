@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 struct PortOwner {
     pid_t pid = 0;
@@ -31,4 +31,4 @@ std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::
 // The first process found that holds a listening socket on `port`.
 std::optional<PortOwner> find_port_owner(std::uint16_t port);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 #include "rendezvous/net/port_owner.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 // So many ports lie between where processes begin that were started one after the other: most have a few listeners.
@@ -63,4 +63,4 @@ void take_port(const PortRange& range, const std::optional<PortRange>& spared, c
     fail_exhausted(range, spared, address, ports.empty() ? range.first : ports.front());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

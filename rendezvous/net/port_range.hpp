@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // By which workers, and launchers, know it.
 inline constexpr char kPortRangeVariable[] = "DDPRUN_PORT_RANGE";
@@ -47,4 +47,4 @@ std::vector<std::uint16_t> ports_to_try(const PortRange& range, const std::optio
 void take_port(const PortRange& range, const std::optional<PortRange>& spared, const std::string& address,
                const std::function<int(std::uint16_t port)>& listen_at);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

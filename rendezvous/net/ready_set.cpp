@@ -5,7 +5,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 int make_epoll() {
@@ -52,4 +52,4 @@ void ReadySet::async_wait(std::function<void()> handler) {
 
 void ReadySet::cancel() { descriptor_.cancel(); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

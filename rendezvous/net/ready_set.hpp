@@ -15,7 +15,7 @@
 #include <functional>
 #include <span>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class ReadySet {
   public:
@@ -46,4 +46,4 @@ class ReadySet {
     std::size_t size_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

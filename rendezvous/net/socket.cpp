@@ -24,7 +24,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 namespace asio = boost::asio;
@@ -360,4 +360,4 @@ asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds ti
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -17,7 +17,7 @@
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 enum class ListenScope { loopback, any };
 
@@ -66,4 +66,4 @@ boost::asio::awaitable<boost::asio::ip::tcp::socket> async_connect_tcp(Endpoint 
 // Whether a machine answers there, and says that nobody listens, or no longer does so within that time.
 boost::asio::awaitable<bool> is_refused(Endpoint endpoint, std::chrono::milliseconds timeout);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
@@ -63,4 +63,4 @@ bool wants_sealed_store(Auth auth, bool is_given) {
     return auth == Auth::required || (auth == Auth::automatic && is_given);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

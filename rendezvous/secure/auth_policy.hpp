@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 enum class Auth {
     automatic,  // where a secret is known
@@ -33,4 +33,4 @@ bool wants_sealed_store(Auth auth, bool is_given);
 // The line of node 0 where several nodes meet and anybody could.
 extern const std::string kNoSecretAdvice;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr std::string_view kPurpose = "ddprun psk 1";
@@ -68,4 +68,4 @@ SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round) {
 
 std::string make_secret_text() { return hex_of(SecretKey::fresh()); }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

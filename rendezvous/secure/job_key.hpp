@@ -7,9 +7,9 @@
 #include <string_view>
 #include <variant>
 
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // 22 characters hold 128 bits if they were made at random; nobody types what is longer than the most.
 inline constexpr std::size_t kMinSecretText = 22;
@@ -29,4 +29,4 @@ SecretKey mesh_key(const SecretKey& job, std::string_view job_id, int round);
 // A secret that nobody has guessed: 64 characters. Throws as SecretKey::fresh() does.
 std::string make_secret_text();
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 using Hash = NoiseTranscript::Hash;
@@ -217,4 +217,4 @@ std::optional<NoiseResponder::Answer> NoiseResponder::answer(const SecretKey& ep
     return Answer{std::move(message), {keys[1], keys[0], transcript_.hash()}};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

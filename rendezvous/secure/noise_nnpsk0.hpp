@@ -15,9 +15,9 @@
 #include <string>
 #include <string_view>
 
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::size_t kNoisePointBytes = 32;
 inline constexpr std::size_t kNoiseTagBytes = 16;
@@ -111,4 +111,4 @@ class NoiseResponder {
     std::string callers_point_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -2,7 +2,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 constexpr std::string_view kNoKey = "nk";
@@ -50,4 +50,4 @@ SealedAnswer answer_sealed_call(std::string_view call, const std::optional<Secre
     return {Proof::given, std::move(answer->message), std::move(answer->keys), *purpose};
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

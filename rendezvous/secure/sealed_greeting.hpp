@@ -14,7 +14,7 @@
 
 #include "rendezvous/secure/noise_nnpsk0.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::string_view kSealedMagic = "DDPS";
 inline constexpr std::size_t kSealedCallBytes = kSealedMagic.size() + 1 + kNoiseHandshakeBytes;
@@ -62,4 +62,4 @@ struct SealedAnswer {
 SealedAnswer answer_sealed_call(std::string_view call, const std::optional<SecretKey>& key,
                                 const std::function<SecretKey()>& fresh);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -58,4 +58,4 @@ asio::awaitable<SealedAnswer> answer_sealed(tcp::socket& socket, std::string fir
     co_return answer;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

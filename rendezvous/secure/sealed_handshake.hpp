@@ -10,7 +10,7 @@
 
 #include "rendezvous/secure/sealed_greeting.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // For the other side's part of it.
 inline constexpr std::chrono::seconds kSealTimeout{5};
@@ -23,4 +23,4 @@ boost::asio::awaitable<SealedCall::Result> call_sealed(boost::asio::ip::tcp::soc
 boost::asio::awaitable<SealedAnswer> answer_sealed(boost::asio::ip::tcp::socket& socket, std::string first,
                                                    const std::optional<SecretKey>& key);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

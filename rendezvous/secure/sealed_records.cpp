@@ -4,7 +4,7 @@
 
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 std::size_t record_length(std::string_view header) {
@@ -52,4 +52,4 @@ boost::system::result<std::string> SealedRecords::open(std::string_view bytes) {
     return plain;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -15,7 +15,7 @@
 
 #include "rendezvous/secure/noise_nnpsk0.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 inline constexpr std::size_t kMaxSealedRecord = 65'535;
 inline constexpr std::size_t kMaxRecordText = kMaxSealedRecord - kNoiseTagBytes;
@@ -44,4 +44,4 @@ class SealedRecords {
     bool is_broken_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

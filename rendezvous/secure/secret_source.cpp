@@ -13,7 +13,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 using Found = std::variant<std::optional<std::string>, std::string>;
@@ -138,4 +138,4 @@ std::optional<std::string> make_secret_file(const std::filesystem::path& path) {
     return failed(path, why);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

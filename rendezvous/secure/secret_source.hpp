@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct SecretSources {
     std::string file;      // --secret-file or DDPRUN_SECRET_FILE; "-": one line of stdin; empty: not given
@@ -28,4 +28,4 @@ std::filesystem::path own_secret_file(const char* xdg_config_home, const char* h
 // A new secret there, for nobody else to read; the folder likewise, if it is new. A text says why not; one that is there is kept.
 std::optional<std::string> make_secret_file(const std::filesystem::path& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -12,7 +12,7 @@
 #include "rendezvous/control/secret_words.hpp"
 #include "rendezvous/secure/sealed_handshake.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -99,4 +99,4 @@ asio::awaitable<AgentEntry> enter(tcp::socket& socket, std::string first,
     co_return entry;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -14,7 +14,7 @@
 
 #include "rendezvous/secure/sealed_records.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Whether these may be the first bytes of an agent, and whether they are.
 bool may_be_agent(std::string_view first);
@@ -34,4 +34,4 @@ struct AgentEntry {
 boost::asio::awaitable<AgentEntry> enter(boost::asio::ip::tcp::socket& socket, std::string first,
                                          const std::optional<SecretKey>& key);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace ip = boost::asio::ip;
 
@@ -76,4 +76,4 @@ ip::address comparable(const ip::address& address) {
     return ip::address_v6(six.to_bytes());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

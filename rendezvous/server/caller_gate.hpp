@@ -19,7 +19,7 @@
 
 #include "rendezvous/net/connection_owner.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class CallerGate {
   public:
@@ -63,4 +63,4 @@ class CallerGate {
 // As it stands in the sets above: an IPv4 address that came to an IPv6 socket is that address, and a scope is left out.
 boost::asio::ip::address comparable(const boost::asio::ip::address& address);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 namespace {
 
 std::size_t open_files_allowed() {
@@ -33,4 +33,4 @@ std::optional<std::string> ConnectionLimit::tell_full() {
         open_files_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

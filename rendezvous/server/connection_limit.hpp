@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class ConnectionLimit {
   public:
@@ -32,4 +32,4 @@ class ConnectionLimit {
     bool is_told_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

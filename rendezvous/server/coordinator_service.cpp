@@ -9,7 +9,7 @@
 #include "rendezvous/control/control_session.hpp"
 #include "rendezvous/server/caller_gate.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -195,4 +195,4 @@ void CoordinatorService::arm_deadline() {
     });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

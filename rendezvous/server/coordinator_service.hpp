@@ -19,7 +19,7 @@
 #include "rendezvous/server/agent_entry.hpp"
 #include "rendezvous/server/port_calls.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Of a round that begins, or of more agents in one that has.
 struct RoundNews {
@@ -100,4 +100,4 @@ class CoordinatorService {
     ConnectionId last_id_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

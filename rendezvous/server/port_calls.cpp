@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 
@@ -93,4 +93,4 @@ void PortCall::settle(bool is_taken, std::function<void()> close) {
     });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

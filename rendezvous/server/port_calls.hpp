@@ -22,7 +22,7 @@
 #include "rendezvous/server/connection_limit.hpp"
 #include "rendezvous/server/unproven_calls.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class PortCall;
 
@@ -86,4 +86,4 @@ class PortCall {
     PortCalls::Id id_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

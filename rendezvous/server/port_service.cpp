@@ -11,7 +11,7 @@
 
 #include "rendezvous/net/socket.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -130,4 +130,4 @@ asio::awaitable<void> PortService::let_agent_in(tcp::socket& socket, std::string
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

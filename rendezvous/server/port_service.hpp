@@ -21,7 +21,7 @@
 #include "rendezvous/server/port_calls.hpp"
 #include "rendezvous/store/store_service.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Called on its thread.
 struct PortServiceEvents {
@@ -78,4 +78,4 @@ class PortService {
     std::optional<SecretKey> key_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -13,7 +13,7 @@
 #include "rendezvous/server/port_service.hpp"
 #include "rendezvous/server/serving_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
@@ -134,4 +134,4 @@ std::shared_ptr<ControlChannel> RendezvousServer::call(const asio::any_io_execut
     return impl_->call(agent);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -20,10 +20,10 @@
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/listen_plan.hpp"
 #include "rendezvous/net/port_range.hpp"
-#include "rendezvous/secure/secret_key.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 struct RendezvousServerOptions {
     ListenPlan listen;       // the default: loopback only
@@ -78,4 +78,4 @@ class RendezvousServer {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -5,7 +5,7 @@
 
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::thread start_serving(boost::asio::io_context& context,
                           std::function<void(const std::string& what)> on_failed) {
@@ -21,4 +21,4 @@ std::thread start_serving(boost::asio::io_context& context,
     });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

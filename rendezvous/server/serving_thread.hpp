@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 // Runs `context` until that is stopped or has nothing left to do. on_failed is called on that thread, with what went
 // wrong, the first time that something escapes from a handler; the others are served all the same, so that the owner
@@ -15,4 +15,4 @@ namespace ddprun {
 std::thread start_serving(boost::asio::io_context& context,
                           std::function<void(const std::string& what)> on_failed);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 std::optional<UnprovenCalls::Id> UnprovenCalls::add(Id id,
                                                     const std::optional<boost::asio::ip::address>& source) {
@@ -33,4 +33,4 @@ void UnprovenCalls::remove(Id id) {
     calls_.remove_if([id](const Call& call) { return call.id == id; });
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -10,7 +10,7 @@
 #include <list>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::inline job {
 
 class UnprovenCalls {
   public:
@@ -41,4 +41,4 @@ class UnprovenCalls {
     std::list<Call> calls_;  // the oldest first
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline job

@@ -20,7 +20,7 @@
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x53464444;  // "DDFS" in the file
@@ -242,4 +242,4 @@ void FileStore::await_change(Milliseconds longest) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

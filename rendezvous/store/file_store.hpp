@@ -24,7 +24,7 @@
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class FileStore final : public Store {
   public:
@@ -66,4 +66,4 @@ class FileStore final : public Store {
     std::map<std::string, std::string, std::less<>> values_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

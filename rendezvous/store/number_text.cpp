@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 std::optional<std::int64_t> parse_number(std::string_view text) {
     auto first = text.find_first_not_of(" \t\n\v\f\r");
@@ -19,4 +19,4 @@ std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -4,7 +4,7 @@
 
 #include "rendezvous/store/wire.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 // An empty outbox keeps no more than this for the next replies.
@@ -78,4 +78,4 @@ void Outbox::compact() {
     text_sent_ = 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

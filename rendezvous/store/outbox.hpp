@@ -11,7 +11,7 @@
 
 #include "rendezvous/store/shared_value.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class Outbox {
   public:
@@ -52,4 +52,4 @@ class Outbox {
     std::size_t shared_pending_ = 0;  // of all references
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

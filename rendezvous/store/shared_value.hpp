@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class StoredValue {
   public:
@@ -34,4 +34,4 @@ class StoredValue {
 
 using SharedValue = std::shared_ptr<const StoredValue>;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

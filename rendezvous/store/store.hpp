@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class Store {
   public:
@@ -50,4 +50,4 @@ class Store {
     virtual bool erase(std::string_view key) = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

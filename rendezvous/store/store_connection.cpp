@@ -5,7 +5,7 @@
 #include <array>
 #include <cerrno>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::size_t kBytesPerTurn = std::size_t{1} << 20;
@@ -47,4 +47,4 @@ StoreConnection::Sent StoreConnection::hand_to_pipe(std::size_t most) {
     return Sent::all;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

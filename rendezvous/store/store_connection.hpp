@@ -16,7 +16,7 @@
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
@@ -69,4 +69,4 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     Sent hand_to_pipe(std::size_t most);
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

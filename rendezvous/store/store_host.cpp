@@ -10,7 +10,7 @@
 
 #include "rendezvous/system/quiet_thread.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 namespace asio = boost::asio;
 
@@ -48,4 +48,4 @@ void StoreHost::clear() {
     asio::dispatch(context_, std::packaged_task<void()>([this] { service_->clear(); })).get();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -13,7 +13,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/store/store_service.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class StoreHost {
   public:
@@ -40,4 +40,4 @@ class StoreHost {
     std::thread thread_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

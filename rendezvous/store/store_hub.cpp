@@ -12,7 +12,7 @@
 
 #include "rendezvous/system/memory_limit.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 namespace asio = boost::asio;
@@ -364,4 +364,4 @@ void StoreHub::cancel_deadlines(StoreConnection& connection) {
     connection.drain_deadline.cancel();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -17,7 +17,7 @@
 #include "rendezvous/store/store_connection.hpp"
 #include "rendezvous/store/store_terms.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class StoreHub final : public Outboxes, public std::enable_shared_from_this<StoreHub> {
   public:
@@ -89,4 +89,4 @@ class StoreHub final : public Outboxes, public std::enable_shared_from_this<Stor
     StoreRemark on_remark_;  // for the first time that the store is full
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

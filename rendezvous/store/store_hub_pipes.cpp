@@ -3,7 +3,7 @@
 
 #include "rendezvous/store/store_hub.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 ConnectionId StoreHub::attach(std::shared_ptr<StorePipe> pipe) {
     if (is_full(piped_.size(), limits_.pipes)) return kNoStoreConnection;
@@ -68,4 +68,4 @@ void StoreHub::remove_ended() {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <span>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class StorePipe {
   public:
@@ -28,4 +28,4 @@ class StorePipe {
     virtual void ended() = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -6,7 +6,7 @@
 
 #include "rendezvous/store/store_hub.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 namespace asio = boost::asio;
 
@@ -45,4 +45,4 @@ asio::awaitable<void> StoreService::serve_connection(std::shared_ptr<StoreHub> h
     if (connection->is_open()) co_await connection->over.async_wait(asio::as_tuple(asio::use_awaitable));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

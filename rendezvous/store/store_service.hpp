@@ -16,7 +16,7 @@
 #include "rendezvous/store/store_pipe.hpp"
 #include "rendezvous/store/store_terms.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class StoreHub;
 
@@ -63,4 +63,4 @@ class StoreService {
     std::shared_ptr<StoreHub> hub_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

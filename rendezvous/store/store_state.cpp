@@ -8,7 +8,7 @@
 #include "rendezvous/store/number_text.hpp"
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::string_view kReplyTooLong = "the reply would be too long";
@@ -341,4 +341,4 @@ void StoreState::tell_watchers(char kind, std::string_view key, const SharedValu
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -24,7 +24,7 @@
 #include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Memory for keys, queues and waits together, bookkeeping included.
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;
@@ -111,4 +111,4 @@ class StoreState {
     std::vector<std::string_view> missing_;  // scratch
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -10,7 +10,7 @@
 
 #include "rendezvous/store/store_state.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // The sums of memory become smaller where this process may only take little (memory_limit()): an eighth of that each.
 struct StoreLimits {
@@ -45,4 +45,4 @@ struct StoreCounters {
     std::string_view last_refusal{};  // why, for the log
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

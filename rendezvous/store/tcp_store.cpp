@@ -11,7 +11,7 @@
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 using Clock = Deadline::clock;
@@ -260,4 +260,4 @@ bool TcpStore::cancel_wait() {
     return ready;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -23,7 +23,7 @@
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class TcpStore final : public Store {
   public:
@@ -79,4 +79,4 @@ class TcpStore final : public Store {
     std::string request_;  // scratch, kept for its capacity
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -2,7 +2,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 std::size_t WaitTable::slot_bytes(std::string_view key) {
     // The key may be the list's first: count its map node as well.
@@ -73,4 +73,4 @@ void WaitTable::erase_if_empty(SlotLists::iterator list) {
     if (list->second.empty()) slots_by_key_.erase(list);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Names one connection of the store for as long as it lives; never reused.
 using ConnectionId = std::uint64_t;
@@ -80,4 +80,4 @@ class WaitTable {
     std::size_t bytes_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

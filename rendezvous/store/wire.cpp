@@ -6,7 +6,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 enum class Field : std::uint8_t { none, key, value, u32, i64, keys, pairs };
@@ -292,4 +292,4 @@ void RequestDecoder::finish(Request& request) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -42,7 +42,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 enum class Dialect { modern, legacy };
 
@@ -182,4 +182,4 @@ class RequestDecoder {
     std::vector<Span> spans_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

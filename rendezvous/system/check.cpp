@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 void check(bool condition, std::string_view what, const boost::source_location& where) {
     if (condition) return;
@@ -12,4 +12,4 @@ void check(bool condition, std::string_view what, const boost::source_location& 
     std::abort();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <optional>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
@@ -25,4 +25,4 @@ inline int poll_timeout(std::optional<Deadline> deadline, Deadline now = std::ch
     return deadline ? static_cast<int>(std::min(time_until(*deadline, now), kPiece).count()) : -1;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 class Category final : public boost::system::error_category {
@@ -43,4 +43,4 @@ void fail_errno(int error_number, const std::string& what) {
     throw Error(code, what + ": " + code.message());
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 enum class Errc {
     closed = 1,          // the other side ended the conversation in order
@@ -42,7 +42,7 @@ class Error : public boost::system::system_error {
 // Throws an Error with the operating system's error number (an errno value), whose text is put behind `what`.
 [[noreturn]] void fail_errno(int error_number, const std::string& what);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base
 
 template <>
 struct boost::system::is_error_code_enum<ddprun::Errc> : std::true_type {};

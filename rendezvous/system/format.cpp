@@ -3,11 +3,11 @@
 #define FMT_HEADER_ONLY
 #include <fmt/format.h>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 [[gnu::used]] const auto kept_for_others =
     static_cast<std::string (*)(fmt::string_view, fmt::format_args)>(fmt::vformat);
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::inline base

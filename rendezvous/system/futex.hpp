@@ -9,7 +9,7 @@
 #include <climits>
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Sleeps while `word` holds `value`, until somebody wakes it. May also return without cause.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
@@ -20,4 +20,4 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -11,7 +11,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::string_view kRoot = "/sys/fs/cgroup";
@@ -73,4 +73,4 @@ std::size_t memory_limit() {
     return least;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Bytes. Reads small files of /proc and /sys; what cannot be read limits nothing.
 std::size_t memory_limit();
@@ -18,4 +18,4 @@ std::size_t memory_limit();
 std::optional<std::size_t> control_group_limit(
     std::string_view own_groups, const std::function<std::optional<std::string>(const std::string&)>& read);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -11,7 +11,7 @@
 #include <new>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 using AtomicNumber = std::atomic<ProcessNumber>;
@@ -124,4 +124,4 @@ void ProcessDescriptor::close() noexcept {
     if (fd >= 0 && process_ == this_process()) Registry::instance().close(fd);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Which process this is: another number in each child, grandchild and so on, whatever made it that copies the
 // memory (fork, clone), and the same where the memory is shared (vfork). Costs a load.
@@ -63,4 +63,4 @@ class ProcessDescriptor {
     ProcessNumber process_ = 0;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class OwnedDescriptor {
   public:
@@ -37,4 +37,4 @@ inline OwnedDescriptor above_standard_streams(OwnedDescriptor fd) {
     return OwnedDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 SignalsBlocked::SignalsBlocked() {
     sigset_t all;
@@ -24,4 +24,4 @@ std::thread start_without_signals(std::function<void()> body) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Blocks all signals for the calling thread, and for those that it starts meanwhile, as long as it lives.
 class SignalsBlocked {
@@ -23,4 +23,4 @@ class SignalsBlocked {
 // Runs body() on a new thread that blocks all signals. Throws std::system_error if there can be none.
 std::thread start_without_signals(std::function<void()> body);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

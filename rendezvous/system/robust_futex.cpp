@@ -3,7 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 RobustFutex::RobustFutex(std::atomic<std::uint32_t>& word) {
     head_.list.next = &entry_;
@@ -18,4 +18,4 @@ RobustFutex::~RobustFutex() {
     if (set_) ::syscall(SYS_set_robust_list, before_, before_size_);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class RobustFutex {
   public:
@@ -32,4 +32,4 @@ class RobustFutex {
     bool set_ = false;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr char kLinkPrefix[] = "/memfd:ddprun-";
@@ -88,4 +88,4 @@ bool ShmMapping::map() {
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -17,7 +17,7 @@
 
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Where the creator's descriptor can be found. pid 0: there is none.
 struct ShmOffer {
@@ -52,4 +52,4 @@ class ShmMapping {
     std::unique_ptr<std::byte, Unmap> memory_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

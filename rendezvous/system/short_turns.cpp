@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::uint64_t kTurnNanoseconds = 100'000;  // the least that Linux grants
@@ -31,4 +31,4 @@ void ask_for_short_turns() {
     ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -19,7 +19,7 @@
 #include "rendezvous/system/error.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -244,4 +244,4 @@ error_code try_replace(const fs::path& path) {
     return target->old && concerns_name_only(error) ? error_code{} : error;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // The bytes of a regular file (those of /proc are), or why not: the system's error, EINVAL for something that
 // is no regular file (a FIFO must not hold the launcher up), Errc::limit_exceeded for more than `max_bytes`.
@@ -29,4 +29,4 @@ boost::system::error_code replace_file(const std::filesystem::path& path, std::s
 // Why replace_file would fail, as far as can be told before; tries it with a file that is removed at once.
 boost::system::error_code try_replace(const std::filesystem::path& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // The parts before, between and behind the separators: one more than there are of these. They are views of the text.
 inline std::vector<std::string_view> split_at(std::string_view text, char separator) {
@@ -17,4 +17,4 @@ inline std::vector<std::string_view> split_at(std::string_view text, char separa
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 void open_missing_streams() noexcept {
     // A file gets the lowest number that is free.
@@ -13,4 +13,4 @@ void open_missing_streams() noexcept {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -2,9 +2,9 @@
 // it opens, and what it prints would land there.
 #pragma once
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Opens /dev/null where a stream is missing; children inherit it. The first thing that a program's main does.
 void open_missing_streams() noexcept;
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

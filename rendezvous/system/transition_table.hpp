@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 template <typename State, typename Event, typename Action>
 struct Transition {
@@ -33,4 +33,4 @@ constexpr bool is_unambiguous(const Transition<State, Event, Action> (&rows)[kRo
     return true;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // The number that all of the text is, from `lowest` to `highest`: digits of that base, behind a minus if
 // `lowest` is negative. Nothing for anything else, a blank around it included.
@@ -23,4 +23,4 @@ std::optional<Number> whole_number(std::string_view text, Number lowest = std::n
     return number;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr std::string_view kRank = "rank ";
@@ -103,4 +103,4 @@ std::optional<Accusation> find_accusation(std::string_view line) {
     return std::nullopt;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

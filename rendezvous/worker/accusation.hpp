@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // From `died` on it ended the rank, or was its end's first sign.
 enum class Charge { does_not_answer, called_nothing, is_elsewhere, died, left, aborted };
@@ -47,4 +47,4 @@ struct Accusation {
 // tells what sides there are (`ranks 0,2 ...`).
 std::optional<Accusation> find_accusation(std::string_view line);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -9,7 +9,7 @@
 #include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 constexpr char kName[] = "ddprun-life";
@@ -158,4 +158,4 @@ void LifeTable::wake(int slot) {
     futex_wake_all(other.wakeups);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -29,7 +29,7 @@
 
 #include "rendezvous/system/shm_mapping.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 inline constexpr char kLifeVariable[] = "DDPRUN_LIFE";
 inline constexpr int kMaxLifeSlots = 256;  // workers of one node; more go without
@@ -98,4 +98,4 @@ class LifeTable {
     ShmMapping mapping_;
 };
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

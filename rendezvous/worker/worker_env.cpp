@@ -8,7 +8,7 @@
 #include "rendezvous/system/whole_number.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 namespace {
 
 // The names under which one launcher tells a process its place.
@@ -165,4 +165,4 @@ WorkerPlace read_worker_place(const Environment& environment) {
     return place;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -27,7 +27,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Name -> value. Ordered, so that what is printed and tested has one order.
 using Environment = std::map<std::string, std::string>;
@@ -90,4 +90,4 @@ struct WorkerPlace {
 // Errc::malformed that names the variable which is missing or wrong (for example MASTER_ADDR with two ranks).
 WorkerPlace read_worker_place(const Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

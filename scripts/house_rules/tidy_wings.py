@@ -11,24 +11,27 @@ from tidy_cpp import includes
 
 # Wing -> wings of the same room that it may include. Files directly in launcher/ are what its wings share.
 WINGS = {
+    # What everybody stands on, a library of its own (ddprun_base): the collectives include these.
     "rendezvous/system": (),
-    "rendezvous/job": ("rendezvous/system",),
+    "rendezvous/codec": ("rendezvous/system",),
     "rendezvous/net": ("rendezvous/system",),
     "rendezvous/worker": ("rendezvous/system", "rendezvous/net"),
-    "rendezvous/secure": ("rendezvous/system",),
     "rendezvous/store": ("rendezvous/system", "rendezvous/net"),
+    # The coordinator's world.
+    "rendezvous/job": ("rendezvous/system", "rendezvous/codec"),
+    "rendezvous/secure": ("rendezvous/system",),
     "rendezvous/door": ("rendezvous/system", "rendezvous/net", "rendezvous/secure", "rendezvous/store"),
-    "rendezvous/membership": ("rendezvous/job",),
-    "rendezvous/etcd": ("rendezvous/system", "rendezvous/job", "rendezvous/net", "rendezvous/membership"),
-    "rendezvous/control": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
-                           "rendezvous/secure", "rendezvous/store"),
-    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
-                               "rendezvous/worker", "rendezvous/control"),
+    "rendezvous/membership": ("rendezvous/codec", "rendezvous/job"),
+    "rendezvous/etcd": ("rendezvous/system", "rendezvous/codec", "rendezvous/net", "rendezvous/membership"),
+    "rendezvous/control": ("rendezvous/system", "rendezvous/codec", "rendezvous/job", "rendezvous/membership",
+                           "rendezvous/net", "rendezvous/secure", "rendezvous/store"),
+    "rendezvous/coordinator": ("rendezvous/system", "rendezvous/codec", "rendezvous/job", "rendezvous/membership",
+                               "rendezvous/net", "rendezvous/worker", "rendezvous/control"),
     "rendezvous/server": ("rendezvous/system", "rendezvous/net", "rendezvous/secure", "rendezvous/store", "rendezvous/door",
                           "rendezvous/control", "rendezvous/coordinator"),
-    "rendezvous/link": ("rendezvous/system", "rendezvous/job", "rendezvous/membership", "rendezvous/net",
-                        "rendezvous/secure", "rendezvous/door", "rendezvous/control", "rendezvous/coordinator",
-                        "rendezvous/server", "rendezvous/etcd"),
+    "rendezvous/link": ("rendezvous/system", "rendezvous/codec", "rendezvous/job", "rendezvous/membership",
+                        "rendezvous/net", "rendezvous/secure", "rendezvous/door", "rendezvous/control",
+                        "rendezvous/coordinator", "rendezvous/server", "rendezvous/etcd"),
 
     "launcher": (),
     "launcher/cluster": ("launcher",),

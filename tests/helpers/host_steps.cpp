@@ -6,7 +6,7 @@
 #include "apps/train_digits_gpu/device_steps.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // A stream does things in order: what is in it comes first.
@@ -38,4 +38,4 @@ const char* enqueue_update(const DeviceUpdate& update, void* stream) {
     return nullptr;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
 namespace ddprun {
 

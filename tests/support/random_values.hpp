@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
 namespace ddprun {
 

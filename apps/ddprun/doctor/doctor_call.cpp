@@ -11,7 +11,7 @@
 #include "apps/ddprun/option_rows.hpp"
 #include "launcher/doctor/host_names.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // Those that say which nodes there are, how they are reached and how they find each other.
@@ -162,4 +162,4 @@ bool is_doctors_job(const std::vector<std::string>& program) {
            program[2] == kNodeRoleFlag;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

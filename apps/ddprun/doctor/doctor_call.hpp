@@ -9,7 +9,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/start/starter.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct DoctorCall {
     bool json = false;
@@ -31,4 +31,4 @@ void become_doctors_job(const DoctorCall& call, StarterOptions& options);
 // Whether a launch is that, also on a node that a relay has started.
 bool is_doctors_job(const std::vector<std::string>& program);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -11,7 +11,7 @@
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr std::string_view kDoctorName = "doctor";
@@ -78,4 +78,4 @@ NodeReport check_node(const LaunchOptions& options) {
     return diagnose(look_around(request));
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -10,7 +10,7 @@
 #include "launcher/doctor/node_report.hpp"
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // What `ddprun doctor` ends with where it has found a problem; otherwise 0, or kExitUsage.
 inline constexpr int kExitProblem = 1;
@@ -29,4 +29,4 @@ int run_doctor(const DoctorCall& call, const Environment& environment);
 // limit of open files is still that which the launcher was given.
 NodeReport check_node(const LaunchOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <sys/prctl.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "apps/cli/option_row.hpp"
@@ -17,7 +18,7 @@
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/store/tcp_store.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // The job's store is there before its workers.
@@ -96,4 +97,4 @@ int run_doctor_node(const std::vector<std::string>& words, const Environment& en
     return state_of(*report) == FindingState::problem ? kExitProblem : 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 
 #include "rendezvous/worker/worker_env.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The first word behind `doctor`; users do not write it.
 inline constexpr std::string_view kNodeRoleFlag = "--as-node";
@@ -18,4 +18,4 @@ bool is_doctor_node(const std::vector<std::string>& words);
 // a problem, else 0; throws UsageError, and system_error where the store is lost. The only thread of its process.
 int run_doctor_node(const std::vector<std::string>& words, const Environment& environment);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -5,7 +5,7 @@
 #include "launcher/agent/worker_placement.hpp"
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 std::string command_text(const std::vector<std::string>& argv) {
@@ -31,4 +31,4 @@ std::string dry_run_text(const LaunchOptions& options, const std::string& host) 
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

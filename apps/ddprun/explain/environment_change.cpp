@@ -14,7 +14,7 @@
 #include "rendezvous/control/agent_message.hpp"
 #include "rendezvous/worker/life_table.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr const char* kWhenMet = "known when the nodes have met";
@@ -144,4 +144,4 @@ std::string to_text(const EnvironmentChange& change) {
     return change.later.empty() ? name + " is taken out" : fmt::format("{}: {}", name, change.later);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 
 #include "launcher/agent/launch_options.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct EnvironmentChange {
     std::string name;
@@ -33,4 +33,4 @@ std::string to_text(const EnvironmentChange& change);
 // The value as it may be shown.
 std::string shown_value(const EnvironmentChange& change);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

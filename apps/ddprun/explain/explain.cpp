@@ -9,7 +9,7 @@
 #include "apps/ddprun/launch_plan.hpp"
 #include "launcher/agent/job_terms.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 // With --adapt this process becomes the one worker.
@@ -99,4 +99,4 @@ int show_start(const CommandLine& line, const StarterOptions& options) {
     return 0;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -6,7 +6,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "apps/ddprun/job_start.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // The launcher's exit code. `called` as in node_facts.hpp; `secret`: what DDPRUN_SECRET held. Where there is no job, what is known is printed before UsageError
 // says why.
@@ -18,4 +18,4 @@ int show_dry_run(const LaunchOptions& options, bool as_json);
 // Likewise, of one on several hosts.
 int show_start(const CommandLine& line, const StarterOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

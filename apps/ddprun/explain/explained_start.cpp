@@ -12,7 +12,7 @@
 #include "launcher/start/remote_shell.hpp"
 #include "launcher/start/start_tree.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 ExplainedAgent explained_agent(const StartPlan& plan, const StartNode& node) {
@@ -80,4 +80,4 @@ std::string start_text(const ExplainedStart& start) {
     return text;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/job_start.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct ExplainedAgent {
     int node = 0;
@@ -39,4 +39,4 @@ std::string start_text(const ExplainedStart& start);
 // An array of the hosts, as they are in the object of explanation.hpp.
 std::string start_json(const ExplainedStart& start);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -8,7 +8,7 @@
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/system/split.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 std::string origin_name(const OptionOrigin& origin) {
@@ -108,4 +108,4 @@ std::string explanation_text(const Explanation& explanation) {
     return text.take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

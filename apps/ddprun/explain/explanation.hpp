@@ -10,7 +10,7 @@
 #include "apps/ddprun/explain/explained_start.hpp"
 #include "apps/ddprun/explain/launch_values.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct ExplainedWorker {
     int local_rank = 0;
@@ -47,4 +47,4 @@ std::string explanation_json(const Explanation& explanation);
 // --dry-run as JSON: an array of the workers as they are in that object.
 std::string workers_json(const std::vector<ExplainedWorker>& workers);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

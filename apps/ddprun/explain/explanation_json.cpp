@@ -6,7 +6,7 @@
 #include "launcher/cluster/cluster_text.hpp"
 #include "launcher/harmless_text.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 namespace json = boost::json;
@@ -166,4 +166,4 @@ std::string workers_json(const std::vector<ExplainedWorker>& workers) {
     return json::serialize(workers_array(workers)) + "\n";
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

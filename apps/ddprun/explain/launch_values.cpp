@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-namespace ddprun {
+namespace ddprun::inline app {
 namespace {
 
 constexpr const char* kDefault = "default";
@@ -182,4 +182,4 @@ std::vector<LaunchValue> launch_values(const ClusterPlan& plan, const NodeFacts&
     return list.take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -7,7 +7,7 @@
 #include "apps/ddprun/cluster_plan.hpp"
 #include "apps/ddprun/node_facts.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 struct LaunchValue {
     std::string name;
@@ -21,4 +21,4 @@ struct LaunchValue {
 std::vector<LaunchValue> launch_values(const ClusterPlan& plan, const NodeFacts& facts,
                                        const LaunchOptions& options);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

@@ -5,7 +5,7 @@
 
 #include "apps/ddprun/explain/environment_change.hpp"
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 std::string shown_option_value(const std::string& option, const std::string& value) {
     const bool has_ranks = option == "--env-rank";
@@ -28,4 +28,4 @@ std::vector<std::string> shown_launcher_words(std::vector<std::string> words) {
     return words;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

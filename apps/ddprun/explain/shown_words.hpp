@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::inline app {
 
 // A value of the option of this long name: "3:MY_TOKEN=(not shown)".
 std::string shown_option_value(const std::string& option, const std::string& value);
@@ -13,4 +13,4 @@ std::string shown_option_value(const std::string& option, const std::string& val
 // The launcher's words with whole names, up to the program's, which stay as they are.
 std::vector<std::string> shown_launcher_words(std::vector<std::string> words);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline app

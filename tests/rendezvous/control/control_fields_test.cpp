@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "rendezvous/codec/json_codec.hpp"
 #include "rendezvous/control/control_wire.hpp"
-#include "rendezvous/job/json_codec.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/control_samples.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/job/binary_codec.hpp"
+#include "rendezvous/codec/binary_codec.hpp"
 
 #include "tests/rendezvous/job/codec_fixture.hpp"
 #include "tests/support/catch.hpp"

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 #include "tests/support/random_values.hpp"
 
 namespace ddprun {

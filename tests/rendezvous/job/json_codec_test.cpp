@@ -1,4 +1,4 @@
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
 #include "tests/rendezvous/job/codec_fixture.hpp"
 #include "tests/support/catch.hpp"

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // The text as an object, if it is one, not nested deeper, and of valid UTF-8 unless any bytes will do.
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
@@ -183,4 +183,4 @@ bool from_json(const boost::json::value& from, T& value) {
     }
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

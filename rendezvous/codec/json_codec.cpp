@@ -1,6 +1,6 @@
-#include "rendezvous/job/json_codec.hpp"
+#include "rendezvous/codec/json_codec.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 std::optional<boost::json::object> parse_json_object(std::string_view text, std::size_t max_depth,
                                                      bool any_bytes) {
@@ -20,4 +20,4 @@ std::string cut_text(const std::string& text, std::size_t limit) {
     return text.substr(0, end);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

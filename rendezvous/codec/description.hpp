@@ -15,7 +15,7 @@
 
 #include "rendezvous/system/check.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 using boost::describe::operators::operator==;
 
@@ -80,4 +80,4 @@ bool is_value(E value) {
     return boost::describe::enum_to_string(value, nullptr) != nullptr;
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

@@ -1,4 +1,4 @@
-#include "rendezvous/secure/secret_key.hpp"
+#include "rendezvous/system/secret_key.hpp"
 
 #include <sodium.h>
 
@@ -8,7 +8,7 @@
 #include "rendezvous/system/check.hpp"
 #include "rendezvous/system/error.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 SecretKey::SecretKey(std::string_view bytes) {
     check(bytes.size() >= kBytes, "a key is shorter than a key");
@@ -51,4 +51,4 @@ void wipe(std::string& text) {
     text.clear();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

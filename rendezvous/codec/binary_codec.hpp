@@ -19,9 +19,9 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/job/description.hpp"
+#include "rendezvous/codec/description.hpp"
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 // Specialised with `static auto out(const T&)`, which says what travels, and `static bool in(Form, T&)`,
 // which is false for a form that nobody sends.
@@ -195,4 +195,4 @@ std::string to_bytes(const T& value) {
     return write.take();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base

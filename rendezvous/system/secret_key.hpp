@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::inline base {
 
 class SecretKey {
   public:
@@ -40,4 +40,4 @@ std::optional<SecretKey> parse_secret_key(std::string_view hex);
 // Overwrites what the text holds, so that neither memory that is used again nor a core file has it, and empties it.
 void wipe(std::string& text);
 
-}  // namespace ddprun
+}  // namespace ddprun::inline base
