@@ -18,7 +18,7 @@ from tidy_wings import folder_size, no_circles, wing_direction
 
 ROOMS = ("apps", "launcher", "rendezvous", "collectives")
 CPP = (".cpp", ".hpp", ".h", ".cu", ".cuh")
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MAX_FIRST_PAGE_BYTES = 8 * 1024
 
