@@ -11,7 +11,7 @@
 #include "apps/ddpbench/benchmark.hpp"
 #include "apps/ddpbench/overlap.hpp"
 #include "apps/ddpbench/probe.hpp"
-#include "rendezvous/system/standard_streams.hpp"
+#include "rendezvous/system/own_process.hpp"
 
 namespace {
 

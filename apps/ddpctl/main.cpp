@@ -9,7 +9,7 @@
 #include "launcher/jobs/jobs_place.hpp"
 #include "rendezvous/control/control_message.hpp"
 #include "rendezvous/system/error.hpp"
-#include "rendezvous/system/standard_streams.hpp"
+#include "rendezvous/system/own_process.hpp"
 
 namespace {
 

@@ -13,8 +13,6 @@
 
 #include "rendezvous/system/futex.hpp"
 #include "rendezvous/system/quiet_thread.hpp"
-#include "rendezvous/system/robust_futex.hpp"
-#include "rendezvous/system/short_turns.hpp"
 
 namespace ddprun::inline detail {
 namespace {

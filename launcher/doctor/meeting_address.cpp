@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "rendezvous/net/network.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 
 namespace ddprun::inline launch {
 namespace {

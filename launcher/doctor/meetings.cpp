@@ -9,7 +9,6 @@
 #include <exception>
 #include <utility>
 
-#include "rendezvous/net/connect_race.hpp"
 #include "rendezvous/net/endpoint.hpp"
 #include "rendezvous/net/socket.hpp"
 #include "rendezvous/system/deadline.hpp"

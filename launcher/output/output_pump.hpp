@@ -5,7 +5,7 @@
 // neither supervision nor the agent's heartbeat: then the workers' pipes fill and the workers wait, nobody
 // else. A console that was closed is no error; files are still written. No signal is ever handled there.
 //
-// What a stream passes on: line_splitter.hpp (carriage returns), console_text.hpp (what stands on one line).
+// output_lines.hpp says what a stream passes on (carriage returns), and what stands on one line of the console.
 // Unfinished lines are shown on a terminal and in files twice a second, elsewhere when they or the
 // stream end.
 //
@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/output/output_plan.hpp"
 #include "launcher/output/output_route.hpp"
 #include "launcher/process/worker_spec.hpp"

@@ -8,12 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/output/console_text.hpp"
 #include "launcher/output/console_writer.hpp"
-#include "launcher/output/last_lines.hpp"
 #include "launcher/output/line_prefix.hpp"
-#include "launcher/output/line_splitter.hpp"
 #include "launcher/output/log_file.hpp"
+#include "launcher/output/output_lines.hpp"
 
 namespace ddprun::inline launch {
 

@@ -1,14 +1,54 @@
-// Device binding: which GPU each worker of this node sees and calls its own. Pure.
+// Device masks: which GPUs the launcher was given, out of the variables by which schedulers and people hide the
+// others. Pure.
+//
+// A mask is a list of indices and names, separated by commas. Its entries are handed on as they are and nothing is
+// ever added to them. As for CUDA, the list ends before the first entry that is none ("-1", "NoDevFiles", nothing at
+// all), so "" and "-1" mean no device.
+//
+//   NVIDIA  CUDA_VISIBLE_DEVICES: indices, GPU-… and MIG-…
+//   AMD     ROCR_VISIBLE_DEVICES, and among what that leaves HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that
+//           is not set: indices and GPU-…; the latter two count as not set where they are empty
+//   Intel   ZE_AFFINITY_MASK: indices, and DEVICE.TILE
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "launcher/plan/device_masks.hpp"
-#include "launcher/plan/program_kind.hpp"
+#include "launcher/plan/program.hpp"
+#include "launcher/plan/topology.hpp"
+#include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline launch {
+
+// One that workers may see.
+struct VisibleGpu {
+    std::string name;  // for people: its entry of the outermost mask, else its index
+    std::optional<PciPlace> place;
+    std::string entry;  // what NodeDevices::variable says for this one alone
+};
+
+// The devices of this node that the launcher may use, and how that is known.
+struct NodeDevices {
+    std::optional<std::string> mask;       // the variable as the launcher was given it
+    GpuVendor vendor = GpuVendor::nvidia;  // theirs, as far as is known
+    int count = 0;
+    std::string source;  // for messages: "CUDA_VISIBLE_DEVICES=4,5" or "/dev/nvidia*"
+    std::string variable = "CUDA_VISIBLE_DEVICES";  // by which a worker is shown fewer of them
+    std::vector<VisibleGpu> gpus;                   // so many as `count`
+    std::string contradiction;  // of two variables: no program could see what both say; empty: none
+    std::string remark;         // a mask names what the node does not have; empty: none
+};
+
+// The devices that a mask of this vendor lets through.
+std::vector<std::string> mask_entries(std::string_view mask, GpuVendor vendor = GpuVendor::nvidia);
+
+// What the variables let through of this node's GPUs. Where it has none, the variable that is set says whose they are
+// (on a machine whose GPUs cannot be seen).
+NodeDevices find_devices(const Environment& environment, const NodeGpus& node);
+
+// Device binding: which GPU each worker of this node sees and calls its own. Pure.
 
 // --gpu-bind
 enum class GpuBind {

@@ -1,4 +1,4 @@
-// Which program a worker runs: the user's words on the command line -> the argv of each worker. Pure.
+// What kind of program a worker runs: one's own binary, Python, or something that may start anything. Pure.
 #pragma once
 
 #include <optional>
@@ -6,9 +6,40 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/plan/program_kind.hpp"
-
 namespace ddprun::inline launch {
+
+enum class ProgramKind {
+    by_python,  // ddprun runs it by Python
+    python,     // the user's own words run Python
+    native,     // a binary that is no interpreter, shell or wrapper
+    other,      // scripts, shells and wrappers, which start who knows what, and what cannot be looked into
+};
+
+// What lies where a program's name leads.
+struct ProgramFile {
+    bool is_for_python = false;  // nothing but Python could run it
+    bool is_binary = false;      // the system runs it by itself
+    std::vector<std::string>
+        interpreter;        // the words behind #! of its first line, as the system passes them on
+    std::string real_name;  // without folders, behind all links; empty: none can be executed
+};
+
+// Whether they start Python: `python3.11 …`, also behind `env` with options and variables.
+bool runs_python(std::vector<std::string> words);
+
+// Of a program that is executed as it is: python, native or other. A name counts, and so does that of the file behind
+// its links; a binary that is given Python, or a file of it, to run is a wrapper as well.
+ProgramKind kind_of(const std::vector<std::string>& words, const ProgramFile& file);
+
+// What a program's file is, where its name alone does not say who runs it.
+
+// What the user called `name`. `executable` is the file that execvp would take for it; empty: none. Reads the
+// beginning of the file. It is for Python, as torchrun would run it, where nothing else could:
+//   a folder with __main__.py, a zip archive (without a first line of its own for the system), and
+//   a file that cannot be executed, unless that is a binary or its first line names another interpreter ("#!/bin/sh").
+ProgramFile look_at_program(const std::string& name, const std::string& executable);
+
+// Which program a worker runs: the user's words on the command line -> the argv of each worker. Pure.
 
 // The command line's part of it.
 struct ProgramRequest {

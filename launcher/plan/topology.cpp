@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -131,6 +132,247 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
         topology.cpus.push_back(place);
     }
     return topology;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxAttribute = 4096;  // sysfs gives no more than a page
+
+// How near two devices are: unknown, on the same NUMA node, or so many bridges in common.
+constexpr std::size_t kSameNode = 1;
+
+std::size_t nearness(const PciPlace& a, const PciPlace& b) {
+    const auto common = static_cast<std::size_t>(
+        std::mismatch(a.path.begin(), a.path.end(), b.path.begin(), b.path.end()).first - a.path.begin());
+    // The root complex alone says nothing: a virtual machine has all devices at one.
+    if (common > 1) return kSameNode + common;
+    return a.node >= 0 && a.node == b.node ? kSameNode : 0;
+}
+
+bool has_port_up(const fs::path& nic) {
+    std::error_code error;
+    bool knows = false;
+    for (fs::directory_iterator port(nic / "ports", error), end; !error && port != end;
+         port.increment(error)) {
+        const auto state = read_small_file(port->path() / "state", kMaxAttribute);
+        if (!state.has_value()) continue;
+        knows = true;
+        if (state->find("ACTIVE") != std::string::npos) return true;
+    }
+    return !knows;
+}
+
+// mlx5_2 before mlx5_10.
+bool is_first_of_nics(const Nic& a, const Nic& b) {
+    return std::pair(a.name.size(), std::string_view(a.name)) <
+           std::pair(b.name.size(), std::string_view(b.name));
+}
+
+}  // namespace
+
+std::optional<PciPlace> read_pci_place(const fs::path& device) {
+    std::error_code error;
+    const fs::path folder = fs::canonical(device, error);
+    if (error) return std::nullopt;
+    PciPlace place;
+    for (const fs::path& part : folder) {
+        if (!place.path.empty() || part.string().starts_with("pci")) place.path.push_back(part.string());
+    }
+    if (place.path.size() < 2) return std::nullopt;
+    place.address = place.path.back();
+    auto node = read_small_file(folder / "numa_node", kMaxAttribute);
+    if (node.has_value()) {
+        while (node->ends_with('\n')) node->pop_back();
+        place.node = whole_number<int>(*node, -1).value_or(-1);
+    }
+    return place;
+}
+
+std::vector<Nic> find_nics(const fs::path& root) {
+    std::vector<Nic> nics;
+    std::error_code error;
+    for (fs::directory_iterator entry(root / "sys/class/infiniband", error), end; !error && entry != end;
+         entry.increment(error)) {
+        auto place = read_pci_place(entry->path() / "device");
+        if (place && has_port_up(entry->path()))
+            nics.push_back({entry->path().filename().string(), *std::move(place)});
+    }
+    std::sort(nics.begin(), nics.end(), is_first_of_nics);
+    return nics;
+}
+
+std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>& gpus,
+                                      const std::vector<Nic>& nics) {
+    std::vector<std::string> names;
+    std::map<std::vector<std::size_t>, std::size_t> turns;
+    for (const auto& gpu : gpus) {
+        std::vector<std::size_t> best;
+        std::size_t most = 0;
+        for (std::size_t i = 0; gpu && i < nics.size(); ++i) {
+            const std::size_t near = nearness(*gpu, nics[i].place);
+            if (near > most) best.clear();
+            most = std::max(most, near);
+            if (near == most) best.push_back(i);
+        }
+        const bool is_known = gpu && !best.empty() && (most > 0 || nics.size() == 1);
+        names.push_back(is_known ? nics[best[turns[best]++ % best.size()]].name : "");
+    }
+    return names;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxDeviceFile = 64 * 1024;
+constexpr int kMaxGpuNumber = 100'000;
+// A processor's own graphics have less memory of their own: nobody computes there, and jobs for CPUs have more workers.
+constexpr std::uint64_t kLeastMemory = std::uint64_t{4} << 30;
+
+std::string read_gpu_text(const fs::path& path) {
+    auto text = read_small_file(path, kMaxDeviceFile);
+    return text.has_value() ? *std::move(text) : std::string();
+}
+
+bool is_there(const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        names.push_back(entry->path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+std::optional<PciPlace> pci_place(const fs::path& root, const std::string& address) {
+    return read_pci_place(root / "sys/bus/pci/devices" / address);
+}
+
+// Those of the driver's list whose device file is here; a container has that of some only.
+NodeGpus nvidia_gpus(const fs::path& root) {
+    std::set<std::string> files;
+    for (const std::string& name : names_in(root / "dev")) {
+        if (is_gpu_file(name)) files.insert(name);
+    }
+    NodeGpus found{GpuVendor::nvidia, {}, (root / "dev/nvidia*").string()};
+    std::set<std::string> models;
+    const fs::path driver = root / "proc/driver/nvidia/gpus";
+    for (const std::string& address : names_in(driver)) {
+        const std::string text = read_gpu_text(driver / address / "information");
+        if (!files.contains("nvidia" + value_of(text, "Device Minor"))) continue;
+        models.insert(value_of(text, "Model"));
+        found.gpus.push_back({pci_place(root, address), value_of(text, "GPU UUID")});
+    }
+    found.is_alike = models.size() <= 1;
+    // A device that the driver does not list makes every number doubtful.
+    if (found.gpus.size() != files.size()) found.gpus = std::vector<Gpu>(files.size());
+    return found;
+}
+
+bool is_for_display(const fs::path& root, const std::string& address) {
+    std::string text = read_gpu_text(root / "sys/bus/pci/devices" / address / "mem_info_vram_total");
+    while (text.ends_with('\n')) text.pop_back();
+    const auto memory = whole_number<std::uint64_t>(text);
+    return memory && *memory < kLeastMemory;
+}
+
+// The runtime counts the nodes of its topology that compute and are no CPU.
+std::vector<Gpu> amd_gpus(const fs::path& root) {
+    if (!is_there(root / "dev/kfd")) return {};
+    const fs::path nodes = root / "sys/class/kfd/kfd/topology/nodes";
+    std::map<int, Gpu> by_number;
+    bool computes = false;
+    for (const std::string& name : names_in(nodes)) {
+        const auto number = whole_number<int>(name, 0, kMaxGpuNumber);
+        // What a container may not use cannot be read.
+        const std::string text = read_gpu_text(nodes / name / "properties");
+        const auto units = whole_number<int>(value_of(text, "simd_count"), 0);
+        const auto location = whole_number<unsigned>(value_of(text, "location_id"));
+        if (!number || units.value_or(0) == 0 || value_of(text, "cpu_cores_count") != "0" || !location)
+            continue;
+        const unsigned domain = whole_number<unsigned>(value_of(text, "domain")).value_or(0);
+        const std::string address = fmt::format("{:04x}:{:02x}:{:02x}.{}", domain, *location >> 8 & 0xff,
+                                                *location >> 3 & 0x1f, *location & 0x7);
+        const auto id = whole_number<std::uint64_t>(value_of(text, "unique_id")).value_or(0);
+        computes = computes || !is_for_display(root, address);
+        by_number[*number] = {pci_place(root, address), id == 0 ? "" : fmt::format("GPU-{:016x}", id)};
+    }
+    std::vector<Gpu> gpus;
+    if (!computes) return gpus;
+    for (auto& [number, gpu] : by_number) gpus.push_back(std::move(gpu));
+    return gpus;
+}
+
+std::vector<Gpu> intel_gpus(const fs::path& root) {
+    constexpr std::string_view kIntel = "0x8086", kNoDisplay = "0x0380";
+    if (!is_there(root / "dev/dri")) return {};
+    std::vector<Gpu> gpus;
+    const fs::path devices = root / "sys/bus/pci/devices";
+    for (const std::string& address : names_in(devices)) {
+        if (!read_gpu_text(devices / address / "class").starts_with(kNoDisplay)) continue;
+        if (!read_gpu_text(devices / address / "vendor").starts_with(kIntel)) continue;
+        gpus.push_back({pci_place(root, address), ""});
+    }
+    return gpus;
+}
+
+}  // namespace
+
+bool is_gpu_file(std::string_view name) {
+    constexpr std::string_view kPrefix = "nvidia";
+    if (!name.starts_with(kPrefix)) return false;
+    return whole_number<int>(name.substr(kPrefix.size()), 0, kMaxGpuNumber).has_value();
+}
+
+std::string value_of(std::string_view text, std::string_view name) {
+    for (std::string_view line : lines_of(text)) {
+        if (!line.starts_with(name)) continue;
+        line.remove_prefix(name.size());
+        if (line.starts_with(':')) line.remove_prefix(1);
+        if (!line.starts_with(' ') && !line.starts_with('\t')) continue;
+        return std::string(trimmed(line));
+    }
+    return {};
+}
+
+NodeGpus find_gpus(const fs::path& root) {
+    NodeGpus found = nvidia_gpus(root);
+    if (!found.gpus.empty()) return found;
+    if (auto gpus = amd_gpus(root); !gpus.empty())
+        return {GpuVendor::amd, std::move(gpus), (root / "dev/kfd").string()};
+    if (auto gpus = intel_gpus(root); !gpus.empty())
+        return {GpuVendor::intel, std::move(gpus), (root / "dev/dri").string()};
+    return found;
+}
+
+std::optional<std::string> parse_driver_version(std::string_view text) {
+    const auto begin = text.find("NVRM version:");
+    if (begin == std::string_view::npos) return std::nullopt;
+    std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+    // The first word of digits and dots; "x86_64" before it is none.
+    while (!line.empty()) {
+        const std::string_view word = line.substr(0, line.find(' '));
+        const bool digits = word.find_first_not_of("0123456789.") == std::string_view::npos;
+        if (digits && word.find('.') != std::string_view::npos) return std::string(word);
+        line.remove_prefix(std::min(line.size(), word.size() + 1));
+    }
+    return std::nullopt;
+}
+
+std::optional<std::string> parse_gpu_model(std::string_view text) {
+    for (const std::string_view line : lines_of(text)) {
+        if (!line.starts_with("Model:")) continue;
+        const auto begin = line.find_first_not_of(" \t", line.find(':') + 1);
+        if (begin == std::string_view::npos) return std::nullopt;
+        return std::string(line.substr(begin, line.find_last_not_of(" \t") - begin + 1));
+    }
+    return std::nullopt;
 }
 
 }  // namespace ddprun::inline launch

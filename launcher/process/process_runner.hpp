@@ -17,7 +17,6 @@
 
 #include "launcher/process/launcher_traces.hpp"
 #include "launcher/process/process_table.hpp"
-#include "launcher/process/resource_use.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/process/worker_spec.hpp"
 #include "rendezvous/control/heartbeat.hpp"

@@ -7,8 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,26 +37,27 @@ struct ProcessStat {
 std::optional<ProcessStat> parse_process_stat(std::string_view line);
 
 // The process's line; nothing if there is no such process.
-std::optional<ProcessStat> read_process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
+std::optional<ProcessStat> read_process_stat(pid_t pid, const std::string& proc = "/proc");
 
 // Whether /proc shows this process, and so those that it has started.
-bool sees_own_processes(const std::filesystem::path& proc = "/proc");
+bool sees_own_processes(const std::string& proc = "/proc");
 
-// All processes that can be seen, or those that are wanted. Nothing at all if `proc` cannot be listed.
-std::optional<std::vector<ProcessStat>> read_process_table(
-    const std::filesystem::path& proc = "/proc",
-    const std::function<bool(pid_t)>& wanted = [](pid_t) { return true; });
+// The numbers of all processes that can be seen; nothing at all if `proc` cannot be listed.
+std::optional<std::vector<pid_t>> list_processes(const std::string& proc = "/proc");
+
+// All processes that can be seen; nothing at all if `proc` cannot be listed.
+std::optional<std::vector<ProcessStat>> read_process_table(const std::string& proc = "/proc");
 
 // This process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
 // in every usual one), nothing is opened that belongs to others, however many there are; elsewhere all
 // processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on. Nothing at all
 // if `proc` does not show this process.
-std::optional<std::vector<ProcessStat>> read_own_processes(const std::filesystem::path& proc = "/proc");
+std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc = "/proc");
 
 // True if a process of the group runs; of a group whose members are this process or below it. Linux reports the
 // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
 // orphans.
-bool process_group_alive(pid_t process_group, const std::filesystem::path& proc = "/proc");
+bool process_group_alive(pid_t process_group, const std::string& proc = "/proc");
 
 // Pure. Every process below `root`, parents before their children; without the ones for which `spared` says
 // yes and what is below those.
@@ -76,9 +75,30 @@ struct Survivor {
 };
 BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command))
 
-Survivor describe_survivor(const ProcessStat& process, const std::filesystem::path& proc = "/proc");
+Survivor describe_survivor(const ProcessStat& process, const std::string& proc = "/proc");
 
 // "pid 77 (python3, state D in nfs_wait_bit_killable)".
 std::string to_string(const Survivor& survivor);
+
+// Whether a process is about to end, while its parent cannot be told yet: the kernel may need a second to
+// free the memory of a large one.
+
+// True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals
+// it is sent from now on changes nothing. True also for one that is not there any more. `proc` is where /proc
+// is.
+bool is_ending(pid_t process, const std::string& proc = "/proc");
+
+// ResourceUse: what an ended process has used of its machine, with what it had started and waited for.
+
+struct ResourceUse {
+    std::int64_t user_us = 0;  // CPU time in its own code
+    std::int64_t system_us = 0;
+    std::int64_t max_rss_bytes = 0;  // of the largest single process among them
+    std::int64_t page_faults = 0;    // that needed the disk
+};
+BOOST_DESCRIBE_STRUCT(ResourceUse, (), (user_us, system_us, max_rss_bytes, page_faults))
+
+// Of a child that has ended and was not reaped, which it leaves so; nothing where the system does not say.
+std::optional<ResourceUse> use_of_ended(pid_t child);
 
 }  // namespace ddprun::inline launch

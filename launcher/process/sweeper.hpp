@@ -8,14 +8,19 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "launcher/alive.hpp"
 #include "launcher/process/process_runner.hpp"
+#include "launcher/process/process_table.hpp"
+#include "rendezvous/system/alive.hpp"
 
 namespace ddprun::inline launch {
 
@@ -68,5 +73,40 @@ void become_subreaper();
 
 // True if this process has no child at all, running or ended.
 bool has_no_child();
+
+// Survivors: the processes of a job that are still there when it is over, for the case that the sweep at the
+// end could not prove that there are none (SweepResult): something does not end even by SIGKILL, or children
+// that the launcher had before stand in the way of the proof. Every process of a job carries the job's id in
+// its environment, unless it took it out itself; so they can be counted under any parent. What
+// another service has started for a worker (a unit of systemd, a container) is that service's to end.
+//
+// A look at all of /proc, blocking. Environments of other users' processes cannot be read; the job's own are
+// the launcher's user's, and younger than the launcher. No other's environment is opened.
+
+// Living processes with DDPRUN_RUN_ID=<job_id> in the environment they were started with, of those that were
+// started at `since` (ProcessStat::start_time) or later.
+std::vector<Survivor> find_survivors(std::string_view job_id, std::uint64_t since = 0,
+                                     const std::filesystem::path& proc = "/proc");
+
+// ChildEvents: tells whenever a child of this process may have ended, as an event (SIGCHLD through a
+// descriptor).
+//
+// Blocks SIGCHLD in the thread that makes it, for good, and in the threads that this one starts later; so it
+// is made before any other thread. One in a process: the signal is told once. Programs started by
+// SessionLauncher do not inherit the mask.
+
+class ChildEvents {
+  public:
+    // `on_change` comes from the executor, once for any number of children. Throws system_error when there
+    // are no descriptors left.
+    ChildEvents(const boost::asio::any_io_executor& executor, std::function<void()> on_change);
+
+  private:
+    void wait();
+
+    boost::asio::posix::stream_descriptor signals_;
+    std::function<void()> on_change_;
+    Alive alive_;
+};
 
 }  // namespace ddprun::inline launch

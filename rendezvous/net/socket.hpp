@@ -1,8 +1,6 @@
-// TCP sockets as ddprun wants them: close-on-exec from birth, no delay, every wait bounded.
-//
-// Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
-// descriptor; therefore sockets are made here and then handed to Asio. Free functions, callable from any
-// thread.
+// Connecting to a host with several addresses: one of them may lead nowhere, and nobody waits for that. Each next address
+// is tried a moment after the one before it (RFC 8305), or at once when that has failed; the first that answers wins.
+// For socket.cpp. On the thread of the coroutine's executor.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -10,14 +8,32 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/net/listen_plan.hpp"
+#include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/net/port_range.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline base {
+
+// What an address gets before the next one is tried beside it.
+inline constexpr std::chrono::milliseconds kHeadStart{250};
+
+struct RaceResult {
+    std::optional<boost::asio::ip::tcp::socket> socket;  // connected
+    boost::system::error_code error;                     // otherwise: how the last one failed
+};
+
+// Never throws for a failed connection; ends what it has begun when it is cancelled. At least one address.
+boost::asio::awaitable<RaceResult> race_to_connect(std::vector<boost::asio::ip::tcp::endpoint> addresses);
+
+// TCP sockets as ddprun wants them: close-on-exec from birth, no delay, every wait bounded.
+//
+// Asio neither sets close-on-exec nor offers it at creation, and a worker forked in between would inherit the
+// descriptor; therefore sockets are made here and then handed to Asio. Free functions, callable from any
+// thread.
 
 enum class ListenScope { loopback, any };
 

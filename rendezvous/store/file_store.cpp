@@ -15,7 +15,6 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/store/number_text.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"

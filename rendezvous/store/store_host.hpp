@@ -7,7 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <thread>
 
 #include "rendezvous/net/socket.hpp"
@@ -34,7 +34,7 @@ class StoreHost {
     boost::asio::awaitable<void> accept();
 
     mutable boost::asio::io_context context_{1};
-    std::optional<StoreService> service_;
+    std::shared_ptr<StoreService> service_;
     boost::asio::ip::tcp::acceptor acceptor_;
     std::uint16_t port_;
     std::thread thread_;

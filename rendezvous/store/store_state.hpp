@@ -1,14 +1,15 @@
-// StoreState: the store itself; what each request does, and who is answered. Pure: no sockets, no clock.
+// WaitTable: who waits for which keys. Pure.
 //
-// Driven by StoreService (or a test): apply() each request of a connection, remove() the connection when it
-// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
-// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
-// wire.hpp for the commands); where these differ: get of a missing key answers with an empty value, and
-// compare_set wakes waiters when it stores.
+// Used by StoreState, one table for waits and one for barriers. It knows keys and connections, not values:
+// the owner says which keys are missing when a wait begins and when one of them appears. Every missing key is
+// ticked off once, by the first event for it; a key named twice counts twice and is ticked twice. All costs
+// are proportional to the slots touched, so forgetting a connection never scans other connections' waits.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -20,11 +21,79 @@
 #include <vector>
 
 #include "rendezvous/store/outbox.hpp"
-#include "rendezvous/store/shared_value.hpp"
-#include "rendezvous/store/wait_table.hpp"
 #include "rendezvous/store/wire.hpp"
 
 namespace ddprun::inline base {
+
+// Names one connection of the store for as long as it lives; never reused.
+using ConnectionId = std::uint64_t;
+
+// Lets maps with std::string keys be searched by std::string_view without making a string.
+struct StringHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+template <typename Value>
+using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
+
+class WaitTable {
+  public:
+    // What one missing key of one wait costs in memory, key included.
+    static std::size_t slot_bytes(std::string_view key);
+
+    WaitTable() = default;
+    WaitTable(const WaitTable&) = delete;
+    WaitTable& operator=(const WaitTable&) = delete;
+
+    // `missing` must not be empty.
+    void add(ConnectionId connection, const std::vector<std::string_view>& missing);
+
+    // The key has appeared: ticks every wait for it and appends the connections whose wait is now over.
+    void wake_all(std::string_view key, std::vector<ConnectionId>& over);
+    // The same for the longest waiting one only.
+    void wake_one(std::string_view key, std::vector<ConnectionId>& over);
+
+    // Drops the connection's waits without an answer.
+    void forget(ConnectionId connection);
+
+    std::size_t bytes() const { return bytes_; }
+    bool empty() const { return waits_.empty(); }
+
+  private:
+    struct Wait;
+    struct Slot;
+    using SlotList = boost::intrusive::list<Slot, boost::intrusive::constant_time_size<false>>;
+    using SlotLists = StringMap<SlotList>;
+    using Waits = std::list<Wait>;
+
+    // One missing key of one wait, hanging in that key's list until it is ticked off.
+    struct Slot : boost::intrusive::list_base_hook<> {
+        Wait* wait = nullptr;
+        SlotLists::value_type* home = nullptr;
+    };
+
+    struct Wait {
+        ConnectionId connection = 0;
+        std::size_t missing = 0;
+        std::vector<Slot> slots;  // never resized: the lists point into it
+        Waits::iterator self;
+    };
+
+    void tick_first(SlotLists::iterator list, std::vector<ConnectionId>& over);
+    void erase_if_empty(SlotLists::iterator list);
+
+    std::unordered_map<ConnectionId, Waits> waits_;
+    SlotLists slots_by_key_;  // after waits_, so that the lists go before the slots they link
+    std::size_t bytes_ = 0;
+};
+
+// StoreState: the store itself; what each request does, and who is answered. Pure: no sockets, no clock.
+//
+// Driven by StoreService (or a test): apply() each request of a connection, remove() the connection when it
+// ends. Replies, also those to other connections that were waiting, are appended to Outboxes. Keys live in
+// one namespace, queues in another; waits look at both. Semantics are those of PyTorch's servers (see
+// wire.hpp for the commands); where these differ: get of a missing key answers with an empty value, and
+// compare_set wakes waiters when it stores.
 
 // Memory for keys, queues and waits together, bookkeeping included.
 inline constexpr std::size_t kMaxStoreBytes = std::size_t{1} << 30;

@@ -1,3 +1,55 @@
+// BlockingStream: one connected socket for a client that blocks, each time until a deadline at most.
+//
+// Owned and used by one thread at a time (TcpStore). Interrupted calls go on; a broken connection never
+// raises SIGPIPE. It reports what happened and throws nothing: the owner knows what it means.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/store/store.hpp"
+#include "rendezvous/store/wire.hpp"
+#include "rendezvous/system/deadline.hpp"
+#include "rendezvous/system/error.hpp"
+#include "rendezvous/system/owned_descriptor.hpp"
+
+namespace ddprun::inline base {
+
+class BlockingStream {
+  public:
+    enum class Outcome { done, timed_out, lost };
+
+    BlockingStream() = default;
+    // Takes the descriptor over.
+    explicit BlockingStream(int fd) : fd_(fd) {}
+
+    bool is_open() const { return static_cast<bool>(fd_); }
+    void close();
+
+    // Sends everything. After anything but `done` the stream is of no more use.
+    Outcome send(std::string_view bytes, Deadline deadline);
+    // Receives exactly `size` bytes. After `timed_out` the stream is still in order if none of them had come,
+    // as is always so for a single byte.
+    Outcome receive(char* bytes, std::size_t size, Deadline deadline);
+
+  private:
+    Outcome await(short events, Deadline deadline) const;
+    Outcome fill(char* bytes, std::size_t size, std::size_t& count, Deadline deadline);
+
+    OwnedDescriptor fd_;
+    // Received ahead: most replies come whole, but are taken in pieces.
+    std::array<char, 4096> ahead_{};
+    std::size_t ahead_begin_ = 0;
+    std::size_t ahead_end_ = 0;
+};
+
 // TcpStore: the Store of a StoreService, or of PyTorch's own server (any version), over one connection.
 //
 // Blocking, for one thread at a time; owned by its user. Keys go out with PyTorch's leading "/", so that
@@ -8,22 +60,6 @@
 // Besides what store.hpp says: add on a value that is no number shows as connection_lost, because closing is
 // the only error reply the protocol has. After connection_lost every verb fails at once; make a new TcpStore.
 // A timed-out get or wait leaves the store usable.
-#pragma once
-
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "rendezvous/net/blocking_stream.hpp"
-#include "rendezvous/net/endpoint.hpp"
-#include "rendezvous/store/store.hpp"
-#include "rendezvous/store/wire.hpp"
-#include "rendezvous/system/error.hpp"
-
-namespace ddprun::inline base {
 
 class TcpStore final : public Store {
   public:

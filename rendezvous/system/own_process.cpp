@@ -1,5 +1,6 @@
 #include "rendezvous/system/own_process.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -122,6 +123,14 @@ ProcessDescriptor& ProcessDescriptor::operator=(ProcessDescriptor&& other) noexc
 void ProcessDescriptor::close() noexcept {
     const int fd = std::exchange(fd_, -1);
     if (fd >= 0 && process_ == this_process()) Registry::instance().close(fd);
+}
+
+void open_missing_streams() noexcept {
+    // A file gets the lowest number that is free.
+    for (int fd = 0; fd >= 0 && fd <= STDERR_FILENO;) {
+        fd = ::open("/dev/null", O_RDWR);
+        if (fd > STDERR_FILENO) ::close(fd);
+    }
 }
 
 }  // namespace ddprun::inline base

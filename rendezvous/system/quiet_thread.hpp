@@ -23,4 +23,10 @@ class SignalsBlocked {
 // Runs body() on a new thread that blocks all signals. Throws std::system_error if there can be none.
 std::thread start_without_signals(std::function<void()> body);
 
+// For threads that run for microseconds, and are to do so at once though all CPUs are busy.
+
+// Asks the scheduler for short turns of the calling thread, which come sooner. Linux 6.12 and later heed it,
+// others ignore it; changes nothing for a thread of another scheduling class.
+void ask_for_short_turns();
+
 }  // namespace ddprun::inline base

@@ -7,7 +7,7 @@
 #include "apps/ddprun/command_line.hpp"
 #include "launcher/agent/job_terms.hpp"
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/output/log_folder.hpp"
+#include "launcher/output/log_file.hpp"
 #include "launcher/path_template.hpp"
 #include "launcher/plan/program.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "rendezvous/net/blocking_stream.hpp"
 #include "rendezvous/net/socket.hpp"
+#include "rendezvous/store/tcp_store.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {

@@ -1,8 +1,107 @@
-#include "launcher/output/console_text.hpp"
+#include "launcher/output/output_lines.hpp"
 
 #include <algorithm>
+#include <cstring>
+
+#include "launcher/harmless_text.hpp"
+#include "rendezvous/control/control_message.hpp"
 
 namespace ddprun::inline launch {
+
+std::string_view LineSplitter::unfinished() const { return last_state(held_); }
+
+std::string LineSplitter::take_rest() {
+    std::string rest(unfinished());
+    held_.clear();
+    return rest;
+}
+
+// memrchr and memchr, because they look at many bytes at once and string_view's rfind does not.
+std::size_t LineSplitter::whole_lines(std::string_view bytes) {
+    const void* last = bytes.empty() ? nullptr : ::memrchr(bytes.data(), '\n', bytes.size());
+    return last == nullptr ? 0 : static_cast<std::size_t>(static_cast<const char*>(last) - bytes.data()) + 1;
+}
+
+bool LineSplitter::has_update(std::string_view block) {
+    return std::memchr(block.data(), '\r', block.size()) != nullptr;
+}
+
+// A bar that never ends its line must not grow without bound, so states that were overwritten go at once.
+void LineSplitter::hold(std::string_view bytes) {
+    held_ += bytes;
+    if (held_.empty() || !has_update(held_)) return;
+    const std::string_view state = last_state(held_);
+    const bool ends_open = held_.back() == '\r';
+    std::string kept(state);
+    // Whether a newline comes behind it is not known yet.
+    if (ends_open) kept += '\r';
+    held_ = std::move(kept);
+}
+
+void LineSplitter::collapse(std::string_view block) {
+    collapsed_.clear();
+    while (!block.empty()) {
+        const auto newline = block.find('\n');
+        const auto line = block.substr(0, newline);
+        collapsed_ += last_state(line);
+        if (!line.empty() && line.back() == '\r') collapsed_ += '\r';
+        collapsed_ += '\n';
+        block.remove_prefix(newline + 1);
+    }
+}
+
+namespace {
+
+// Where the last kMaxLastLines lines of the block begin.
+std::size_t start_of_last(std::string_view block) {
+    std::size_t at = block.size();
+    for (std::size_t count = 0; count <= kMaxLastLines && at > 0; ++count) {
+        const auto newline = block.rfind('\n', at - 1);
+        if (newline == std::string_view::npos) return 0;
+        at = newline;
+    }
+    return at == 0 ? 0 : at + 1;
+}
+
+std::string_view without_return(std::string_view line) {
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    return line;
+}
+
+}  // namespace
+
+void LastLines::add(std::string_view block) {
+    const std::size_t start = start_of_last(block);
+    if (start > 0) {
+        lines_.clear();
+        open_ = false;
+        block.remove_prefix(start);
+    }
+    while (!block.empty()) {
+        const auto newline = block.find('\n');
+        const bool ended = newline != std::string_view::npos;
+        append(ended ? without_return(block.substr(0, newline)) : block, ended);
+        block.remove_prefix(ended ? newline + 1 : block.size());
+    }
+}
+
+std::vector<std::string> LastLines::lines(std::string_view unfinished) const {
+    if (unfinished.empty()) return {lines_.begin(), lines_.end()};
+    LastLines with_rest = *this;
+    with_rest.append(unfinished, false);
+    return with_rest.lines();
+}
+
+void LastLines::append(std::string_view text, bool ended) {
+    if (!open_) {
+        lines_.emplace_back();
+        if (lines_.size() > kMaxLastLines) lines_.pop_front();
+    }
+    std::string& line = lines_.back();
+    line += text.substr(0, kMaxLastLineText - std::min(line.size(), kMaxLastLineText));
+    open_ = !ended;
+}
+
 namespace {
 
 constexpr std::string_view kErasePassingLine = "\r\x1b[K";

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-namespace ddprun::inline launch {
+namespace ddprun::inline base {
 
 // The last member of the owner, on whose thread the handlers come. Other threads may call guard() as long as
 // the owner is there.
@@ -26,4 +26,4 @@ class Alive {
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-}  // namespace ddprun::inline launch
+}  // namespace ddprun::inline base
