@@ -24,6 +24,7 @@ CPP = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MAX_FIRST_PAGE_BYTES = 8 * 1024
+MAX_MANUAL_PAGE_BYTES = 25_000
 
 # Who may include whom: design, "Four rooms".
 MAY_INCLUDE = {
@@ -174,6 +175,8 @@ def pages(tree):
     if first > MAX_FIRST_PAGE_BYTES:
         yield "README.md", 1, f"{first} bytes, the first page has {MAX_FIRST_PAGE_BYTES}: move reference beside the programs"
     for path, text in tree.items():
+        if path.startswith("apps/") and path.endswith(".md") and len(text.encode()) > MAX_MANUAL_PAGE_BYTES:
+            yield path, 1, f"{len(text.encode())} bytes, a page of a manual has {MAX_MANUAL_PAGE_BYTES}: one page for each task"
         for match in re.finditer(r"\]\(([^)#:]*\.md)?(?:#([^)]*))?\)", text if path.endswith(".md") else ""):
             page = os.path.normpath(os.path.join(os.path.dirname(path), match[1])) if match[1] else path
             if page not in tree or match[2] and match[2] not in anchors(tree[page]):

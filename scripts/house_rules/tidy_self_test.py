@@ -61,6 +61,7 @@ CASES = (
     (tidy.machine_names, {"scripts/a.sh": "curl https://pyp" + "i.org/simple\n"}, "names a machine's path"),
     (tidy.machine_names, {"README.md": "see network/root/x, ${HOME}/work/y and /tmp/job\n"}, None),
     (tidy.pages, {"README.md": "x" * 9000}, "9000 bytes"),
+    (tidy.pages, {"apps/a/b.md": "x" * 25_001}, "25001 bytes"),
     (tidy.pages, {"README.md": "[a](apps/a.md)"}, "links to apps/a.md"),
     (tidy.pages, {"apps/a.md": "[a](../README.md#flags)", "README.md": "## Exit codes\n"}, "links to ../README.md#flags"),
     (tidy.pages, {"apps/a.md": "[a](b.md#exit-codes) [b](#c) [d](e.png) [f](https://g.h/i.md)\n# C", "apps/b.md": "## Exit codes\n"}, None),
