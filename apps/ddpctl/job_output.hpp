@@ -27,8 +27,6 @@ class JobOutput {
     Stop follow(bool interruptible);
 
   private:
-    std::size_t skip_hole();
-
     std::string path_;
     OwnedDescriptor file_;
     Job job_;

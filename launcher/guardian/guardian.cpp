@@ -39,7 +39,7 @@ constexpr int kTerminalNumber = kChannelNumber + 1;
 void block_signals() {
     sigset_t blocked;
     sigfillset(&blocked);
-    // A bug of ours should end us at the place where it is.
+    // A bug of ours should end us where it is.
     for (int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
         sigdelset(&blocked, signal);
     ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
@@ -63,11 +63,11 @@ void close_from(int first) {
     }
 }
 
-// All that is below this process, made to stand still and to go on again.
+// Standstill stops all that is below this process, and lets it go on again.
 class Standstill {
   public:
-    // Can be repeated, for what was started meanwhile, or sent on by somebody else. False where nobody can see who is
-    // below.
+    // Can be repeated, for what was started meanwhile, or what somebody else has sent SIGCONT. False where nobody can see
+    // who is below.
     bool hold() {
         for (bool found = true; found;) {
             const auto table = read_own_processes();
@@ -93,7 +93,7 @@ class Standstill {
     std::set<std::pair<pid_t, std::uint64_t>> held_;
 };
 
-// The guardian itself. Everything happens on its only thread.
+// Guardian obeys the agent. Everything happens on its only thread.
 class Guardian {
   public:
     Guardian(GuardianChannel channel, const WorkerLease& lease, std::optional<JobCgroup> cgroup)
@@ -106,7 +106,7 @@ class Guardian {
         listen();
     }
 
-    // Until the agent is gone.
+    // Returns when the agent is gone.
     void run() { context_.run(); }
 
     const LauncherTraces& traces() const { return traces_; }
@@ -165,7 +165,7 @@ class Guardian {
         if (sweep) runner_.sweep(sweep->timeout, [this](const SweepResult& result) { send(result); });
     }
 
-    // Somebody may have sent them on.
+    // Somebody may have sent SIGCONT to what is held.
     void children_changed() {
         runner_.children_changed();
         if (held_since_) standstill_.hold();
@@ -250,10 +250,10 @@ class Guardian {
     const WorkerLease& lease_;
     asio::posix::stream_descriptor socket_;
     asio::steady_timer lease_end_;
-    Standstill standstill_;  // since the lease is over, as long as it may yet go on
+    Standstill standstill_;  // holds the workers from the end of the lease until it goes on
     std::optional<std::chrono::steady_clock::time_point> held_since_;
     bool ends_lease_ = false;                // a sweep of our own is under way …
-    std::optional<SweepAll> ordered_sweep_;  // … and the agent's waits for it
+    std::optional<SweepAll> ordered_sweep_;  // … and the one that the agent has ordered waits for it
     LocalRunner runner_;
     ChildEvents children_;
     std::deque<std::string> waiting_;
@@ -261,7 +261,7 @@ class Guardian {
     LauncherTraces traces_;
 };
 
-// The end of either process. No destructor and no atexit handler of the agent's may run here.
+// Either process ends so. No destructor and no atexit handler of the agent's may run here.
 [[noreturn]] void end_all(const std::optional<JobCgroup>& cgroup, const LauncherTraces& traces) {
     const auto kill_cgroup = [&cgroup] {
         if (cgroup) cgroup->kill();
@@ -294,7 +294,7 @@ class Guardian {
     guardian->run();
     // A reader of the agent's stderr must not wait for us to close ours.
     lead_to_nowhere(STDERR_FILENO);
-    // At once, since whoever started the agent may look at the terminal by now; the folder is in use as long as workers live.
+    // The terminal comes first, since whoever started the agent may look at it by now; the folder is in use as long as workers live.
     remove_traces({guardian->traces().modes_before, guardian->traces().modes_set, {}, {}}, kept);
     end_all(cgroup, guardian->traces());
 }
@@ -316,7 +316,7 @@ void become_keeper(GuardianChannel channel, const WorkerLease& lease,
     if (guardian == 0) become_guardian(channel, lease, cgroup);
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) lead_to_nowhere(stream);
     close_from(STDERR_FILENO + 1);
-    // Whatever ends before the guardian was its orphan's orphan, and is reaped here on the way.
+    // What ends before the guardian was its orphan, and is reaped here on the way.
     for (pid_t ended = 0; guardian > 0 && ended != guardian;) {
         ended = ::waitpid(-1, nullptr, __WALL);
         if (ended < 0 && errno != EINTR) break;

@@ -1,4 +1,4 @@
-// What happens in the guardian's two processes, each forked and neither ever returning:
+// The guardian is two processes, each forked and neither ever returning:
 //
 //     agent ── keeper ── guardian ── workers
 //
@@ -22,11 +22,10 @@
 
 namespace ddprun::inline launch {
 
-// How long a killed process may take to vanish (it may hang in the kernel) before the guardian ends without
-// it.
+// A killed process may take so long to vanish (it may hang in the kernel) before the guardian ends without it.
 inline constexpr std::chrono::seconds kGuardianTimeout{15};
 
-// The names of the two, as ps and /proc/<pid>/comm show them.
+// ps and /proc/<pid>/comm show the two by these names.
 inline constexpr char kKeeperName[] = "ddprun-keeper";
 inline constexpr char kGuardianName[] = "ddprun-guardian";
 

@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// A given stream is its kind only.
+// A given stream is sent as its kind only.
 template <>
 struct BinaryForm<StreamTarget> {
     static constexpr int kGivenStream = 100;  // beside the values of Stdio
@@ -113,13 +113,13 @@ bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers) {
 
 namespace {
 
-// The first byte of a packet: where its message is.
+// The first byte of a packet says where its message is.
 constexpr char kInline = 'i';
 constexpr char kInFile = 'f';  // in the last descriptor
 
 constexpr std::size_t kMaxPacketDescriptors = GuardianChannel::kMaxDescriptors + 1;
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int make_file(std::string_view bytes, OwnedDescriptor& file) {
     file.reset(::memfd_create("ddprun-order", MFD_CLOEXEC));
     if (!file) return errno;
@@ -249,8 +249,8 @@ bool GuardianChannel::wait_to_send(Deadline deadline) const {
 
 struct WorkerLease::Shared {
     std::atomic<std::int64_t> end_ns{
-        0};  // of the steady clock, which all processes of a machine share; 0: none
-    std::atomic<std::int64_t> patience_ms{0};  // of the last end, and for a moment of the next
+        0};  // on the steady clock, which all processes of a machine share; 0: none
+    std::atomic<std::int64_t> patience_ms{0};  // belongs to the last end, and for a moment to the next
 };
 
 WorkerLease::WorkerLease() {

@@ -1,4 +1,5 @@
-// What the agent and its guardian say to each other, as bytes. Pure.
+// The conversation of the agent and its guardian: what they say to each other, as bytes; the channel that carries it; and
+// the lease, which they share in memory.
 //
 // Both are the same program on the same machine, so numbers are written as they lie in memory:
 //
@@ -56,7 +57,7 @@ BOOST_DESCRIBE_STRUCT(SweepAll, (), (timeout))
 // The lease has an end that the guardian does not wait for (WorkerLease): it had none, or it was later, or is over.
 struct WatchLease {};
 BOOST_DESCRIBE_STRUCT(WatchLease, (), ())
-// LauncherTraces: what is to be put right at the end from now on.
+// LauncherTraces says what is to be put right at the end from now on.
 using GuardianOrder =
     std::variant<StartWorker, SignalWorker, ForgetWorker, SweepAll, WatchLease, LauncherTraces>;
 
@@ -72,7 +73,7 @@ struct GroupGone {
     pid_t worker = 0;
 };
 BOOST_DESCRIBE_STRUCT(GroupGone, (), (worker))
-// Before WorkerExited, if it comes.
+// WorkerUse comes before WorkerExited, if it comes.
 struct WorkerUse {
     pid_t worker = 0;
     ResourceUse use;
@@ -85,28 +86,25 @@ using GuardianEvent = std::variant<Started, StartFailure, WorkerExited, GroupGon
 std::string encode_order(const GuardianOrder& order);
 std::string encode_event(const GuardianEvent& event);
 
-// Errc::protocol_violation for bytes that are no message. A given descriptor has the number -1 until
+// These give Errc::protocol_violation for bytes that are no message. A given descriptor has the number -1 until
 // give_descriptors.
 boost::system::result<GuardianOrder> decode_order(std::string_view bytes);
 boost::system::result<GuardianEvent> decode_event(std::string_view bytes);
 
-// The numbers of the descriptors that go with the spec, in order.
+// Returns the numbers of the descriptors that go with the spec, in order.
 std::vector<int> given_descriptors(const WorkerSpec& spec);
 
-// The reverse: puts the numbers in. False if there are not just as many as the spec needs.
+// Puts the numbers in; false if there are not just as many as the spec needs.
 bool give_descriptors(WorkerSpec& spec, std::span<const int> numbers);
 
-// GuardianChannel: one end of the conversation between agent and guardian. Messages keep their borders,
-// descriptors travel beside them, and the end of the other process is an event.
-//
-// A local socket, close-on-exec, not blocking. A message too long for the socket's buffer goes through an
-// unnamed file in memory. Used by one thread.
-
+// GuardianChannel is one end of the conversation. Messages keep their borders, descriptors travel beside them, and the end of
+// the other process is an event. It is a local socket, close-on-exec, not blocking; a message too long for the socket's
+// buffer goes through an unnamed file in memory. One thread uses it.
 class GuardianChannel {
   public:
-    // What is longer is not put into the socket.
+    // A longer message is not put into the socket.
     static constexpr std::size_t kMaxInline = 32 * 1024;
-    // The three standard streams.
+    // There are three standard streams.
     static constexpr std::size_t kMaxDescriptors = 3;
 
     struct Packet {
@@ -117,7 +115,7 @@ class GuardianChannel {
     struct Nothing {};  // not yet
     struct Lost {};     // the other end is closed, as a rule because its process ended
 
-    // Both ends, none of them on the numbers 0 to 2. Throws system_error when there are no descriptors left.
+    // Makes both ends, none of them on the numbers 0 to 2. Throws system_error when there are no descriptors left.
     static std::pair<GuardianChannel, GuardianChannel> make_pair();
 
     explicit GuardianChannel(OwnedDescriptor socket) : socket_(std::move(socket)) {}
@@ -125,11 +123,11 @@ class GuardianChannel {
     int fd() const { return socket_.get(); }
     void close() { socket_.reset(); }
 
-    // 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is lost,
+    // Returns 0, or an errno and nothing was sent: EAGAIN if the other end must read first, EPIPE if it is lost,
     // others if the file in memory cannot be had. At most kMaxGuardianMessage bytes.
     int send(std::string_view bytes, std::span<const int> descriptors = {});
 
-    // The next message.
+    // Takes the next message.
     std::variant<Packet, Nothing, Lost> receive();
 
     // Waits until there may be something to receive, or room to send; false when the deadline has passed.
@@ -143,7 +141,7 @@ class GuardianChannel {
     std::string buffer_;
 };
 
-// WorkerLease: until when the workers of this node may run without a sign of their agent. Memory that the agent and
+// WorkerLease says until when the workers of this node may run without a sign of their agent. It is memory that the agent and
 // its guardian share: the agent moves the end on, and the guardian, which looks only when the end has come, stops
 // the workers if it is over (SIGSTOP). An agent that was stopped cannot do so itself, and the other nodes go on without
 // it; perhaps all stood still, and the job goes on with it. So the guardian waits for its patience until the agent moves
@@ -151,7 +149,6 @@ class GuardianChannel {
 // have stood still, too.
 //
 // Made by the agent before it forks the guardian; afterwards each uses its own object, on any one thread.
-
 class WorkerLease {
   public:
     // Where the system has no memory for it, there is never an end.

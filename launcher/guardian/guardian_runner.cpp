@@ -34,14 +34,14 @@ namespace asio = boost::asio;
 constexpr char kKilled[] = "the guardian, which runs the workers of this node, was killed";
 constexpr char kSilent[] = "the guardian, which runs the workers of this node, does not answer";
 
-// How long the guardian may take to answer; what it has to do takes milliseconds, but a program's file may lie
+// The guardian may take so long to answer; what it has to do takes milliseconds, but a program's file may lie
 // on a slow disk. One that does not answer is killed.
 constexpr std::chrono::seconds kAnswerTimeout{60};
 
-// How much longer than its timeout a sweep may take, as the guardian shares the machine with the workers.
+// A sweep may take so much longer than its timeout, as the guardian shares the machine with the workers.
 constexpr std::chrono::seconds kSweepMargin{5};
 
-// How many starts are ordered before the first of them is answered, so that the guardian need not wait for the
+// So many starts are ordered before the first of them is answered, so that the guardian need not wait for the
 // next one. Each brings descriptors, of which the kernel lets only so many be under way.
 constexpr std::size_t kStartsAhead = 8;
 
@@ -53,7 +53,7 @@ std::vector<ProcessStat> present_children() {
     return processes;
 }
 
-// The worker's streams as descriptors, since the guardian's own streams lead elsewhere.
+// It gets its streams as descriptors, since the guardian's own streams lead elsewhere.
 WorkerSpec with_own_streams(WorkerSpec spec) {
     const std::array streams{&spec.standard_input, &spec.standard_output, &spec.standard_error};
     for (int number = 0; number < static_cast<int>(streams.size()); ++number) {
@@ -117,7 +117,7 @@ class GuardianRunner final : public ProcessRunner {
         std::optional<StartFailure> unsent;  // the last one that was ordered
         std::size_t ordered = 0;
         bool refused = false;
-        // Who was ordered behind one that is refused is refused as well, and answered.
+        // A start that was ordered behind a refused one is refused as well, and answered.
         for (std::size_t answered = 0; answered < (refused ? ordered : specs.size()); ++answered) {
             while (!refused && !unsent && ordered < std::min(specs.size(), answered + kStartsAhead)) {
                 unsent = order_start(specs[ordered], ordered > 0);
@@ -129,7 +129,7 @@ class GuardianRunner final : public ProcessRunner {
             if (!refused) add_worker(std::get<Started>(result), specs[answered], events_of(answered));
             results.push_back(std::move(result));
         }
-        // What came along is told from the executor.
+        // Events that came along are told from the executor.
         if (!inbox_.empty()) asio::post(executor_, alive_.guard([this] { deliver(); }));
         return results;
     }
@@ -164,8 +164,7 @@ class GuardianRunner final : public ProcessRunner {
     void set_traces(const LauncherTraces& traces) override { tell(traces); }
 
     std::filesystem::path worker_cgroup(int local_rank) const override {
-        if (!cgroup_ || !in_cgroup_.contains(local_rank)) return {};
-        return cgroup_->worker_path(local_rank);
+        return cgroup_ ? cgroup_->used_path(local_rank) : std::filesystem::path();
     }
 
     void hang_up() override {
@@ -189,7 +188,7 @@ class GuardianRunner final : public ProcessRunner {
         StartWorker start{with_own_streams(spec), in_series};
         const std::vector<int> descriptors = given_descriptors(start.spec);
         const std::string order = encode_order(std::move(start));
-        // What the kernel would say, too.
+        // The kernel would say the same.
         if (order.size() > kMaxGuardianMessage)
             return start_failure(spec, E2BIG, kExitNotExecutable, std::strerror(E2BIG));
         const int error_number = send(order, descriptors);
@@ -215,11 +214,7 @@ class GuardianRunner final : public ProcessRunner {
 
     void add_worker(const Started& started, const WorkerSpec& spec, WorkerEvents events) {
         workers_.emplace(started.pid, std::move(events));
-        if (started.in_own_cgroup) {
-            in_cgroup_.insert(spec.local_rank);
-        } else {
-            in_cgroup_.erase(spec.local_rank);
-        }
+        if (cgroup_) cgroup_->note(spec.local_rank, started.in_own_cgroup);
     }
 
     SweepRules rules() {
@@ -234,7 +229,7 @@ class GuardianRunner final : public ProcessRunner {
 
     static Deadline in_time_for_answer() { return std::chrono::steady_clock::now() + kAnswerTimeout; }
 
-    // 0 or an errno. The guardian reads at once unless somebody stopped it.
+    // Returns 0 or an errno. The guardian reads at once unless somebody stopped it.
     int send(const std::string& message, std::span<const int> descriptors = {}) {
         for (const Deadline deadline = in_time_for_answer();;) {
             const int error_number = channel_.send(message, descriptors);
@@ -290,7 +285,7 @@ class GuardianRunner final : public ProcessRunner {
     void report_exit(pid_t pid, const ExitStatus& status) {
         const auto worker = workers_.find(pid);
         if (worker == workers_.end()) return;
-        // Copied, because the callback may forget the worker.
+        // It is copied, because the callback may forget the worker.
         const auto on_exit = std::exchange(worker->second.on_exit, {});
         if (on_exit) on_exit(status);
     }
@@ -306,7 +301,7 @@ class GuardianRunner final : public ProcessRunner {
         if (const auto done = std::exchange(sweep_done_, {})) done(result);
     }
 
-    // May be called from inside a call of our functions, so everything else comes from the executor.
+    // It may be called from inside a call of our functions, so everything else comes from the executor.
     void lose(const char* reason) {
         if (lost_) return;
         lost_ = reason;
@@ -342,7 +337,7 @@ class GuardianRunner final : public ProcessRunner {
     asio::any_io_executor executor_;
     std::function<void(const std::string&)> on_lost_;
     const std::vector<ProcessStat> spared_ = present_children();
-    const std::optional<JobCgroup> cgroup_;
+    std::optional<JobCgroup> cgroup_;
     WorkerLease lease_;
     Sweeper sweeper_;
     ChildEvents children_;
@@ -352,7 +347,6 @@ class GuardianRunner final : public ProcessRunner {
     asio::posix::stream_descriptor socket_;
     asio::steady_timer sweep_timer_;  // for the answer to it
     std::map<pid_t, WorkerEvents> workers_;
-    std::set<int> in_cgroup_;          // local ranks
     std::deque<StartResult> answers_;  // to the starts that are under way
     std::deque<GuardianEvent> inbox_;
     std::function<void(const SweepResult&)> sweep_done_;

@@ -1,4 +1,4 @@
-// make_guardian: the ProcessRunner of the agent. It forks nothing itself but the guardian, a tiny process
+// make_guardian makes the ProcessRunner of the agent. It forks nothing itself but the guardian, a tiny process
 // between agent and workers that survives the agent for as long as it takes to kill all of them
 // (guardian.hpp).
 //
@@ -23,8 +23,8 @@
 
 namespace ddprun::inline launch {
 
-// `on_lost` is given a sentence without final stop, from the executor, at most once, before the ends of the
-// workers. With `cgroup_parent`, a cgroup v2 for the workers is made below that folder, if possible; those of
+// `on_lost` is given a sentence without final stop, from the executor, at most once, before the ends of the workers. With
+// `cgroup_parent`, a cgroup v2 for the workers is made below that folder, if possible; those of
 // so many workers ahead, while the guardian still waits for the first start. Throws
 // system_error if the system refuses.
 //

@@ -76,8 +76,6 @@ std::size_t ConsoleWriter::write_some(std::string_view bytes) {
             return done;
         } else if (errno == EPIPE || errno == EIO || errno == ECONNRESET || errno == EBADF) {
             closed_ = true;
-        } else if ((errno == ENOSPC || errno == EDQUOT) && hollowed_ && hollowed_->give_room()) {
-            continue;
         } else if (errno != EINTR) {
             // A file on a full disk: what comes later may find room.
             dropped_ += bytes.size() - done;

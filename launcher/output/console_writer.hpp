@@ -8,11 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "launcher/output/hollowed_file.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -40,9 +38,6 @@ class ConsoleWriter {
     void give_up();
     bool gave_up() const { return gave_up_; }
 
-    // It is a file of our own: on a full disk its middle goes, rather than its end.
-    void give_middle() { hollowed_.emplace(fd_); }
-
     // Nobody reads any more; everything is thrown away.
     bool closed() const { return closed_; }
 
@@ -61,7 +56,6 @@ class ConsoleWriter {
 
     int fd_;
     OwnedDescriptor own_;
-    std::optional<HollowedFile> hollowed_;
     Manner manner_ = Manner::plain;
     bool terminal_ = false;
     bool closed_ = false;

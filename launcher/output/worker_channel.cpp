@@ -147,14 +147,13 @@ void TerminalRelay::start() {
 }
 
 void TerminalRelay::pass(Direction& direction) {
-    auto next = [this, &direction,
-                 alive = std::weak_ptr<void>(alive_)](const boost::system::error_code& error) {
-        if (error || alive.expired()) return;
+    auto next = alive_.guard([this, &direction](const boost::system::error_code& error) {
+        if (error) return;
         if (step(direction.from.native_handle(), direction.to.native_handle(), direction.pending) !=
             Step::over) {
             pass(direction);
         }
-    };
+    });
     if (direction.pending.empty()) {
         direction.from.async_wait(TerminalStream::wait_read, std::move(next));
     } else {
@@ -171,7 +170,7 @@ void TerminalRelay::add_to(LauncherTraces& traces) const {
 void TerminalRelay::window_changed() { copy_window_size(real_.native_handle(), pseudo_.native_handle()); }
 
 void TerminalRelay::finish() {
-    alive_.reset();
+    alive_.end();
     if (!pseudo_.is_open()) return;
     worker_end_.reset();
     show_rest();

@@ -8,10 +8,10 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
-#include <memory>
 #include <string>
 
 #include "launcher/process/launcher_traces.hpp"
+#include "rendezvous/system/alive.hpp"
 #include "rendezvous/system/owned_descriptor.hpp"
 
 namespace ddprun::inline launch {
@@ -98,7 +98,7 @@ class TerminalRelay {
     termios set_{};
     bool has_modes_ = false;
     bool raw_ = false;
-    std::shared_ptr<void> alive_ = std::make_shared<int>();  // until finish(), for handlers that come later
+    Alive alive_;  // until finish()
 };
 
 }  // namespace ddprun::inline launch

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A list of all CPUs with gaps everywhere takes more than a page.
+// A list of all CPUs with gaps everywhere takes more than a page; nothing else that is read here takes as much.
 constexpr std::size_t kMaxSystemFile = 256 * 1024;
 constexpr int kUnknown = -1;
 // The deepest hierarchy of caches has four levels, of which the first has two kinds.
@@ -31,6 +31,17 @@ std::optional<std::string> line_in(const fs::path& path) {
     if (!text.has_value()) return std::nullopt;
     while (text->ends_with('\n')) text->pop_back();
     return std::optional(std::move(*text));
+}
+
+std::string text_in(const fs::path& path) { return line_in(path).value_or(""); }
+
+std::vector<std::string> names_in(const fs::path& folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        names.push_back(entry->path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
 }
 
 std::optional<int> number_in(const fs::path& path) {
@@ -51,11 +62,9 @@ std::optional<int> number_behind(std::string_view name, std::string_view word) {
 
 std::map<int, int> read_nodes(const fs::path& system) {
     std::map<int, int> node_of;
-    std::error_code error;
-    for (fs::directory_iterator entry(system / "node", error), end; !error && entry != end;
-         entry.increment(error)) {
-        const auto node = number_behind(entry->path().filename().string(), "node");
-        const auto cpus = node ? read_list(entry->path() / "cpulist") : std::nullopt;
+    for (const std::string& name : names_in(system / "node")) {
+        const auto node = number_behind(name, "node");
+        const auto cpus = node ? read_list(system / "node" / name / "cpulist") : std::nullopt;
         for (const int cpu : cpus.value_or(CpuList{})) node_of[cpu] = *node;
     }
     return node_of;
@@ -136,10 +145,6 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxAttribute = 4096;  // sysfs gives no more than a page
-
 // How near two devices are: unknown, on the same NUMA node, or so many bridges in common.
 constexpr std::size_t kSameNode = 1;
 
@@ -152,12 +157,10 @@ std::size_t nearness(const PciPlace& a, const PciPlace& b) {
 }
 
 bool has_port_up(const fs::path& nic) {
-    std::error_code error;
     bool knows = false;
-    for (fs::directory_iterator port(nic / "ports", error), end; !error && port != end;
-         port.increment(error)) {
-        const auto state = read_small_file(port->path() / "state", kMaxAttribute);
-        if (!state.has_value()) continue;
+    for (const std::string& port : names_in(nic / "ports")) {
+        const auto state = line_in(nic / "ports" / port / "state");
+        if (!state) continue;
         knows = true;
         if (state->find("ACTIVE") != std::string::npos) return true;
     }
@@ -182,22 +185,16 @@ std::optional<PciPlace> read_pci_place(const fs::path& device) {
     }
     if (place.path.size() < 2) return std::nullopt;
     place.address = place.path.back();
-    auto node = read_small_file(folder / "numa_node", kMaxAttribute);
-    if (node.has_value()) {
-        while (node->ends_with('\n')) node->pop_back();
-        place.node = whole_number<int>(*node, -1).value_or(-1);
-    }
+    place.node = number_in(folder / "numa_node").value_or(-1);
     return place;
 }
 
 std::vector<Nic> find_nics(const fs::path& root) {
     std::vector<Nic> nics;
-    std::error_code error;
-    for (fs::directory_iterator entry(root / "sys/class/infiniband", error), end; !error && entry != end;
-         entry.increment(error)) {
-        auto place = read_pci_place(entry->path() / "device");
-        if (place && has_port_up(entry->path()))
-            nics.push_back({entry->path().filename().string(), *std::move(place)});
+    const fs::path folder = root / "sys/class/infiniband";
+    for (std::string& name : names_in(folder)) {
+        auto place = read_pci_place(folder / name / "device");
+        if (place && has_port_up(folder / name)) nics.push_back({std::move(name), *std::move(place)});
     }
     std::sort(nics.begin(), nics.end(), is_first_of_nics);
     return nics;
@@ -224,30 +221,13 @@ std::vector<std::string> nearest_nics(const std::vector<std::optional<PciPlace>>
 
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::size_t kMaxDeviceFile = 64 * 1024;
 constexpr int kMaxGpuNumber = 100'000;
 // A processor's own graphics have less memory of their own: nobody computes there, and jobs for CPUs have more workers.
 constexpr std::uint64_t kLeastMemory = std::uint64_t{4} << 30;
 
-std::string read_gpu_text(const fs::path& path) {
-    auto text = read_small_file(path, kMaxDeviceFile);
-    return text.has_value() ? *std::move(text) : std::string();
-}
-
 bool is_there(const fs::path& path) {
     std::error_code ignored;
     return fs::exists(path, ignored);
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-        names.push_back(entry->path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
 }
 
 std::optional<PciPlace> pci_place(const fs::path& root, const std::string& address) {
@@ -264,7 +244,7 @@ NodeGpus nvidia_gpus(const fs::path& root) {
     std::set<std::string> models;
     const fs::path driver = root / "proc/driver/nvidia/gpus";
     for (const std::string& address : names_in(driver)) {
-        const std::string text = read_gpu_text(driver / address / "information");
+        const std::string text = text_in(driver / address / "information");
         if (!files.contains("nvidia" + value_of(text, "Device Minor"))) continue;
         models.insert(value_of(text, "Model"));
         found.gpus.push_back({pci_place(root, address), value_of(text, "GPU UUID")});
@@ -276,9 +256,8 @@ NodeGpus nvidia_gpus(const fs::path& root) {
 }
 
 bool is_for_display(const fs::path& root, const std::string& address) {
-    std::string text = read_gpu_text(root / "sys/bus/pci/devices" / address / "mem_info_vram_total");
-    while (text.ends_with('\n')) text.pop_back();
-    const auto memory = whole_number<std::uint64_t>(text);
+    const fs::path device = root / "sys/bus/pci/devices" / address;
+    const auto memory = whole_number<std::uint64_t>(text_in(device / "mem_info_vram_total"));
     return memory && *memory < kLeastMemory;
 }
 
@@ -291,7 +270,7 @@ std::vector<Gpu> amd_gpus(const fs::path& root) {
     for (const std::string& name : names_in(nodes)) {
         const auto number = whole_number<int>(name, 0, kMaxGpuNumber);
         // What a container may not use cannot be read.
-        const std::string text = read_gpu_text(nodes / name / "properties");
+        const std::string text = text_in(nodes / name / "properties");
         const auto units = whole_number<int>(value_of(text, "simd_count"), 0);
         const auto location = whole_number<unsigned>(value_of(text, "location_id"));
         if (!number || units.value_or(0) == 0 || value_of(text, "cpu_cores_count") != "0" || !location)
@@ -315,8 +294,8 @@ std::vector<Gpu> intel_gpus(const fs::path& root) {
     std::vector<Gpu> gpus;
     const fs::path devices = root / "sys/bus/pci/devices";
     for (const std::string& address : names_in(devices)) {
-        if (!read_gpu_text(devices / address / "class").starts_with(kNoDisplay)) continue;
-        if (!read_gpu_text(devices / address / "vendor").starts_with(kIntel)) continue;
+        if (!text_in(devices / address / "class").starts_with(kNoDisplay)) continue;
+        if (!text_in(devices / address / "vendor").starts_with(kIntel)) continue;
         gpus.push_back({pci_place(root, address), ""});
     }
     return gpus;

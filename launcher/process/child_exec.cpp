@@ -21,7 +21,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// What glibc takes when PATH is unset.
+// glibc takes this when PATH is unset.
 constexpr std::string_view kDefaultPath = "/bin:/usr/bin";
 
 }  // namespace
@@ -65,7 +65,7 @@ namespace {
 // The parent never sees this code: the report says what happened.
 constexpr int kSetupFailed = 127;
 
-// The record that the system call getdents64 fills in; glibc declares only its own.
+// The system call getdents64 fills in this record; glibc declares only its own.
 struct DirectoryRecord {
     ino64_t inode;
     off64_t offset;
@@ -98,7 +98,7 @@ void reset_signals(const ChildPlan& plan) noexcept {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// By the system calls themselves: the C library's wrapper of one may do more, and the other has none.
+// This makes the system calls itself: the C library's wrapper of one may do more, and the other has none.
 int bind_to_place(const ChildPlan& plan) noexcept {
     if (plan.cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan.cpu_bytes, plan.cpus) < 0)
         return errno;
@@ -123,7 +123,7 @@ int redirect(int stream, const StreamTarget& target) noexcept {
     return 0;
 }
 
-// A binary of another machine: the shell would take it for a script and complain of its syntax.
+// The shell would take a binary of another machine for a script and complain of its syntax.
 bool is_binary(const char* path) noexcept {
     const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;

@@ -29,13 +29,13 @@ namespace {
 // A line of stat has 52 numbers and a short name, wchan one name.
 constexpr std::size_t kMaxLine = 2048;
 
-// Of one thread; a million children.
+// One thread may have a million children.
 constexpr std::size_t kMaxChildrenFile = 8 * 1024 * 1024;
 
-// How often the tree is walked at most until a walk finds nobody new.
+// The tree is walked so often at most until a walk finds nobody new.
 constexpr int kMaxWalks = 10;
 
-// In the words of /proc/<pid>/stat behind the command: the state is number 0.
+// These count the words of /proc/<pid>/stat behind the command; the state is number 0.
 constexpr int kParentWord = 1;
 constexpr int kGroupWord = 2;
 constexpr int kFlagsWord = 6;
@@ -67,7 +67,7 @@ std::string_view take_word(std::string_view& rest) {
     return word;
 }
 
-// The numbers among the names in a folder. Nothing at all if it cannot be listed.
+// Returns the numbers among the names in a folder; nothing at all if it cannot be listed.
 std::optional<std::vector<pid_t>> numbers_in(const std::string& folder) {
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), &::closedir);
     if (!directory) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<std::vector<pid_t>> numbers_in(const std::string& folder) {
     return numbers;
 }
 
-// Each thread has its own.
+// Each thread has children of its own.
 void append_children(pid_t process, const std::string& proc, std::vector<pid_t>& children) {
     const auto tasks = fmt::format("{}/{}/task", proc, process);
     const auto threads = numbers_in(tasks);
@@ -178,7 +178,7 @@ std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_
                                      const std::vector<ProcessStat>& spared) {
     std::unordered_map<pid_t, std::uint64_t> left_out;
     for (const ProcessStat& process : spared) left_out.emplace(process.pid, process.start_time);
-    std::multimap<pid_t, const ProcessStat*> children;  // of one parent in the order of the table
+    std::multimap<pid_t, const ProcessStat*> children;  // those of one parent in the order of the table
     for (const ProcessStat& process : table) {
         const auto entry = left_out.find(process.pid);
         const bool is_spared = entry != left_out.end() && entry->second == process.start_time;
@@ -214,7 +214,7 @@ namespace {
 
 constexpr std::string_view kPending[] = {"SigPnd:\t", "ShdPnd:\t"};
 
-// include/linux/sched.h
+// include/linux/sched.h has these flags.
 constexpr std::uint32_t kExiting = 0x4;
 constexpr std::uint32_t kDumpingCore = 0x200;
 constexpr std::uint32_t kKilledBySignal = 0x400;
@@ -240,8 +240,7 @@ bool has_pending_kill(std::string_view status) {
 }  // namespace
 
 bool is_ending(pid_t process, const std::string& proc) {
-    // In this order: a signal that is not pending any more has left its trace in the flags, if not in the
-    // same instant.
+    // The order matters: a signal that is not pending any more has left its trace in the flags, if not in the same instant.
     const auto status = read_small_file(fmt::format("{}/{}/status", proc, process), kMaxStatusFile);
     if (status.has_value() && has_pending_kill(*status)) return true;
     const auto stat = read_process_stat(process, proc);
@@ -250,7 +249,7 @@ bool is_ending(pid_t process, const std::string& proc) {
 
 namespace {
 
-constexpr std::int64_t kBytesOfUnit = 1024;  // of ru_maxrss
+constexpr std::int64_t kBytesOfUnit = 1024;  // ru_maxrss counts these
 
 std::int64_t us_of(const timeval& time) {
     return std::int64_t{time.tv_sec} * 1'000'000 + std::int64_t{time.tv_usec};

@@ -1,6 +1,7 @@
-// The processes of this machine as /proc shows them: who is whose parent, and what a process does.
+// /proc shows the processes of this machine: who is whose parent, what a process does, whether it is about to end, and what
+// an ended one has used.
 //
-// Snapshots: what they say may have changed when it is read. Nothing here throws.
+// All of it are snapshots, which may be outdated when they are read. Nothing here throws.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +20,7 @@ namespace ddprun::inline launch {
 // No /proc/<pid>/status is larger; it lists the user's groups.
 inline constexpr std::size_t kMaxStatusFile = 1024 * 1024;
 
-// One line of /proc/<pid>/stat, as far as it matters here.
+// ProcessStat is one line of /proc/<pid>/stat, as far as it matters here.
 struct ProcessStat {
     pid_t pid = 0;
     std::string command;  // at most 15 bytes, any bytes
@@ -33,39 +34,38 @@ struct ProcessStat {
     bool ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// Pure. Nothing if the line has not that form. The command may hold parentheses and spaces as well.
+// Reads such a line; nothing if it has not that form. The command may hold parentheses and spaces as well. Pure.
 std::optional<ProcessStat> parse_process_stat(std::string_view line);
 
-// The process's line; nothing if there is no such process.
+// Reads the process's line; nothing if there is no such process.
 std::optional<ProcessStat> read_process_stat(pid_t pid, const std::string& proc = "/proc");
 
-// Whether /proc shows this process, and so those that it has started.
+// True if /proc shows this process, and so those that it has started.
 bool sees_own_processes(const std::string& proc = "/proc");
 
-// The numbers of all processes that can be seen; nothing at all if `proc` cannot be listed.
+// Returns the numbers of all processes that can be seen; nothing at all if `proc` cannot be listed.
 std::optional<std::vector<pid_t>> list_processes(const std::string& proc = "/proc");
 
-// All processes that can be seen; nothing at all if `proc` cannot be listed.
+// Reads all processes that can be seen; nothing at all if `proc` cannot be listed.
 std::optional<std::vector<ProcessStat>> read_process_table(const std::string& proc = "/proc");
 
-// This process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
+// Reads this process and every one below it. Where the kernel lists the children of a process (CONFIG_PROC_CHILDREN,
 // in every usual one), nothing is opened that belongs to others, however many there are; elsewhere all
 // processes. A child that changes its parent meanwhile is found all the same, unless that goes on and on. Nothing at all
 // if `proc` does not show this process.
 std::optional<std::vector<ProcessStat>> read_own_processes(const std::string& proc = "/proc");
 
-// True if a process of the group runs; of a group whose members are this process or below it. Linux reports the
+// True if a process of the group runs, whose members must be this process or below it. Linux reports the
 // end of a child, never that of a group. Zombies do not count, since not every init of a container reaps its
 // orphans.
 bool process_group_alive(pid_t process_group, const std::string& proc = "/proc");
 
-// Pure. Every process below `root`, parents before their children; without the ones for which `spared` says
-// yes and what is below those.
+// Returns every process below `root`, parents before their children; without those of `spared` and what is below them.
+// Pure.
 std::vector<ProcessStat> descendants(const std::vector<ProcessStat>& table, pid_t root,
                                      const std::vector<ProcessStat>& spared = {});
 
-// A process that is still there although it was sent SIGKILL, as a person who looks after the machine needs
-// it.
+// Survivor is a process that is still there although it was sent SIGKILL, described for a person who looks after the machine.
 struct Survivor {
     pid_t pid = 0;
     char state = '?';
@@ -77,19 +77,15 @@ BOOST_DESCRIBE_STRUCT(Survivor, (), (pid, state, wchan, command))
 
 Survivor describe_survivor(const ProcessStat& process, const std::string& proc = "/proc");
 
-// "pid 77 (python3, state D in nfs_wait_bit_killable)".
+// Returns "pid 77 (python3, state D in nfs_wait_bit_killable)".
 std::string to_string(const Survivor& survivor);
 
-// Whether a process is about to end, while its parent cannot be told yet: the kernel may need a second to
-// free the memory of a large one.
-
-// True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals
-// it is sent from now on changes nothing. True also for one that is not there any more. `proc` is where /proc
-// is.
+// True once it is certain that the process ends, and by what: it was killed, or has called exit; what signals it is sent from
+// now on changes nothing. Its parent may not be told yet, because the kernel may need a second to free the memory of a large
+// process. True also for one that is not there any more.
 bool is_ending(pid_t process, const std::string& proc = "/proc");
 
-// ResourceUse: what an ended process has used of its machine, with what it had started and waited for.
-
+// ResourceUse says what an ended process has used of its machine, with what it had started and waited for.
 struct ResourceUse {
     std::int64_t user_us = 0;  // CPU time in its own code
     std::int64_t system_us = 0;
@@ -98,7 +94,7 @@ struct ResourceUse {
 };
 BOOST_DESCRIBE_STRUCT(ResourceUse, (), (user_us, system_us, max_rss_bytes, page_faults))
 
-// Of a child that has ended and was not reaped, which it leaves so; nothing where the system does not say.
+// Asks for a child that has ended and was not reaped, and leaves it so; nothing where the system does not say.
 std::optional<ResourceUse> use_of_ended(pid_t child);
 
 }  // namespace ddprun::inline launch

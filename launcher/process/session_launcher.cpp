@@ -115,7 +115,7 @@ struct CloneArguments {
 
 [[noreturn]] void enter_child(const ChildPlan* plan) noexcept { become_program(*plan); }
 
-// The child's pid, or the negative errno.
+// Returns the child's pid, or the negative errno.
 //
 // The child has a stack of its own inside our frame, because it must not write over the frame to which the
 // system call returns in the parent. The frame pointer, which ends a debugger's walk there, is cleared last: it
@@ -169,7 +169,7 @@ long clone_child(CloneArguments& arguments, const ChildPlan& plan) {
 }
 #endif
 
-// A function of its own: the frame that called vfork must still be there when the parent goes on.
+// It is a function of its own because the frame that called vfork must still be there when the parent goes on.
 [[gnu::noinline]] pid_t fork_child(const ChildPlan& plan) {
     const pid_t pid = ::vfork();
     if (pid == 0) become_program(plan);

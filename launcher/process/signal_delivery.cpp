@@ -88,7 +88,7 @@ bool is_in_sigwait(std::string_view syscall) {
 
 constexpr std::size_t kMaxCallText = 256;
 
-// Empty where the kernel does not show it.
+// The text is empty where the kernel does not show it.
 std::string call_text(const std::filesystem::path& file) {
     const auto text = read_small_file(file, kMaxCallText);
     return text.has_value() ? *text : std::string();
@@ -123,7 +123,7 @@ void tell_group(const SignalTarget& target, int signal, ToldProcesses& told) {
     told.all = true;
 }
 
-// The usual case, which needs no look at all processes.
+// This is the usual case, which needs no look at all processes.
 bool is_for_leader_alone(const SignalTarget& target, const std::optional<GroupMember>& leader, int signal,
                          SignalScope scope) {
     if (target.leader_ended) return false;
@@ -187,7 +187,7 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
     if (scope == SignalScope::again) return signal_again(target, leader, signal, told, proc);
     if (scope != SignalScope::leftovers)
         told = {.all = false, .some = {}, .leader_handles_term = leader && leader->masks.handles(SIGTERM)};
-    // As a rule a worker that has ended has left nothing.
+    // A worker that has ended has left nothing, as a rule.
     if (told.all || ::kill(-target.leader, 0) != 0) return;
     if (scope == SignalScope::group) return tell_group(target, signal, told);
     if (is_for_leader_alone(target, leader, signal, scope)) {
@@ -197,7 +197,7 @@ void deliver_signal(const SignalTarget& target, int signal, SignalScope scope, T
     const auto members = members_of(target.leader, proc);
     if (members.empty()) return tell_group(target, signal, told);
     const auto receivers = signal_receivers(members, target.leader, signal, told.some);
-    // Who was forked since the look gets it as well.
+    // A signal to the group also reaches processes that were forked since the look.
     const bool at_once = receivers.size() == members.size() && told.some.empty();
     if (at_once) ::kill(-target.leader, signal);
     for (const ProcessStat& receiver : receivers) {

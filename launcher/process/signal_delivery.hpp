@@ -28,9 +28,9 @@
 
 namespace ddprun::inline launch {
 
-// What a process does with signals, one bit for each: bit 0 is signal 1.
+// SignalMasks says what a process does with signals, one bit for each: bit 0 is signal 1.
 struct SignalMasks {
-    // In its main thread; while that sleeps in sigwait, without those it waits for.
+    // The main thread blocks these; while it sleeps in sigwait, without those it waits for.
     std::uint64_t blocked = 0;
     bool fetches = false;  // it sleeps in sigwait, for signals that nobody else can know
     std::uint64_t ignored = 0;
@@ -41,7 +41,7 @@ struct SignalMasks {
     bool ignores(int signal) const;
 };
 
-// From /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three masks. The other two may be
+// Reads them out of /proc/<pid>/status, wchan and syscall; nothing if the first does not have all three masks. The other two may be
 // empty: some kernels hide them, and each tells what the other may not. Since Linux 6.12 wchan is 0 for who has just
 // fallen asleep while others want the processor; syscall does not know the programs of another word size.
 std::optional<SignalMasks> parse_signal_masks(std::string_view status, std::string_view wchan,
@@ -56,22 +56,22 @@ struct GroupMember {
 // True if the children of `member` are not its business alone.
 bool is_shell(const GroupMember& member);
 
-// Processes by pid and start time.
+// A ProcessSet names processes by pid and start time.
 using ProcessSet = std::set<std::pair<pid_t, std::uint64_t>>;
 
-// The processes to send `signal` to, out of the living members of the process group that `leader` made; it need not be
+// Returns the processes to send `signal` to, out of the living members of the process group that `leader` made; it need not be
 // among them any more. Each once, parents first. What has lost its parent counts as a child of the leader.
 // Those that were `told` before are at work on it, and need those below them: both are left in peace.
 std::vector<ProcessStat> signal_receivers(const std::vector<GroupMember>& members, pid_t leader, int signal,
                                           const ProcessSet& told);
 
-// What the caller, who reaps it, knows of a worker.
+// SignalTarget is what the caller, who reaps it, knows of a worker.
 struct SignalTarget {
     pid_t leader = 0;           // also the number of the process group
-    bool leader_ended = false;  // and was reaped, so that its number names the group only
+    bool leader_ended = false;  // it was reaped, too, so its number names the group only
 };
 
-// Who was sent the last signal that asked for something, besides the leader.
+// ToldProcesses notes who was sent the last signal that asked for something, besides the leader.
 struct ToldProcesses {
     bool all = false;
     ProcessSet some;

@@ -24,11 +24,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Soon at first, since a killed process needs hardly a millisecond.
+// The first pause is short, since a killed process needs hardly a millisecond.
 constexpr Sweeper::Duration kFirstPause{1};
 constexpr Sweeper::Duration kLongestPause{50};
 
-// Where nobody can see who is left (no /proc) only what was killed before is waited for.
+// If nobody can see who is left (no /proc), a sweep only waits so long for what it has killed.
 constexpr Sweeper::Duration kBlindTimeout{1000};
 
 void reap_ended(const std::function<bool(pid_t)>& has_owner) {
@@ -63,7 +63,7 @@ bool has_no_child() {
     return ::waitid(P_ALL, 0, &info, options) != 0 && errno == ECHILD;
 }
 
-// One sweep, look by look.
+// An Attempt is one sweep, look by look.
 class Sweeper::Attempt {
   public:
     Attempt(const SweepRules& rules, Duration timeout)
@@ -78,7 +78,7 @@ class Sweeper::Attempt {
         return all_gone() || Clock::now() >= (sees_ ? deadline_ : blind_deadline_);
     }
 
-    // How long to wait before the next look.
+    // Says how long to wait before the next look.
     Duration pause() {
         const Duration now = next_pause_;
         next_pause_ = now == Duration(0) ? kFirstPause : std::min(now * 2, kLongestPause);
