@@ -139,7 +139,7 @@ namespace {
 bool is_own(const std::string& address, const std::vector<LocalAddress>& own) {
     // Every one of 127.0.0.0/8 leads here, though only 127.0.0.1 is listed.
     if (address.find(':') == std::string::npos && is_loopback_address(address)) return true;
-    // Those of one link are not listed; whether it is ours shows when it is bound.
+    // Addresses of one link are not listed; whether it is ours shows when it is bound.
     if (address.starts_with("fe80:")) return true;
     return std::any_of(own.begin(), own.end(),
                        [&](const LocalAddress& local) { return local.address == address; });

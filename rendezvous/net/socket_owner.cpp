@@ -57,7 +57,7 @@ bool holds_socket(const std::filesystem::path& process, const std::vector<std::u
 }  // namespace
 
 std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port) {
-    // Columns: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …
+    // The columns are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …
     constexpr std::size_t kLocalAddress = 1, kState = 3, kInode = 9;
     std::vector<std::uint64_t> inodes;
     std::istringstream lines{std::string(proc_net_tcp)};
@@ -130,7 +130,7 @@ void put_address(const address& from, Words& words) {
     }
 }
 
-// For the socket at the other end: what is remote here is local there.
+// It asks for the socket at the other end: what is remote here is local there.
 Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local) {
     const address there = plain(remote.address());
     Question question{};
@@ -150,7 +150,7 @@ Question question_about(const tcp::endpoint& remote, const tcp::endpoint& local)
     return question;
 }
 
-// By its addresses alone.
+// The kernel finds it by its addresses alone.
 ConnectionOwner owner_not_told(bool is_here) {
     return {is_here ? ConnectionOwner::Kind::untold : ConnectionOwner::Kind::elsewhere};
 }
@@ -164,7 +164,7 @@ ConnectionOwner owner_said_by(const nlmsghdr& header, bool is_here) {
     }
     inet_diag_msg message{};
     std::memcpy(&message, reinterpret_cast<const char*>(&header) + NLMSG_HDRLEN, sizeof message);
-    // One that its process has closed has no file any more, and its user is not known then: root is what is said.
+    // A socket that its process has closed has no file any more; its user is not known then, and the kernel says root.
     if (message.idiag_inode == 0) return {ConnectionOwner::Kind::closed};
     return {ConnectionOwner::Kind::user, message.idiag_uid};
 }

@@ -1,7 +1,5 @@
-// Who holds a TCP port: the process behind a listening socket, as /proc shows it.
-//
-// For messages only. A process of another user, or of another namespace, cannot be seen without privilege;
-// then nothing is returned. Callable from any thread; reads files, takes milliseconds.
+// Whose a socket is: which process listens on a port (for messages), and whose process has the other end of a connection
+// (for who may come in).
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +15,8 @@
 
 namespace ddprun::inline base {
 
+// PortOwner is the process behind a listening socket, as /proc shows it. A process of another user, or of another namespace,
+// cannot be seen without privilege; then there is none.
 struct PortOwner {
     pid_t pid = 0;
     std::string command;  // the command line, as shown_command() has it
@@ -24,19 +24,18 @@ struct PortOwner {
 
 inline constexpr std::size_t kMaxCommandText = 200;
 
-// The arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText. Anybody may have
+// Returns the arguments, each with its end as /proc has them, joined by blanks and cut at kMaxCommandText. Anybody may have
 // written them: what is no printable ASCII becomes '?'. Pure.
 std::string shown_command(std::string_view arguments);
 
-// Socket inodes listening on `port`, from the text of /proc/net/tcp or /proc/net/tcp6. Pure.
+// Finds the inodes of sockets that listen on `port` in the text of /proc/net/tcp or /proc/net/tcp6. Pure.
 std::vector<std::uint64_t> listening_inodes(std::string_view proc_net_tcp, std::uint16_t port);
 
-// The first process found that holds a listening socket on `port`.
+// Finds the first process that holds a listening socket on `port`. Any thread; reads files, takes milliseconds.
 std::optional<PortOwner> find_port_owner(std::uint16_t port);
 
-// Whose process has the other end of a TCP connection, where that is on this machine: loopback does not keep other users
-// away. The kernel says so to anybody (NETLINK_SOCK_DIAG, some 8 µs a question).
-
+// ConnectionOwner says whose process has the other end of a TCP connection, where that is on this machine: loopback does not
+// keep other users away. The kernel tells anybody (NETLINK_SOCK_DIAG, some 8 µs a question).
 struct ConnectionOwner {
     enum class Kind {
         user,       // a process of `uid` on this machine, in our network namespace
@@ -48,7 +47,7 @@ struct ConnectionOwner {
     uid_t uid = 0;
 };
 
-// Used on one thread; keeps one descriptor from its first question on.
+// One thread asks it; it keeps one descriptor from its first question on.
 class ConnectionOwners {
   public:
     // `socket` is connected.

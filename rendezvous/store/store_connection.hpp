@@ -1,7 +1,7 @@
-// StorePipe: a client of the store whose bytes come and go by something else than a socket of its own: one of many that share
+// StorePipe is a client of the store whose bytes come and go by something else than a socket of its own: one of many that share
 // an agent's connection (see door/door_host.hpp).
 //
-// Implemented by who has that connection; called by StoreService on its thread, often in the middle of serving many
+// The owner of that connection implements it; StoreService calls it on its thread, often in the middle of serving many
 // clients: so it only notes what it is told, and calls nothing of StoreService's in return.
 #pragma once
 
@@ -30,16 +30,16 @@ class StorePipe {
     StorePipe& operator=(const StorePipe&) = delete;
     virtual ~StorePipe() = default;
 
-    // Takes of these bytes as many as there is room for, and says how many. If not all: StoreService::resume() when there
-    // is room again.
+    // Takes as many of these bytes as there is room for, and says how many. If these are not all, its owner calls
+    // StoreService::resume() when there is room again.
     virtual std::size_t take(std::span<const iovec> pieces) = 0;
-    // So many bytes that were fed hold nobody up any more: as many may be fed again.
+    // Tells that so many bytes that were fed are served: as many may be fed again.
     virtual void served(std::size_t bytes) = 0;
-    // The store has ended the conversation, behind what it had taken. The last call.
+    // Tells that the store has ended the conversation, behind what it had taken. This is the last call.
     virtual void ended() = 0;
 };
 
-// StoreConnection: what StoreService keeps of one client. Owned by the coroutine that serves it, on the store's thread.
+// StoreConnection is what StoreService keeps of one client. The coroutine that serves it owns it, on the store's thread.
 
 struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     StoreConnection(ConnectionId number, int descriptor, const boost::asio::any_io_executor& executor)
@@ -53,9 +53,9 @@ struct StoreConnection : std::enable_shared_from_this<StoreConnection> {
     }
 
     bool is_open() const { return fd || pipe; }
-    // Memory that only this connection's buffers take.
+    // Counts the memory that only this connection's buffers take.
     std::size_t buffered() const { return is_open() ? outbox.capacity() + decoder.capacity() : 0; }
-    // What it makes the store hold: that, and the values that it has still to take.
+    // Counts what it makes the store hold: that, and the values that it has still to take.
     std::size_t holds() const { return buffered() + outbox.pending(); }
 
     enum class Sent { all, rest_later, broken };

@@ -1,6 +1,6 @@
-// StoreHost: a store of one's own: a StoreService with its listening socket and its thread.
+// StoreHost is a store of one's own: a StoreService with its listening socket and its thread.
 //
-// For a process that must host the store itself: rank 0 when no launcher does, and tests. The constructor,
+// A process makes one if it must host the store itself: rank 0 when no launcher does, and tests. The constructor,
 // the destructor and port() are called by the owner, from any one thread; clients may connect when the
 // constructor is back. The destructor ends every connection and joins the thread.
 #pragma once

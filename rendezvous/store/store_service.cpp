@@ -20,7 +20,7 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Requests of one connection served in one go, before the others have their turn.
+// So many requests of one connection are served in one go, before the others have their turn.
 constexpr int kRequestsPerTurn = 256;
 // While a connection has more replies than this to take, its further requests wait.
 constexpr std::size_t kReplyHighWater = std::size_t{256} << 10;
@@ -32,7 +32,7 @@ constexpr std::size_t kSmallHolder = std::size_t{1} << 20;
 constexpr std::size_t kMemoryShare = 8;
 // When so much less is held than before, the system gets it back.
 constexpr std::size_t kWorthTrimming = std::size_t{64} << 20;
-// Batches served before the executor's other work has its turn.
+// So many batches are served before the executor's other work has its turn.
 constexpr int kBatchesPerWait = 8;
 
 }  // namespace
@@ -143,7 +143,7 @@ StoreService::Counters StoreService::counters() const {
     return counters;
 }
 
-// Of the first connection: most jobs have none, and should not wait for what the system says.
+// It is called for the first connection: most jobs have none, and should not wait for what the system says.
 void StoreService::stay_within(std::size_t bytes) {
     limits_.stored = std::min(limits_.stored, bytes);
     limits_.buffered = std::min(limits_.buffered, bytes);
@@ -225,7 +225,7 @@ void StoreService::serve_turn(StoreConnection& connection) {
         }
     }
     if (refusal) {
-        // What it was owed before goes out first.
+        // Replies that it was owed before go out first.
         send(connection);
         refuse(connection, *refusal);
     }
@@ -443,7 +443,7 @@ void StoreService::detach(ConnectionId id) {
     remove(*connection);
 }
 
-// What ended in the middle of a batch is removed behind it.
+// A pipe that ended in the middle of a batch is removed behind it.
 void StoreService::end_pipe(StoreConnection& connection) {
     std::exchange(connection.pipe, nullptr)->ended();
     ended_pipes_.push_back(connection.id);

@@ -84,9 +84,9 @@ namespace {
 constexpr std::string_view kReplyTooLong = "the reply would be too long";
 constexpr std::string_view kNotANumber = "add to a value that is no number";
 
-// A map node with two string objects, or a queue's item, in round numbers.
+// A map node with two string objects, or a queue's item, takes so much, in round numbers.
 constexpr std::size_t kEntryOverhead = 128;
-// Of a key that is shown to a person.
+// So much of a key is shown to a person.
 constexpr std::size_t kShownKey = 64;
 // A string that lost this much of its value gives the memory back.
 constexpr std::size_t kKeptSlack = 4096;
@@ -106,7 +106,7 @@ std::string StoreState::description() const {
         std::max_element(keys_.begin(), keys_.end(),
                          [&](const auto& one, const auto& other) { return size(one) < size(other); });
     if (largest == keys_.end()) return text;
-    // Any bytes: escaped.
+    // A key may hold any bytes, so it is escaped.
     return fmt::format("{}, the largest {:?} with {} MiB", text, largest->first.substr(0, kShownKey),
                        mib(size(*largest)));
 }
@@ -384,7 +384,7 @@ void StoreState::put_value(std::string_view key, Outbox& reply) const {
     found == keys_.end() ? put_string(reply.text(), {}) : reply.put_value(found->second);
 }
 
-// The last reference of the store's own.
+// It takes the store's own last reference.
 void StoreState::drop(std::shared_ptr<StoredValue>& value) {
     if (value.use_count() > 1) value->orphan(orphans_);
     value.reset();

@@ -90,7 +90,7 @@ constexpr Milliseconds kLongestPause{1'000};
 // A modern server reads a legacy request as noise and may just keep silent.
 constexpr Milliseconds kLegacyProbeTimeout{5'000};
 
-// The key of the probe's add. It must be at least 256 bytes long. A legacy server takes validate's opcode for
+// This is the key of the probe's add. It must be at least 256 bytes long. A legacy server takes validate's opcode for
 // its set, and the eight bytes after it (the magic, add's opcode and the low three bytes of the key's length)
 // for the length of a key to allocate: length << 40. From 256 on that is beyond the 2^48 bytes a process can
 // address, so the allocation fails at once everywhere, whatever the overcommit policy, and the server closes

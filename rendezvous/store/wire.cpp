@@ -13,7 +13,7 @@ namespace {
 enum class Field : std::uint8_t { none, key, value, u32, i64, keys, pairs };
 using Layout = std::array<Field, 3>;
 
-// By opcode: the fields in wire order.
+// Each opcode has its fields in wire order.
 constexpr std::array<Layout, kOpcodeCount> kLayouts = {{
     {Field::u32},                              // validate
     {Field::key, Field::value},                // set

@@ -1,4 +1,4 @@
-// Futexes in memory that processes share. Free functions, callable from any thread; man 2 futex.
+// These are futexes in memory that processes share (man 2 futex). Any thread may call them.
 #pragma once
 
 #include <linux/futex.h>
@@ -21,10 +21,10 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// RobustFutex: tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
+// RobustFutex tells the kernel to mark a word in shared memory when the calling thread ends, in any way.
 //
 // It sets FUTEX_OWNER_DIED in the word, if the word has this thread's number in it, and wakes one who sleeps
-// on it, before it frees the process's memory. Stands in the place of the C library's list of robust mutexes,
+// on it, before it frees the process's memory. It stands in the place of the C library's list of robust mutexes,
 // of which the thread must have none; made and destroyed by that thread.
 // docs.kernel.org/locking/robust-futex-ABI.html.
 
