@@ -1,4 +1,4 @@
-// ConsoleWriter: writes to one of the launcher's own standard streams without ever blocking the caller, and
+// ConsoleWriter writes to one of the launcher's own standard streams without ever blocking the caller, and
 // without making the stream non-blocking for the others who have it (the shell, programs in a pipeline).
 //
 // A pipe or terminal is opened a second time through /proc, which gives a description of our own; a socket is
@@ -20,7 +20,7 @@ class ConsoleWriter {
     // `fd` stays the caller's and open.
     explicit ConsoleWriter(int fd);
 
-    // What is to be written next; text may be put behind it, then flush() is called.
+    // It is to be written next; text may be put behind it, then flush() is called.
     std::string& buffer() { return buffer_; }
 
     // Writes these bytes, behind the buffer; what the console does not take goes into the buffer.
@@ -29,7 +29,7 @@ class ConsoleWriter {
     // Writes as much of the buffer as the console takes.
     void flush();
 
-    // The console did not take everything: wait until poll_fd() is writable, then flush().
+    // True if the console did not take everything: wait until poll_fd() is writable, then flush().
     bool blocked() const { return blocked_; }
     int poll_fd() const { return own_ ? own_.get() : fd_; }
 
@@ -38,7 +38,7 @@ class ConsoleWriter {
     void give_up();
     bool gave_up() const { return gave_up_; }
 
-    // Nobody reads any more; everything is thrown away.
+    // True if nobody reads any more; everything is thrown away.
     bool closed() const { return closed_; }
 
     bool is_terminal() const { return terminal_; }

@@ -18,7 +18,7 @@
 namespace ddprun::inline launch {
 namespace {
 
-// Of the --rdzv-id, beside a number and a host's name (HOST_NAME_MAX is 64).
+// So much of the --rdzv-id is taken, beside a number and a host's name (HOST_NAME_MAX is 64).
 constexpr std::size_t kMaxSharedId = 150;
 
 [[noreturn]] void refuse(int error_number, const std::string& path) {
@@ -48,7 +48,7 @@ LogFolder::LogFolder(const OutputPlan& plan, std::string temporary)
 
 LogFolder::~LogFolder() {
     if (chosen_by_user_) return;
-    // What holds a file stays: rmdir refuses it.
+    // A folder that holds a file stays: rmdir refuses it.
     for (auto path = created_.rbegin(); path != created_.rend(); ++path) ::rmdir(path->c_str());
     if (!created_.empty()) sweep_temporary_folders(temporary_);
 }
@@ -125,12 +125,12 @@ std::optional<std::string> log_dir_complaint(const OutputPlan& plan) {
 
 namespace {
 
-// How far from the wanted place a line end is looked for.
+// A line end is looked for so far from the wanted place.
 constexpr std::uint64_t kNear = 4096;
 
 constexpr std::size_t kMoveStep = std::size_t{1} << 20;
 
-// The bytes of the file from `offset` on, fewer at its end; none if it cannot be read.
+// Reads the bytes of the file from `offset` on, fewer at its end; none if it cannot be read.
 std::string_view read_at(int fd, char* buffer, std::size_t size, std::uint64_t offset) {
     ssize_t count = 0;
     do {
@@ -167,7 +167,7 @@ void LogFile::write(std::string_view bytes) {
         }
     }
     append(bytes);
-    // A shorter text than the unfinished line that was shown: its rest must not stand behind it.
+    // The text may be shorter than the unfinished line that was shown, whose rest must not stand behind it.
     if (shown_ > 0) cut();
 }
 
@@ -202,7 +202,7 @@ bool LogFile::write_at(std::uint64_t& offset, std::string_view bytes) {
 
 void LogFile::cut() {
     shown_ = 0;
-    // Only ever shorter, which a full disk does not hinder.
+    // It only becomes shorter, which a full disk does not hinder.
     if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) error_number_ = errno;
 }
 

@@ -16,7 +16,7 @@ std::string LineSplitter::take_rest() {
     return rest;
 }
 
-// memrchr and memchr, because they look at many bytes at once and string_view's rfind does not.
+// It uses memrchr and memchr because they look at many bytes at once and string_view's rfind does not.
 std::size_t LineSplitter::whole_lines(std::string_view bytes) {
     const void* last = bytes.empty() ? nullptr : ::memrchr(bytes.data(), '\n', bytes.size());
     return last == nullptr ? 0 : static_cast<std::size_t>(static_cast<const char*>(last) - bytes.data()) + 1;
@@ -33,7 +33,7 @@ void LineSplitter::hold(std::string_view bytes) {
     const std::string_view state = last_state(held_);
     const bool ends_open = held_.back() == '\r';
     std::string kept(state);
-    // Whether a newline comes behind it is not known yet.
+    // It is not known yet whether a newline comes behind it.
     if (ends_open) kept += '\r';
     held_ = std::move(kept);
 }
@@ -52,7 +52,7 @@ void LineSplitter::collapse(std::string_view block) {
 
 namespace {
 
-// Where the last kMaxLastLines lines of the block begin.
+// Finds where the last kMaxLastLines lines of the block begin.
 std::size_t start_of_last(std::string_view block) {
     std::size_t at = block.size();
     for (std::size_t count = 0; count <= kMaxLastLines && at > 0; ++count) {
@@ -122,7 +122,7 @@ void append_prefixed(std::string& out, std::string_view prefix, std::string_view
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
-// How many bytes the escape sequence at the start of `text` has; 0 if there is none. CSI sequences end with a
+// Counts the bytes of the escape sequence at the start of `text` has; 0 if there is none. CSI sequences end with a
 // letter or one of @[\]^_`{|}~, others with their second byte.
 std::size_t escape_size(std::string_view text) {
     if (text.empty() || text[0] != '\x1b') return 0;
@@ -157,7 +157,7 @@ void ConsoleText::add(std::string& out, int stream, std::string_view prefix, std
 
 void ConsoleText::pass(std::string& out, int stream, std::string_view prefix, std::string_view text,
                        std::size_t columns) {
-    // Behind a piece of the same line nothing can be erased, so nothing passing is shown.
+    // Nothing can be erased behind a piece of the same line, so no passing line is shown.
     if (open_stream_ == stream) return;
     make_room(out, stream);
     out += fit_to_columns(std::string(prefix) + std::string(text), columns);

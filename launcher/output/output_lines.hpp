@@ -1,4 +1,6 @@
-// LineSplitter: cuts the bytes of one stream into blocks of whole lines. Pure.
+// Lines of output, from the bytes of a stream to what consoles and reports show. Pure.
+//
+// LineSplitter cuts the bytes of one stream into blocks of whole lines.
 //
 // A carriage return inside a line begins the line anew, as progress bars use it: of such a line only the last
 // state that is not empty goes on. A carriage return right before the newline belongs to the line's end and
@@ -40,10 +42,10 @@ class LineSplitter {
         }
     }
 
-    // The line that has not ended yet, in its last state.
+    // Shows the line that has not ended yet, in its last state.
     std::string_view unfinished() const;
 
-    // What is left at the end of the stream; nothing is held afterwards.
+    // Takes what is left at the end of the stream; nothing is held afterwards.
     std::string take_rest();
 
   private:
@@ -64,17 +66,16 @@ class LineSplitter {
     std::string collapsed_;
 };
 
-// LastLines: the end of a stream, kept for the failure report. Pure.
+// LastLines keeps the end of a stream for the failure report.
 //
 // Bounded: kMaxLastLines lines, each cut at kMaxLastLineText bytes (control_message.hpp). Fed with the blocks
 // of a LineSplitter; of a block it reads only the end.
-
 class LastLines {
   public:
-    // Whole lines; or a piece of a line, which the next block continues.
+    // Takes whole lines; or a piece of a line, which the next block continues.
     void add(std::string_view block);
 
-    // Without their newlines, oldest first; a line that has not ended is the last one. `unfinished` is what
+    // Returns them without their newlines, oldest first; a line that has not ended is the last one. `unfinished` is what
     // came behind the last block.
     std::vector<std::string> lines(std::string_view unfinished = {}) const;
 
@@ -85,7 +86,7 @@ class LastLines {
     bool open_ = false;  // the last one has not ended
 };
 
-// ConsoleText: what to write so that one console shows the lines of many streams without tearing any. Pure.
+// ConsoleText says what to write so that one console shows the lines of many streams without tearing any.
 //
 // The rule: on one line of the console stands the text of one stream only. Lines go out whole. Where a stream
 // left a line unfinished (its last bytes without newline, or a piece of a line too long to be held) and
@@ -104,7 +105,7 @@ class ConsoleText {
     // `stream` is a number of the caller's, not negative and never used again for another stream.
     void add(std::string& out, int stream, std::string_view prefix, std::string_view block);
 
-    // Terminals only: appends what shows `text` as the passing line, cut to `columns`. An unfinished line of
+    // Appends, for terminals only, what shows `text` as the passing line, cut to `columns`. An unfinished line of
     // the same stream is continued by it.
     void pass(std::string& out, int stream, std::string_view prefix, std::string_view text,
               std::size_t columns);
@@ -112,17 +113,17 @@ class ConsoleText {
     // Erases the passing line, if there is one.
     void erase_passing(std::string& out);
 
-    // Terminals only: appends what is needed so that the next text begins on a line of its own.
+    // Appends, for terminals only, what is needed so that the next text begins on a line of its own.
     void end_line(std::string& out);
 
   private:
     void make_room(std::string& out, int stream);
 
-    int open_stream_ = -1;  // whose unfinished line the cursor stands behind
+    int open_stream_ = -1;  // the cursor stands behind its unfinished line
     bool passing_ = false;
 };
 
-// The beginning of a line that takes no more than `columns` columns: one for each UTF-8 character, none for
+// Cuts a line to the beginning that takes no more than `columns` columns: one for each UTF-8 character, none for
 // escape sequences, which are all kept.
 std::string fit_to_columns(std::string_view line, std::size_t columns);
 

@@ -28,14 +28,14 @@ void set_nonblocking(int fd) {
     fail_errno(error_number, "cannot make a pipe for a worker's output" + open_files_remedy(error_number));
 }
 
-// Without a writer, and with errno set, where there are no pseudo-terminals.
+// It has no writer, and errno is set, where there are no pseudo-terminals.
 WorkerChannel open_terminal(int like) {
     WorkerChannel channel{
         above_standard_streams(OwnedDescriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC))),
         OwnedDescriptor()};
     const int reader = channel.reader.get();
     if (reader < 0 || ::grantpt(reader) != 0 || ::unlockpt(reader) != 0) return channel;
-    // By the descriptor, not by the name: in a container the name may belong to another mount.
+    // It is opened by the descriptor, not by the name: in a container the name may belong to another mount.
     channel.writer =
         above_standard_streams(OwnedDescriptor(::ioctl(reader, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)));
     copy_window_size(like, reader);
@@ -179,11 +179,11 @@ void TerminalRelay::finish() {
     real_.close();
 }
 
-// With no writer left, what there is can be read without waiting.
+// No writer is left, so what there is can be read without waiting.
 void TerminalRelay::show_rest() {
     const auto deadline = std::chrono::steady_clock::now() + kDisplayTimeout;
     while (step(pseudo_.native_handle(), real_.native_handle(), display_.pending) != Step::over) {
-        // Taken and shown, or nothing to take: only what cannot be killed still has the other end.
+        // All is taken and shown, or there is nothing to take: only what cannot be killed still has the other end.
         if (display_.pending.empty()) {
             if (!readable(pseudo_.native_handle())) return;
             continue;

@@ -51,7 +51,7 @@ std::optional<PciPlace> place_by_name(std::string_view name, const std::vector<G
     return place;
 }
 
-// What a mask leaves of devices that are counted from 0.
+// Returns what a mask leaves of devices that are counted from 0.
 std::vector<VisibleGpu> behind(const std::vector<std::string>& entries,
                                const std::vector<VisibleGpu>& counted, const std::vector<Gpu>& gpus) {
     std::vector<VisibleGpu> visible;
@@ -63,7 +63,7 @@ std::vector<VisibleGpu> behind(const std::vector<std::string>& entries,
     return visible;
 }
 
-// The first index for which there is no device.
+// Finds the first index for which there is no device.
 std::optional<std::string> beyond(const std::vector<std::string>& entries, std::size_t count) {
     const auto found = std::find_if(entries.begin(), entries.end(), [count](const std::string& entry) {
         const auto index = as_index(entry);
@@ -111,7 +111,7 @@ NodeDevices devices_of(std::vector<VisibleGpu> visible, const Mask& mask, std::s
     return devices;
 }
 
-// Where one variable says it all.
+// Finds the devices where one variable says it all.
 NodeDevices by_one_mask(const Mask& mask, const NodeGpus& node, GpuVendor vendor, bool order_known) {
     std::vector<VisibleGpu> counted = all_of(node.gpus);
     if (!order_known) {
@@ -215,7 +215,7 @@ std::optional<std::string> list_of_all(const NodeDevices& devices) {
     return list;
 }
 
-// Then it is no advice to let it be.
+// If it was asked for, it is no advice to let it be.
 bool is_asked_for(const BindingRequest& request) { return request.bind == GpuBind::single; }
 
 std::string refusal(const BindingRequest& request) {

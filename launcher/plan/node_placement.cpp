@@ -65,8 +65,8 @@ CpuBindRequest cpu_request(const BindingRequest& devices, CpuBind bind, const No
     return request;
 }
 
-// The one node that its CPUs are of, where there are others. From the memory near a CPU the kernel takes what the CPU
-// asks for anyway; a policy keeps that so when the scheduler or another process gets in between.
+// Returns the one node that its CPUs are of, where there are others. The kernel takes the memory near a CPU that asks for it
+// anyway; a policy keeps that so when the scheduler or another process gets in between.
 int memory_node_of(const CpuList& cpus, const Topology& topology) {
     const CpuList nodes = topology.nodes_of(cpus);
     const bool has_memory =

@@ -38,7 +38,7 @@ std::variant<OwnAddress, std::string> choose_named(const OwnAddressRequest& requ
         return fmt::format("{}: contradicts --net {}, in which it is not", source, request.networks);
     const auto local = std::find_if(request.own.begin(), request.own.end(),
                                     [&](const LocalAddress& own) { return own.address == *meant; });
-    // Of 127.0.0.0/8 not all are listed.
+    // Not all of 127.0.0.0/8 are listed.
     if (local == request.own.end()) return OwnAddress{*meant, "", source};
     return own_address_at(*local, source);
 }
@@ -68,7 +68,7 @@ std::variant<OwnAddress, std::string> choose_own_address(const OwnAddressRequest
 
 namespace {
 
-// Of a node that is behind a translator of addresses, or in a container with a network of its own.
+// It concerns a node behind a translator of addresses, or in a container with a network of its own.
 std::string seen_text(const CarrierFacts& facts, const Carrier& carrier) {
     // The other end knows nothing of a zone.
     const std::string local = facts.local.substr(0, facts.local.find('%'));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kPythons[] = {"python", "pypy", "graalpy"};
 
-// By their names without versions.
+// They are named without versions.
 constexpr std::string_view kStarters[] = {
     // shells
     "sh", "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "rbash", "tcsh", "toybox",
@@ -52,7 +52,7 @@ bool contains(const Names& names, std::string_view name) {
 
 std::string_view without_folders(std::string_view name) { return name.substr(name.rfind('/') + 1); }
 
-// python3, python3.13t, pypy3.10, perl5.36.0, python3-dbg; but nothing of r2d2.
+// It takes the version from python3, python3.13t, pypy3.10, perl5.36.0, python3-dbg; but nothing from r2d2.
 std::string_view without_version(std::string_view name) {
     const auto digit = name.find_first_of("0123456789");
     if (digit == name.npos) return name;
@@ -71,7 +71,7 @@ bool starts_others(std::string_view name) {
     return contains(kStarters, name) || contains(kStarters, without_version(name));
 }
 
-// How env reads one of its options.
+// EnvOption is how env reads one of its options.
 struct EnvOption {
     bool takes_value = false;
     bool splits = false;     // its value is cut into words, which stand in its place
@@ -97,7 +97,7 @@ EnvOption env_option(std::string_view word) {
             .has_value = letter + 1 < word.size()};
 }
 
-// What env is to execute; empty where it is nothing, or cannot be read.
+// Returns what env is to execute; empty where it is nothing, or cannot be read.
 std::vector<std::string> behind_env(std::vector<std::string> words) {
     std::size_t at = 1;
     while (at < words.size() && words[at].size() > 1 && words[at].starts_with('-')) {
@@ -123,7 +123,7 @@ std::vector<std::string> behind_env(std::vector<std::string> words) {
     return {std::find_if_not(from, words.end(), is_no_program), words.end()};
 }
 
-// Given to a binary, it tells that this starts others, whatever its own name.
+// A binary that is given such a word starts others, whatever its own name.
 bool is_for_starter(const std::string& word) {
     constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh"};
     return is_python(word) || word.ends_with(".py") || word.ends_with(".sh") ||
@@ -204,7 +204,7 @@ namespace {
 
 constexpr std::string_view kMacro = "local_rank";
 
-// What torchrun's worker does with --run-path: an exception is recorded without the program's doing. No `$` in it.
+// torchrun's worker does this with --run-path: an exception is recorded without the program's doing. It has no `$`.
 constexpr const char* kRunPath = R"(import json, os, runpy, sys, time, traceback
 sys.argv = sys.argv[1:]
 try:
@@ -223,13 +223,13 @@ bool starts_identifier(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c
 
 bool continues_identifier(char c) { return starts_identifier(c) || (c >= '0' && c <= '9'); }
 
-// The identifier at the beginning of `text`, as long as it goes.
+// Returns the identifier at the beginning of `text`, as long as it goes.
 std::string_view leading_identifier(std::string_view text) {
     if (text.empty() || !starts_identifier(text.front())) return {};
     return text.substr(0, std::find_if_not(text.begin(), text.end(), continues_identifier) - text.begin());
 }
 
-// How many characters behind a `$` are the macro; 0 if they are not.
+// Says how many characters behind a `$` are the macro; 0 if they are not.
 std::size_t macro_length(std::string_view rest) {
     if (leading_identifier(rest) == kMacro) return kMacro.size();
     if (rest.starts_with('{') && leading_identifier(rest.substr(1)) == kMacro &&

@@ -54,7 +54,7 @@ std::optional<CpuList> read_list(const fs::path& path) {
     return line ? parse_cpu_list(*line) : std::nullopt;
 }
 
-// The number behind the word that a folder's name begins with.
+// Reads the number behind the word that a folder's name begins with.
 std::optional<int> number_behind(std::string_view name, std::string_view word) {
     if (!name.starts_with(word)) return std::nullopt;
     return whole_number<int>(name.substr(word.size()), 0, kMaxCpus - 1);
@@ -70,7 +70,7 @@ std::map<int, int> read_nodes(const fs::path& system) {
     return node_of;
 }
 
-// The CPUs that share this one's cache of the highest level; instructions have caches of their own.
+// Finds the CPUs that share this one's cache of the highest level; instructions have caches of their own.
 std::optional<CpuList> read_last_cache(const fs::path& cpu) {
     std::optional<CpuList> sharing;
     int highest = 0;
@@ -87,7 +87,7 @@ std::optional<CpuList> read_last_cache(const fs::path& cpu) {
     return sharing;
 }
 
-// The lowest CPU of the group that `read` finds for this one; known already if another one of it was asked before.
+// Returns the lowest CPU of the group that `read` finds for this one; known already if another one of it was asked before.
 template <class Read>
 int group_of(int cpu, std::map<int, int>& known, Read read) {
     if (const auto found = known.find(cpu); found != known.end()) return found->second;
@@ -145,7 +145,7 @@ Topology read_topology(const CpuList& allowed, const fs::path& root) {
 
 namespace {
 
-// How near two devices are: unknown, on the same NUMA node, or so many bridges in common.
+// Two devices are near in such steps: unknown, on the same NUMA node, or so many bridges in common.
 constexpr std::size_t kSameNode = 1;
 
 std::size_t nearness(const PciPlace& a, const PciPlace& b) {
@@ -167,7 +167,7 @@ bool has_port_up(const fs::path& nic) {
     return !knows;
 }
 
-// mlx5_2 before mlx5_10.
+// mlx5_2 comes before mlx5_10.
 bool is_first_of_nics(const Nic& a, const Nic& b) {
     return std::pair(a.name.size(), std::string_view(a.name)) <
            std::pair(b.name.size(), std::string_view(b.name));
@@ -234,7 +234,7 @@ std::optional<PciPlace> pci_place(const fs::path& root, const std::string& addre
     return read_pci_place(root / "sys/bus/pci/devices" / address);
 }
 
-// Those of the driver's list whose device file is here; a container has that of some only.
+// It takes those of the driver's list whose device file is here; a container has that of some only.
 NodeGpus nvidia_gpus(const fs::path& root) {
     std::set<std::string> files;
     for (const std::string& name : names_in(root / "dev")) {
@@ -269,7 +269,7 @@ std::vector<Gpu> amd_gpus(const fs::path& root) {
     bool computes = false;
     for (const std::string& name : names_in(nodes)) {
         const auto number = whole_number<int>(name, 0, kMaxGpuNumber);
-        // What a container may not use cannot be read.
+        // A GPU that a container may not use cannot be read.
         const std::string text = text_in(nodes / name / "properties");
         const auto units = whole_number<int>(value_of(text, "simd_count"), 0);
         const auto location = whole_number<unsigned>(value_of(text, "location_id"));
