@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "launcher/plan/node_resources.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 
 namespace ddprun::inline launch {
 namespace {

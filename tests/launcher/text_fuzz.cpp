@@ -29,7 +29,7 @@
 #include "launcher/plan/wrap.hpp"
 #include "launcher/process/signal_scope.hpp"
 #include "launcher/report/error_file.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 #include "rendezvous/control/control_wire.hpp"
 #include "rendezvous/coordinator/restart_policy.hpp"
 #include "rendezvous/etcd/base64.hpp"
