@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "collectives/tcp/transfer.hpp"
-#include "collectives/wire/cpus.hpp"
 #include "collectives/wire/rank_group.hpp"
+#include "rendezvous/system/cpus.hpp"
 
 namespace ddprun::inline detail {
 namespace {
@@ -19,7 +19,7 @@ void write_cpus(cpu_set_t& set) {
     CPU_ZERO(&set);
     // More CPUs than fit: then every rank is taken to have all of them.
     if (::sched_getaffinity(0, sizeof(set), &set) != 0) std::memset(&set, 0xff, sizeof(set));
-    int allowed = cpus_of_control_group();
+    int allowed = usable_cpus(CPU_SETSIZE, find_cpu_quota());
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
         if (CPU_ISSET(cpu, &set) && --allowed < 0) CPU_CLR(cpu, &set);
     }

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/plan/node_resources.hpp"
 #include "launcher/report/kill_cause.hpp"
+#include "rendezvous/system/cpus.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/node_resources.hpp"
+#include "rendezvous/system/cpus.hpp"
 
 #include <sched.h>
 
@@ -91,26 +91,22 @@ TEST_CASE("a missing /proc/self/cgroup is no quota") {
 TEST_CASE("the affinity is that of this process") {
     cpu_set_t before;
     REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
-    const CpuList all = affinity_cpus();
+    const std::vector<int> all = affinity_cpus();
     CHECK(static_cast<int>(all.size()) == CPU_COUNT(&before));
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(all.back(), &one);
     REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
-    const CpuList pinned = affinity_cpus();
+    const std::vector<int> pinned = affinity_cpus();
     REQUIRE(::sched_setaffinity(0, sizeof before, &before) == 0);
-    CHECK(pinned == CpuList{all.back()});
+    CHECK(pinned == std::vector<int>{all.back()});
 }
 
-TEST_CASE("usable CPUs and threads for each worker") {
+TEST_CASE("usable CPUs") {
     CHECK(usable_cpus(8, std::nullopt) == 8);
     CHECK(usable_cpus(8, 3.9) == 3);
     CHECK(usable_cpus(2, 16.0) == 2);
     CHECK(usable_cpus(8, 0.5) == 1);
-    CHECK(omp_threads(8, 2) == 4);
-    CHECK(omp_threads(8, 3) == 2);
-    CHECK(omp_threads(2, 8) == 1);
-    CHECK(omp_threads(7, 1) == 7);
 }
 
 }  // namespace ddprun

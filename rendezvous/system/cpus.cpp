@@ -1,23 +1,18 @@
-#include "launcher/plan/node_resources.hpp"
+#include "rendezvous/system/cpus.hpp"
 
-#include <fmt/core.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <numeric>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "launcher/harmless_text.hpp"
 #include "rendezvous/system/small_file.hpp"
+#include "rendezvous/system/split.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
-namespace ddprun::inline launch {
+namespace ddprun::inline base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,7 +36,8 @@ std::optional<double> ratio(std::optional<long long> quota, std::optional<long l
 }
 
 bool lists_cpu(std::string_view controllers) {
-    return fmt::format(",{},", controllers).find(",cpu,") != std::string::npos;
+    const auto names = split_at(controllers, ',');
+    return std::find(names.begin(), names.end(), "cpu") != names.end();
 }
 
 std::optional<double> quota_v2(const fs::path& folder) {
@@ -79,7 +75,7 @@ std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view p
 
 CgroupFolders parse_cgroup_folders(std::string_view text) {
     CgroupFolders folders;
-    for (const std::string_view line : lines_of(text)) {
+    for (const std::string_view line : split_at(text, '\n')) {
         // hierarchy:controllers:folder, and the folder may hold colons.
         const auto first = line.find(':');
         const auto second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -106,11 +102,13 @@ std::optional<double> find_cpu_quota(const fs::path& cgroup_file, const fs::path
     return least;
 }
 
-CpuList affinity_cpus() {
+int online_cpus() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
+
+std::vector<int> affinity_cpus() {
     // The kernel refuses sets smaller than its own.
     std::vector<cpu_set_t> set(kMaxCpus / CPU_SETSIZE);
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
-    CpuList cpus;
+    std::vector<int> cpus;
     if (::sched_getaffinity(0, bytes, set.data()) != 0) {
         cpus.resize(std::max(1U, std::thread::hardware_concurrency()));
         std::iota(cpus.begin(), cpus.end(), 0);
@@ -123,19 +121,10 @@ CpuList affinity_cpus() {
     return cpus;
 }
 
-std::string memory_policy_refusal() {
-    // A policy that does not exist: whoever may choose one hears of that, and nothing changes.
-    constexpr int kNoPolicy = 0x3fff;
-    if (::syscall(SYS_set_mempolicy, kNoPolicy, nullptr, 0) == 0 || errno == EINVAL) return {};
-    return std::strerror(errno);
-}
-
-int usable_cpus(int affinity_cpus, std::optional<double> quota) {
-    double usable = affinity_cpus;
+int usable_cpus(int cpus, std::optional<double> quota) {
+    double usable = cpus;
     if (quota) usable = std::min(usable, *quota);
     return std::max(1, static_cast<int>(usable));
 }
 
-int omp_threads(int usable, int local_workers) { return std::max(1, usable / std::max(1, local_workers)); }
-
-}  // namespace ddprun::inline launch
+}  // namespace ddprun::inline base

@@ -1,15 +1,17 @@
-// How many CPUs this node has for its workers. Parsers are pure; the finders read the system once, at start-up, from
-// paths that tests replace.
+// How many CPUs there are to share: what the machine has, the affinity of this process and the quota of its control groups
+// allow. Parsers are pure; the finders read the system, from paths that tests replace.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "launcher/plan/cpu_list.hpp"
+namespace ddprun::inline base {
 
-namespace ddprun::inline launch {
+// More than any machine that Linux runs on.
+inline constexpr int kMaxCpus = 65536;
 
 // How many CPUs the quota in the text of a cgroup v2 `cpu.max` file ("150000 100000") allows; nothing for
 // "max" or for another form.
@@ -33,17 +35,13 @@ CgroupFolders parse_cgroup_folders(std::string_view text);
 std::optional<double> find_cpu_quota(const std::filesystem::path& cgroup_file = "/proc/self/cgroup",
                                      const std::filesystem::path& cgroup_root = "/sys/fs/cgroup");
 
-// CPUs that this process may be scheduled on; all of the machine where the kernel does not tell.
-CpuList affinity_cpus();
+// CPUs that this machine has; at least 1.
+int online_cpus();
 
-// Why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
-// often forbid the system call.
-std::string memory_policy_refusal();
+// CPUs that this process may be scheduled on, ascending; all of the machine where the kernel does not tell.
+std::vector<int> affinity_cpus();
 
-// Whole CPUs that are usable: at least 1, no more than the affinity, and no more than the quota pays for.
-int usable_cpus(int affinity_cpus, std::optional<double> quota);
+// Whole CPUs that are usable of `cpus`: at least 1, and no more than the quota pays for.
+int usable_cpus(int cpus, std::optional<double> quota);
 
-// OMP_NUM_THREADS for each of `local_workers`: at least 1.
-int omp_threads(int usable, int local_workers);
-
-}  // namespace ddprun::inline launch
+}  // namespace ddprun::inline base
