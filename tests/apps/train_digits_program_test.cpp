@@ -2,7 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/train_digits/options.hpp"
+#include "apps/train_digits/program.hpp"
+#include "tests/apps/input_error_message.hpp"
 #include "tests/support/catch.hpp"
 
 namespace ddprun {
@@ -99,6 +100,60 @@ TEST_CASE("help and version are no errors", "[options]") {
     const CommandLineEnd version = ended({"--version"});
     CHECK(version.exit_code == 0);
     CHECK(version.text.starts_with("train_digits "));
+}
+
+Model small_model(std::size_t hidden) {
+    const MlpShape shape{.inputs = 64, .hidden = hidden, .outputs = 10};
+    return {.shape = shape, .parameters = initial_parameters(shape, 4)};
+}
+
+std::string refusal(const std::string& bytes) {
+    return input_error_message([&] { decode_model(bytes, "m"); });
+}
+
+TEST_CASE("a model comes back as it was written", "[model]") {
+    for (const std::size_t hidden : {1, 128, 4096}) {
+        CAPTURE(hidden);
+        const Model written = small_model(hidden);
+        const Model model = decode_model(encode_model(written), "m");
+        CHECK(model.shape == written.shape);
+        CHECK(model.parameters == written.parameters);
+    }
+}
+
+TEST_CASE("a change of any byte of a model is noticed, and one that is cut or goes on", "[model]") {
+    const std::string good = encode_model(small_model(3));
+    CHECK(good.starts_with("ddprun-digits-model 2 3 "));
+    for (std::size_t at = 0; at < good.size(); ++at) {
+        std::string bad = good;
+        bad[at] = static_cast<char>(bad[at] ^ 0x10);
+        CAPTURE(at);
+        REQUIRE(refusal(bad) == "m: not a model of train_digits, or damaged");
+        REQUIRE_FALSE(refusal(good.substr(0, at)).empty());
+    }
+    CHECK_FALSE(refusal(good + "x").empty());
+}
+
+TEST_CASE("a model of an impossible size is refused", "[model]") {
+    const std::string good = encode_model(small_model(3));
+    const std::string rest = good.substr(good.find(' ', std::string("ddprun-digits-model 2 ").size()));
+    for (const char* hidden : {"", "0", "4", "4097", "99999999999999999999", "-3", "03", "x"}) {
+        CAPTURE(hidden);
+        CHECK_FALSE(refusal(std::string("ddprun-digits-model 2 ") + hidden + rest).empty());
+    }
+    CHECK(refusal("ddprun-digits-model 2 3" + rest).empty());
+    CHECK_FALSE(refusal("ddprun-digits-model 1 3" + rest).empty());
+}
+
+TEST_CASE("fingerprints are FNV-1a", "[model]") {
+    struct Row {
+        std::string text;
+        std::uint64_t expected;
+    };
+    // From the reference test vectors of the algorithm's authors.
+    const std::vector<Row> rows = {
+        {"", 0xcbf29ce484222325}, {"a", 0xaf63dc4c8601ec8c}, {"foobar", 0x85944171f73967e8}};
+    for (const Row& row : rows) CHECK(fingerprint_of(std::as_bytes(std::span(row.text))) == row.expected);
 }
 
 }  // namespace
