@@ -27,7 +27,6 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/hosts/hosts_rounds.hpp"
 #include "collectives/shm/shm_channel.hpp"
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"

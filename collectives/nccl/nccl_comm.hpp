@@ -23,7 +23,7 @@
 #include <string>
 
 #include "collectives/nccl/cuda_driver.hpp"
-#include "collectives/nccl/nccl_library.hpp"
+#include "collectives/nccl/nccl_calls.hpp"
 #include "collectives/wire/event.hpp"
 
 namespace ddprun::inline detail {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/nccl/nccl_backend.hpp"
-#include "collectives/nccl/nccl_rings.hpp"
+#include "collectives/nccl/nccl_settings.hpp"
 #include "collectives/tcp/transfer.hpp"
 
 namespace ddprun::inline detail {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/wire/rank_group.hpp"
+#include "collectives/wire/membership.hpp"
 
 namespace ddprun::inline detail {
 namespace {

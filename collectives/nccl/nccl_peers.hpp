@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/call/verdict.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/shm/shm_lifeline.hpp"
 #include "collectives/tcp/tcp_backend.hpp"
 

@@ -10,8 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/call/task.hpp"
-#include "collectives/call/work_state.hpp"
+#include "collectives/call/backend.hpp"
 #include "collectives/nccl/cuda_driver.hpp"
 
 namespace ddprun::inline detail {

@@ -12,6 +12,7 @@
 
 #include "collectives/nccl/nccl_settings.hpp"
 #include "collectives/options.hpp"
+#include "collectives/session/gathering.hpp"
 #include "collectives/session/session.hpp"
 #include "collectives/tcp/peer_mesh.hpp"
 #include "collectives/wire/host_settings.hpp"
@@ -22,6 +23,33 @@
 #include "rendezvous/worker/worker_env.hpp"
 
 namespace ddprun::inline detail {
+
+// Join: the ranks that a launcher, or the user, has numbered make a communicator through a Store.
+//
+// Keys, under `ddprun/communicators/<round>/`:
+//   owner/<rank>     who this rank is: host and pid; a second process that claims it is refused
+//   instance/<rank>  how many communicators this rank has begun; the n-th of every rank belong together
+//   <n>/…            how these find each other, see gathering.hpp
+
+// How long rank 0, having given up, waits for the others to read why, since the store may end with it.
+inline constexpr std::chrono::milliseconds kDepartureTimeout{2000};
+
+// Who joins. `owner` tells processes apart.
+struct Joining {
+    int rank = 0;
+    int world_size = 1;
+    std::uint32_t round = 0;
+    std::string owner;
+};
+
+struct Joined {
+    Membership membership;
+    Departure departure;
+};
+
+// Publishes `self`, waits for all others until `deadline`. Throws as Gathering::run() does, and
+// CollectiveError system for a rank that another process has.
+Joined join_through(Store& store, const Joining& joining, const Member& self, Deadline deadline);
 
 struct TcpMeeting {
     Endpoint endpoint;

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "collectives/call/rank_list.hpp"
+#include "collectives/call/call.hpp"
 #include "collectives/error.hpp"
-#include "collectives/wire/nonce.hpp"
+#include "collectives/wire/frame.hpp"
 #include "rendezvous/system/error.hpp"
 
 namespace ddprun::inline detail {

@@ -18,10 +18,8 @@
 #include <vector>
 
 #include "collectives/call/call.hpp"
-#include "collectives/call/verdict.hpp"
-#include "collectives/liveness/deadline_blame.hpp"
+#include "collectives/liveness/judgement.hpp"
 #include "collectives/liveness/lifeline.hpp"
-#include "collectives/liveness/wait_schedule.hpp"
 #include "collectives/wire/membership.hpp"
 #include "collectives/wire/mesh_proof.hpp"
 #include "collectives/wire/tcp_link.hpp"
