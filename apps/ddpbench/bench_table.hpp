@@ -6,9 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "apps/ddpbench/statistics.hpp"
-
 namespace ddprun::inline app {
+
+// Of a row's iterations. Pure.
+
+struct Statistics {
+    double median = 0;
+    double min = 0;
+    double max = 0;
+    double p99 = 0;                // nearest rank
+    double variation_percent = 0;  // standard deviation / mean
+};
+
+// At least one time.
+Statistics statistics_of(std::vector<double> times);
 
 // One way of a row: out of place or in place.
 struct Measurement {
