@@ -175,23 +175,14 @@ HostsBackend::HostsBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp)
       slices_(static_cast<std::size_t>(channel_.world_size())) {}
 
 HostsBackend::Way HostsBackend::way_by_hosts(Operation operation) {
-    switch (operation) {
-        case Operation::all_reduce: return &HostsBackend::all_reduce;
-        case Operation::reduce_scatter: return &HostsBackend::reduce_scatter;
-        case Operation::all_gather: return &HostsBackend::all_gather;
-        case Operation::broadcast: return &HostsBackend::broadcast;
-        case Operation::barrier: return &HostsBackend::barrier;
-        case Operation::none:
-        case Operation::send:
-        case Operation::recv:
-        case Operation::join:
-        case Operation::reduce:
-        case Operation::gather:
-        case Operation::scatter:
-        case Operation::all_to_all:
-        case Operation::split:
-        case Operation::allocate:
-        case Operation::group: return nullptr;
+    static constexpr std::pair<Operation, Way> kWays[] = {
+        {Operation::all_reduce, &HostsBackend::all_reduce},
+        {Operation::reduce_scatter, &HostsBackend::reduce_scatter},
+        {Operation::all_gather, &HostsBackend::all_gather},
+        {Operation::broadcast, &HostsBackend::broadcast},
+        {Operation::barrier, &HostsBackend::barrier}};
+    for (const auto& [known, way] : kWays) {
+        if (known == operation) return way;
     }
     return nullptr;
 }

@@ -185,24 +185,9 @@ void SoloBackend::run(const Task& task) {
         call.sequence = ++sequence_;
         if (verdict_) throw error_of(*verdict_, call);
     }
-    switch (task.call.operation) {
-        case Operation::all_reduce:
-        case Operation::broadcast:
-        case Operation::all_gather:
-        case Operation::reduce_scatter:
-        case Operation::barrier:
-        case Operation::reduce:
-        case Operation::gather:
-        case Operation::scatter:
-        case Operation::all_to_all:
-        case Operation::split:
-        case Operation::allocate: break;
-        case Operation::none:
-        case Operation::send:
-        case Operation::recv:
-        case Operation::join:
-        case Operation::group: check(false, "no operation for a rank alone");
-    }
+    const Operation operation = task.call.operation;
+    check(operation != Operation::none && operation != Operation::join && !is_point_to_point(operation),
+          "no operation for a rank alone");
     copy_bytes(task.out, task.in, bytes_of(task));
 }
 

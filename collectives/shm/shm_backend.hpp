@@ -76,7 +76,7 @@ class ShmAreas {
 
 class ShmBackend final : public Backend {
   public:
-    // The segment is the one its ranks agreed on (shm_handover.hpp).
+    // The segment is the one its ranks agreed on (shm_segment.hpp).
     // Takes part in the last of what the ranks do to join; throws as PeerMesh::wait does.
     ShmBackend(ShmSegment segment, std::unique_ptr<TcpBackend> tcp, const PeerMesh::Operation& joining);
 
@@ -95,11 +95,11 @@ class ShmBackend final : public Backend {
     std::byte* place(int rank, std::size_t bytes) const {
         return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
     }
-    bool is_small(std::size_t bytes) const noexcept { return bytes <= segment_.layout().slot_payload(); }
     // Up to so many bytes all ranks reduce everything, above each its slice.
     std::size_t largest_flat_reduction() const noexcept;
-    ShmPipeline pipeline(const Task& task) { return {channel_, task.call.type, task.call.reduce}; }
-    void all_reduce(const Task& task);
+    // Whether what each rank puts in has room in its place; if not, it goes through stages or areas.
+    bool fits_places(const Task& task) const;
+    void run_in_places(const Task& task);
     void all_reduce_large(const Task& task);
     // For buffers that lie in areas on this rank: announces the open call, with a note that says where, and
     // waits for all others' announcements; so all ranks know from the same notes whether everybody can do
@@ -107,17 +107,12 @@ class ShmBackend final : public Backend {
     bool all_have(const ShmAreas::Place& in, const ShmAreas::Place& out);
     // Then every rank reads its slice of all inputs and writes the result into all outputs. Two waits.
     void all_reduce_in_areas(const Call& call, const ShmAreas::Place& in, const ShmAreas::Place& out);
-    void reduce(const Task& task);
-    void reduce_scatter(const Task& task);
-    void broadcast(const Task& task);
-    void all_gather(const Task& task);
-    void gather(const Task& task);
-    void scatter(const Task& task);
-    void all_to_all(const Task& task);
     // Puts this rank's `bytes` into its place, for others to read.
     void offer(const void* in, std::size_t bytes);
     // The same, and waits until all others have done so too.
     void exchange(const void* in, std::size_t bytes);
+    // Puts nothing into its place, and waits until the root has done so.
+    void await_root(int root);
     // From all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the other.
     void reduce_places(const Task& task, std::size_t bytes, std::size_t first);
     void collect_places(const Task& task, std::size_t bytes, std::size_t first);

@@ -118,7 +118,7 @@ class ShmWaiter {
 };
 
 // What a rank says of its buffers, in the payload of an announcement: the areas they lie in (0: none), and
-// where in its part of them. See shm_area.hpp.
+// where in its part of them. See shm_backend.hpp.
 struct ShmNote {
     std::uint32_t in = 0;
     std::uint32_t out = 0;
@@ -138,7 +138,7 @@ class ShmChannel {
     bool is_crowded() const noexcept { return waiter_.is_crowded(); }
     // See ShmWaiter.
     const std::atomic<int>& waiting() const noexcept { return waiter_.waiting(); }
-    // How this rank writes what others read next. See shm_copy.hpp.
+    // How this rank writes what others read next.
     StoreType store_type() const noexcept { return store_type_; }
     void set_store_type(StoreType type) noexcept { store_type_ = type; }
 

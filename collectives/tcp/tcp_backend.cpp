@@ -277,27 +277,31 @@ void TcpBackend::all_reduce(const Task& task, const PeerMesh::Operation& operati
     finish_partial(kind, output_of(task), partial_.data(), call.count);
 }
 
-void TcpBackend::gather(const Task& task, const PeerMesh::Operation& operation) {
+namespace {
+
+void gather(PeerMesh& mesh, const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     const std::size_t bytes = bytes_of(task);
-    if (rank() != call.root) return transfer(mesh_, {}, {call.root, input_of(task), bytes}, operation);
-    copy_bytes(output_part(task, rank()), input_of(task), bytes);
-    for (int i = 1; i < world_size(); ++i) {
-        const int from = (rank() + i) % world_size();
-        transfer(mesh_, {from, output_part(task, from), bytes}, {}, operation);
+    if (mesh.rank() != call.root) return transfer(mesh, {}, {call.root, input_of(task), bytes}, operation);
+    copy_bytes(output_part(task, mesh.rank()), input_of(task), bytes);
+    for (int i = 1; i < mesh.world_size(); ++i) {
+        const int from = (mesh.rank() + i) % mesh.world_size();
+        transfer(mesh, {from, output_part(task, from), bytes}, {}, operation);
     }
 }
 
-void TcpBackend::scatter(const Task& task, const PeerMesh::Operation& operation) {
+void scatter(PeerMesh& mesh, const Task& task, const PeerMesh::Operation& operation) {
     const Call& call = task.call;
     const std::size_t bytes = bytes_of(task);
-    if (rank() != call.root) return transfer(mesh_, {call.root, output_of(task), bytes}, {}, operation);
-    for (int i = 1; i < world_size(); ++i) {
-        const int to = (rank() + i) % world_size();
-        transfer(mesh_, {}, {to, input_part(task, to), bytes}, operation);
+    if (mesh.rank() != call.root) return transfer(mesh, {call.root, output_of(task), bytes}, {}, operation);
+    for (int i = 1; i < mesh.world_size(); ++i) {
+        const int to = (mesh.rank() + i) % mesh.world_size();
+        transfer(mesh, {}, {to, input_part(task, to), bytes}, operation);
     }
-    copy_bytes(output_of(task), input_part(task, rank()), bytes);
+    copy_bytes(output_of(task), input_part(task, mesh.rank()), bytes);
 }
+
+}  // namespace
 
 void TcpBackend::all_to_all(const Task& task, const PeerMesh::Operation& operation) {
     const std::size_t bytes = bytes_of(task);
@@ -332,8 +336,8 @@ void TcpBackend::dispatch(const Task& task, const PeerMesh::Operation& operation
         case Operation::reduce:
             return bytes_of(task) <= kSmallReduce ? reduce_in_tree(task, operation)
                                                   : reduce_in_ring(task, operation);
-        case Operation::gather: return gather(task, operation);
-        case Operation::scatter: return scatter(task, operation);
+        case Operation::gather: return gather(mesh_, task, operation);
+        case Operation::scatter: return scatter(mesh_, task, operation);
         case Operation::all_to_all: return all_to_all(task, operation);
         case Operation::barrier: return group_.barrier(operation);
         case Operation::send: return transfer(mesh_, {}, {peer, input_of(task), bytes_of(task)}, operation);

@@ -150,8 +150,6 @@ class TcpBackend final : public Backend {
 
   private:
     void all_reduce(const Task& task, const PeerMesh::Operation& operation);
-    void gather(const Task& task, const PeerMesh::Operation& operation);
-    void scatter(const Task& task, const PeerMesh::Operation& operation);
     void all_to_all(const Task& task, const PeerMesh::Operation& operation);
     void dispatch(const Task& task, const PeerMesh::Operation& operation);
     void reduce_in_tree(const Task& task, const PeerMesh::Operation& operation);
