@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-// What a Work is in a forked child, whether it had ended before or not: the thread that would say so may have
+// This is what a Work is in a forked child, whether it had ended before or not: the thread that would say so may have
 // been about to.
 std::optional<CollectiveError> refusal(const std::shared_ptr<WorkState>& state) {
     if (!state || !state->is_of_parent()) return std::nullopt;

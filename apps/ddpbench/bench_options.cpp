@@ -27,7 +27,7 @@ constexpr Named<ReduceOp> kOps[] = {
     {ReduceOp::min, "min"},   {ReduceOp::avg, "avg"},   {ReduceOp::premul_sum, "mulsum"},
     {ReduceOp::band, "band"}, {ReduceOp::bor, "bor"},   {ReduceOp::bxor, "bxor"}};
 
-// By nccl-tests' name or ours; several for "all".
+// Reads nccl-tests' name of a value or ours; "all" gives several.
 template <class Value>
 Grammar<std::vector<Value>> named(std::span<const Named<Value>> known, const char* wanted) {
     return [known, wanted](const std::string& text) {
@@ -61,7 +61,7 @@ const TimedOperation* parse_operation(const std::string& text) {
     return operation;
 }
 
-// For a member that is no int.
+// Stores a number in a member that is no int.
 template <class Target>
 std::function<void(const std::string&)> number_into(Target& target, int low, int high) {
     return [&target, low, high](const std::string& text) {

@@ -31,10 +31,10 @@ std::shared_ptr<const CudaPrimaryContext> device_of(const Communicator& communic
     return std::make_shared<CudaPrimaryContext>(CudaDriver::open(settings->cuda_library), settings->device);
 }
 
-// Where operations read and write: memory of this host, or of this rank's device with a copy here.
+// BenchMemory is where operations read and write: memory of this host, or of this rank's device with a copy here.
 class BenchMemory {
   public:
-    // On the device if there is one; `shared`, if it has bytes, is the host's.
+    // The memory is on the device if there is one; `shared`, if it has bytes, is the host's.
     BenchMemory(std::shared_ptr<const CudaPrimaryContext> device, std::size_t bytes,
                 SharedBuffer<unsigned char> shared = {})
         : bytes_(bytes),
@@ -49,7 +49,7 @@ class BenchMemory {
         if (shared_.size() == 0) ::operator delete(host_, kAlignment);
     }
 
-    // For the operations.
+    // The operations use this.
     std::byte* data() const { return device_ ? device_->data() : host_; }
     bool holds(const void* place) const { return offset_of(place) < bytes_; }
     // The host's view of a place in data(): written to, it counts after push; read, it is true after pull.
@@ -75,7 +75,7 @@ class BenchMemory {
     std::unique_ptr<CudaMemory> device_;
 };
 
-// Up to this size one call is too short to be timed alone.
+// One call of up to this size is too short to be timed alone.
 constexpr std::size_t kShort = std::size_t{64} << 10;
 constexpr int kShortCalls = 50;
 

@@ -35,7 +35,7 @@
 namespace ddprun::inline app {
 namespace {
 
-// JobOutput: the output file of a job, printed to stdout from where one likes, and followed to the job's end.
+// JobOutput is the output file of a job, printed to stdout from where one likes, and followed to the job's end.
 //
 // Blocks where stdout does. One thread.
 class JobOutput {
@@ -43,7 +43,7 @@ class JobOutput {
     // Throws Error if the file cannot be opened.
     explicit JobOutput(const Job& job);
 
-    // What is printed next begins with the last `lines` lines of what is there now.
+    // The next print begins with the last `lines` lines of what is there now.
     void seek_tail(std::uint64_t lines);
 
     // Prints what is there and was not printed. Throws Error if stdout does not take it.
@@ -91,7 +91,7 @@ OwnedDescriptor take_interrupts() {
     return signals;
 }
 
-// Like pread, without EINTR.
+// Reads as pread does, without EINTR.
 std::string_view read_at(int fd, std::array<char, kBlock>& buffer, std::size_t size, std::uint64_t offset) {
     for (;;) {
         const ssize_t count = ::pread(fd, buffer.data(), size, static_cast<off_t>(offset));
@@ -130,7 +130,7 @@ void JobOutput::seek_tail(std::uint64_t lines) {
     offset_ = 0;
 }
 
-// Where the disk was full the launcher has left a hole (launcher/output/hollowed_file.hpp). Returns how much there is
+// The launcher has left a hole where the disk was full (launcher/output/hollowed_file.hpp). Returns how much there is
 // before the next one.
 std::size_t JobOutput::skip_hole() {
     const off_t data = ::lseek(file_.get(), static_cast<off_t>(offset_), SEEK_DATA);
@@ -171,7 +171,7 @@ JobOutput::Stop JobOutput::follow(bool interruptible) {
     }
 }
 
-// What attach shows of what was printed before.
+// attach shows so many lines of what was printed before.
 constexpr std::uint64_t kAttachLines = 10;
 constexpr std::size_t kMaxResultShown = 64 << 20;
 

@@ -44,7 +44,7 @@ class GpuReplica {
 
     std::size_t steps_per_epoch() const { return images_.steps_per_epoch(); }
     void* stream() const noexcept { return stream_; }
-    // On the device. The sums: the gradients, the loss, the right answers.
+    // Both are on the device. The sums are the gradients, the loss, the right answers.
     std::span<float> device_parameters() { return {state_.parameters(), state_.count()}; }
     std::span<float> sums() { return {state_.sums(), state_.count() + 2}; }
 

@@ -16,8 +16,8 @@
 
 namespace ddprun::inline app {
 
-// What a rank has on the device: one block of memory, cut into the parts below. Row-major: [images][inputs] and so on;
-// parameters as in replica.hpp.
+// DeviceState is what a rank has on the device: one block of memory, cut into the parts below. Row-major: [images][inputs]
+// and so on; parameters as in replica.hpp.
 struct DeviceState {
     std::size_t inputs = 0;
     std::size_t hidden = 0;
@@ -26,7 +26,7 @@ struct DeviceState {
     float momentum = 0;
     float learning_rate = 0;
     float* memory = nullptr;  // size() floats
-    // Of the batch that is computed:
+    // These belong to the batch that is computed:
     std::size_t images = 0;
     float scale = 0;  // 1 / images of all ranks
 

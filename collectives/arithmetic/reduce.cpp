@@ -25,7 +25,7 @@ VectorLevel vector_level() noexcept;
 
 #if defined(__x86_64__)
 
-// With F16C: conversions of f16 by the processor.
+// F16C is asked for, too: it converts f16.
 template <class Body>
 [[gnu::target("avx2,f16c")]] void with_avx2(Body body) {
     body();

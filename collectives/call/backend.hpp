@@ -35,17 +35,17 @@ class WorkState {
     virtual bool ended() = 0;
     // Waits for that, until `deadline` at most. False if it has not.
     virtual bool wait_until(Deadline deadline) = 0;
-    // After the end: what went wrong.
+    // Tells, after the end, what went wrong.
     virtual std::optional<CollectiveError> error() = 0;
 
   private:
     const ProcessNumber process_ = this_process();
 };
 
-// Of an operation that a thread of this process carries out.
+// The state of an operation that a thread of this process carries out.
 class ThreadWorkState final : public WorkState {
   public:
-    // By that thread, once.
+    // That thread calls it, once.
     void end(std::optional<CollectiveError> error);
 
     bool ended() override;
@@ -65,14 +65,14 @@ class ThreadWorkState final : public WorkState {
 // valid until the task has ended.
 struct Task {
     Call call;  // its sequence is counted by the backend
-    // In place: `out` is `in` for all_reduce, reduce and all_to_all, this rank's part of it for the others.
+    // In an operation in place `out` is `in` for all_reduce, reduce and all_to_all, this rank's part of it for the others.
     // broadcast has the same in both. Where they do not count (`out` of reduce and gather, and `in` of
     // scatter, but on the root; of send and recv the one that has no meaning), they may be anything.
     const void* in = nullptr;
     void* out = nullptr;
     double scalar = 1;       // of premul_sum
     void* stream = nullptr;  // of the device, in which the operation takes its place; null: the backend's own
-    // Of a group, in the order in which they were added: sends and receives, whose streams do not count.
+    // A group has members, in the order in which they were added: sends and receives, whose streams do not count.
     std::shared_ptr<const std::vector<Task>> members;
 };
 
@@ -109,7 +109,7 @@ class Backend {
     // True for a backend whose buffers are the device's: it has start(), and multiplies for premul_sum
     // itself.
     virtual bool on_device() const noexcept { return false; }
-    // Like run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
+    // Does the same as run(), but returns when the operation is in its stream. Throws nothing of the operation itself.
     virtual std::shared_ptr<WorkState> start(const Task&) { return nullptr; }
 
     // Says goodbye, and waits until all other ranks have done so, or `deadline`. Returns the ranks that have

@@ -16,9 +16,9 @@
 
 namespace ddprun::inline detail {
 
-// What each operation is, in one table. Pure.
+// This table says what each operation is. Pure.
 
-// Of which rank a buffer is read or written.
+// Where says of which rank a buffer is read or written.
 enum class Where { nowhere, root, everywhere };
 
 struct OperationTraits {
@@ -35,7 +35,7 @@ struct OperationTraits {
     bool internal = false;        // none of Communicator's operations
 };
 
-// Of a number that is no operation: the name "unknown".
+// A number that is no operation has the name "unknown".
 constexpr OperationTraits traits_of(Operation operation) noexcept {
     using enum Where;
     switch (operation) {
@@ -117,7 +117,7 @@ inline Verdict death_verdict(int rank, std::string_view how) {
     return {CollectiveErrorCode::peer_died, {rank}, accuse(rank, Charge::died) + ": " + std::string(how)};
 }
 
-// What abort(reason) on `rank` means for all.
+// This is what abort(reason) on `rank` means for all.
 inline Verdict abort_verdict(int rank, const std::string& reason) {
     return {CollectiveErrorCode::aborted,
             {rank},
@@ -129,10 +129,10 @@ inline Verdict abort_verdict(int rank, const std::string& reason) {
 // More ranks than these are counted, not named.
 inline constexpr std::size_t kMaxRanksInText = 16;
 
-// For people: `3, 5, 8`; `0, 1, … and 4 more`.
+// The list as people read it: `3, 5, 8`; `0, 1, … and 4 more`.
 std::string list_of_ranks(const std::vector<int>& ranks);
 
-// For programs: `3,5,8`; nothing for no ranks.
+// The list as programs read it: `3,5,8`; nothing for no ranks.
 std::string encode_ranks(const std::vector<int>& ranks);
 // Nothing unless the text is such a list.
 std::optional<std::vector<int>> decode_ranks(std::string_view text);

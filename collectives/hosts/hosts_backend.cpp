@@ -25,7 +25,7 @@ class HostsRounds {
     // Borrows both.
     HostsRounds(ShmChannel& channel, TcpGroup& across) : channel_(channel), across_(across) {}
 
-    // To be called before any of the others: all ranks of the host are in the same call when it returns. A
+    // Call this before any of the others: all ranks of the host are in the same call when it returns. A
     // caller that begins with staged data saves a wait by leaving it out.
     void announce();
     // Reduces this rank's slice from the inputs of all ranks, as partial results at `partial`.
@@ -35,7 +35,7 @@ class HostsRounds {
     void hand_round(std::byte* out, std::span<const Range> slices);
     // Gives all ranks the bytes that the one in place `root` has.
     void broadcast(std::byte* data, std::size_t size, int root);
-    // At the end of the call.
+    // Call this at the end of the call.
     void finish() { channel_.rounds_used(rounds_); }
 
   private:
@@ -56,7 +56,7 @@ std::size_t rounds_for(std::span<const Range> slices, std::size_t step) {
     return divided_up(std::ranges::max(slices, {}, &Range::size).size, step);
 }
 
-// What round i moves of a slice, `step` bytes a round.
+// Returns what round i moves of a slice, `step` bytes a round.
 Range part_of(const Range& slice, std::size_t i, std::size_t step) {
     const std::size_t done = std::min(slice.size, i * step);
     return {slice.begin + done, std::min(step, slice.size - done)};
@@ -157,7 +157,7 @@ void HostsRounds::broadcast(std::byte* data, std::size_t size, int root) {
 
 namespace {
 
-// Of a buffer of `bytes`, as carried, with a slice for each of the ranks of a host.
+// The rounds of a buffer of `bytes`, as carried, with a slice for each of the ranks of a host.
 std::size_t chunks_for(std::size_t bytes, int ranks) {
     return std::max<std::size_t>(divided_up(bytes, kHostsSlice * static_cast<std::size_t>(ranks)), 1);
 }

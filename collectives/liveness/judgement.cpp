@@ -100,7 +100,7 @@ std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std:
             if (callers.empty()) first_deed = deed;
             callers.push_back(rank);
         } else {
-            // Who has left after that call made it, but cannot be asked any more which one that was.
+            // A rank that has left after that call made it, but cannot be asked any more which one that was.
             if (stand.left_after) continue;
             ++open;
             all.add(rank, stand.last ? deed_of_absence(stand.last->sequence) : "does not answer");
@@ -145,8 +145,8 @@ std::string list(const std::vector<int>& ranks, const std::vector<std::optional<
     return text;
 }
 
-// Of the ranks whose messages are awaited: those that are in nothing that has messages to single ranks, if
-// there are any; the others wait themselves, perhaps.
+// Returns those of the awaited ranks that are in no call with messages to single ranks, if there are any; the others may
+// wait themselves.
 std::vector<int> late_peers(const std::vector<std::optional<Call>>& progress, std::vector<int> awaited) {
     std::sort(awaited.begin(), awaited.end());
     awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
@@ -158,7 +158,7 @@ std::vector<int> late_peers(const std::vector<std::optional<Call>>& progress, st
     return away.empty() ? awaited : away;
 }
 
-// What a rank has done, towards `call`.
+// Says what a rank has done, towards `call`.
 std::string deed(const Call& theirs, const Call& call) {
     if (is_point_to_point(theirs.operation)) return "is at " + describe(theirs);
     return theirs.sequence < call.sequence ? deed_of_absence(theirs.sequence) : deed_of_call(theirs);
@@ -183,7 +183,7 @@ bool is_call_too_many(const Sides& sides, const std::vector<std::optional<Call>>
     return all_answer && theirs->sequence < call.sequence;
 }
 
-// Of `ranks` those that did something else than most of all ranks.
+// Returns those of `ranks` that did something else than most of all ranks.
 std::vector<int> minority(const Sides& sides, std::size_t world_size, const std::vector<int>& ranks) {
     const Sides::Side* largest = sides.largest();
     if (largest == nullptr || 2 * largest->ranks.size() <= world_size) return ranks;

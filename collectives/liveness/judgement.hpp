@@ -41,7 +41,7 @@ class Sides {
     std::vector<Side> sides_;
 };
 
-// As deeds.
+// The same as deeds.
 std::string deed_of_call(const Call& call);
 std::string deed_of_absence(std::uint64_t calls_made);
 std::string deed_of_leaving(std::uint64_t calls_made);
@@ -49,14 +49,14 @@ std::string deed_of_leaving(std::uint64_t calls_made);
 // That two ranks called different things at the same place in the order of their calls.
 Verdict mismatch_verdict(int rank, const Call& call, int peer, const Call& theirs);
 
-// Where a rank stands towards the collective of some number.
+// A Stand says where a rank stands towards the collective of some number.
 struct Stand {
     Call call;                                // what it made as that call; `none` while it has made none
     std::optional<Call> last;                 // the last call it told of; nothing if it has not answered
     std::optional<std::uint64_t> left_after;  // it has left after so many calls
 };
 
-// Who is to blame for the ranks not all making the same call of number `sequence`; `stands` by rank. Nothing
+// Says who is to blame for the ranks not all making the same call of number `sequence`; `stands` by rank. Nothing
 // where they do, as far as is known; and nothing until enough ranks have made the call or left to tell what
 // most of them do, unless `at_once`. The code is peer_left where those are to blame that have left.
 std::optional<Verdict> judge_disagreement(const std::vector<Stand>& stands, std::uint64_t sequence,
@@ -101,7 +101,7 @@ class WaitSchedule {
     using Clock = Deadline::clock;
 
     WaitSchedule() = default;
-    // Of a call that began at `begin`. `notice_after` 0: no notice.
+    // The schedule is that of a call that began at `begin`. `notice_after` 0: no notice.
     WaitSchedule(Deadline begin, std::chrono::milliseconds notice_after)
         : question_(begin + kFirstQuestion),
           inquiry_(notice_after.count() > 0 ? begin + notice_after : kNever) {}
@@ -109,7 +109,7 @@ class WaitSchedule {
     // When there is something to do next.
     Deadline next() const noexcept { return std::min({question_, inquiry_, notice_}); }
 
-    // What is due at `now`; each is told of once.
+    // Tells what is due at `now`; each is told of once.
     bool takes_question(Deadline now) noexcept {
         if (now < question_) return false;
         ++round_;

@@ -64,7 +64,7 @@ struct Origin {
     std::shared_ptr<DeathNews> death_news;  // the parent's; of one that comes from none, its own; null: none
 };
 
-// What the end of the parent means for a communicator that is just being split off. Pure.
+// Says what the end of the parent means for a communicator that is just being split off. Pure.
 Verdict inherited_verdict(const Verdict& of_parent, std::span<const int> ranks);
 
 // Another way by which ranks learn of an end, beside the ring (ShmLifeline). Both functions are called under
@@ -81,7 +81,7 @@ class EndObserver {
 };
 
 class Lifeline : private DeathNews::Listener {
-    // What a member function of the state returns. (Stands here since its type is deduced.)
+    // Handles what a member function of the state returns. (It stands here since its type is deduced.)
     template <class Member, class... Arguments>
     auto state(Member member, Arguments... arguments) const {
         const std::lock_guard lock(mutex_);
@@ -105,7 +105,7 @@ class Lifeline : private DeathNews::Listener {
 
     // The communicator is made: from now on its family hears of deaths in it. (Before, who leaves looks dead.)
     void complete_join();
-    // Until then: the communicator it is split from, else null, and why that has ended, if it has.
+    // Until then this is the communicator it is split from, else null, and why that has ended, if it has.
     Lifeline* parent() const noexcept { return parent_; }
     std::optional<Verdict> verdict_of_parent() const;
 
@@ -182,7 +182,7 @@ class Lifeline : private DeathNews::Listener {
     // `proven`: the caller has the mesh's key.
     HelloAnswer judge(const LinkHello& hello, bool proven);
     void note_proving();
-    // Where data_came_ counts the connection that says this.
+    // Returns where data_came_ counts the connection that says this.
     std::size_t data_index(const LinkHello& hello) const;
     void tell_news() const;
     void tell_observer();

@@ -7,7 +7,7 @@
 
 namespace ddprun::inline detail {
 
-// As it travels, which is not the order of the struct.
+// The notice as it travels, which is not the order of the struct.
 BOOST_DESCRIBE_STRUCT(Call, (), (operation, type, reduce, compression, root, count, sequence))
 BOOST_DESCRIBE_STRUCT(LeftNotice, (), (rank, sequence))
 BOOST_DESCRIBE_STRUCT(InquiryNotice, (), (inquiry, sequence))
@@ -140,7 +140,7 @@ LifelineState::Sendings LifelineState::take(const LeftNotice& left, int from) {
 }
 
 LifelineState::Sendings LifelineState::take(const InquiryNotice& inquiry, int from) {
-    // Of two ranks that ask at the same time one may want to know more.
+    // One of two ranks that ask at the same time may want to know more.
     if (std::pair(inquiry.inquiry, inquiry.sequence) <= std::pair(inquiry_, asked_)) return {};
     inquiry_ = inquiry.inquiry;
     asked_ = inquiry.sequence;

@@ -48,7 +48,7 @@ struct InquiryNotice {
     bool operator==(const InquiryNotice&) const = default;
 };
 
-// Where `rank` was when it heard of `inquiry`: the call it made last, and the one that was asked for. If it
+// Says where `rank` was when it heard of `inquiry`: the call it made last, and the one that was asked for. If it
 // has not made that yet, it says so once more when it does.
 struct ProgressNotice {
     std::int32_t rank = 0;
@@ -100,7 +100,7 @@ class LifelineState {
     // `own_numbers`: what this rank declares says so, see kOwnNumbers.
     LifelineState(int rank, int world_size, bool own_numbers = false);
 
-    // What must be sent, to all neighbours but `except` (-1: to all).
+    // A notice that must be sent, to all neighbours but `except` (-1: to all).
     struct Sending {
         Notice notice;
         int except = -1;
@@ -127,7 +127,7 @@ class LifelineState {
     Sendings suspect(std::uint64_t sequence);
     // The same by what is known now; by `otherwise` where that is not enough. There is a verdict afterwards.
     Sendings conclude(std::uint64_t sequence, const Verdict& otherwise);
-    // What a neighbour must hear whose connection has come about only now.
+    // Returns what a neighbour must hear whose connection has come about only now.
     std::vector<Notice> for_new_neighbour() const;
 
     // This rank begins a call.
@@ -150,7 +150,7 @@ class LifelineState {
     // The lowest rank that left before finishing collective `sequence`; -1 if there is none.
     int left_before(std::uint64_t sequence) const;
 
-    // What the ranks answered to the last inquiry, by rank; nothing for those that have not answered.
+    // The ranks' answers to the last inquiry, by rank; nothing for those that have not answered.
     std::vector<std::optional<Call>> progress() const;
     bool all_answered() const;
 
@@ -179,7 +179,7 @@ class LifelineState {
     }
     Sendings answer_now();
     Sendings disagreement(const QuestionNotice& question, const Verdict& otherwise);
-    // Where all ranks stand towards the collective of that number.
+    // Says where all ranks stand towards the collective of that number.
     std::vector<Stand> stands(std::uint64_t sequence) const;
     // Adds to `sendings` the verdict on what is suspected, if enough is known.
     Sendings judged(Sendings sendings);

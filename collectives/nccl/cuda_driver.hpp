@@ -21,7 +21,7 @@ class SharedLibrary {
     // the system said, and `help`.
     SharedLibrary(std::string what, const std::string& name, std::string help);
 
-    // Where it was found.
+    // Says where it was found.
     const std::string& path() const noexcept { return path_; }
 
     // A function's address, for a pointer to a function of any type.
@@ -73,7 +73,7 @@ struct CudaDriver {
     CudaResult (*stream_query)(CudaStream) = library.require("cuStreamQuery");
     CudaResult (*stream_is_capturing)(CudaStream,
                                       CudaCaptureStatus*) = library.require("cuStreamIsCapturing");
-    // Of the calling thread.
+    // These concern the calling thread.
     CudaResult (*exchange_capture_mode)(CudaCaptureMode*) =
         library.require("cuThreadExchangeStreamCaptureMode");
     CudaResult (*stream_wait_event)(CudaStream, CudaEvent,

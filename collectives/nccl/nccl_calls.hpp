@@ -60,7 +60,7 @@ struct NcclLibrary {
                        CudaStream) = library.require("ncclSend");
     NcclResult (*recv)(void*, std::size_t, NcclType, int peer, NcclHandle,
                        CudaStream) = library.require("ncclRecv");
-    // From 2.28 on; null before.
+    // They are there from 2.28 on; null before.
     NcclResult (*all_to_all)(const void*, void*, std::size_t, NcclType, NcclHandle,
                              CudaStream) = library.find("ncclAlltoAll");
     NcclResult (*gather)(const void*, void*, std::size_t, NcclType, int root, NcclHandle,
@@ -98,7 +98,7 @@ struct NcclLaunch {
     void* token = nullptr;
 };
 
-// For gather, scatter and all_to_all NCCL's own functions are used from 2.28 on, before sends and receives.
+// NCCL's own functions for gather, scatter and all_to_all are used from 2.28 on, before sends and receives.
 NcclResult enqueue(const NcclLaunch& on, const Task& task);
 
 }  // namespace ddprun::inline detail

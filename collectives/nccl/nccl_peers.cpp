@@ -7,7 +7,7 @@
 namespace ddprun::inline detail {
 namespace {
 
-// What a rank sent before it left may still be on its way.
+// Messages that a rank sent before it left may still be on their way.
 constexpr std::chrono::milliseconds kLeftTimeout{2000};
 
 }  // namespace

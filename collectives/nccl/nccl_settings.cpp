@@ -18,7 +18,7 @@ namespace ddprun::inline detail {
 namespace {
 
 constexpr const char* kVariable = "NCCL_ALGO";
-// In NCCL's spelling; it does not mind the case.
+// The names are in NCCL's spelling; it does not mind the case.
 constexpr std::array<const char*, 3> kReductions{"allreduce", "reduce", "reducescatter"};
 
 bool equal(const std::string& left, const char* right) { return ::strcasecmp(left.c_str(), right) == 0; }

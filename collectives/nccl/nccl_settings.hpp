@@ -18,10 +18,10 @@ namespace ddprun::inline detail {
 // What cannot be had: a communicator that another thread of the process makes at that very moment may go by
 // rings, too; and the environment changes, which other threads must not read by getenv() meanwhile.
 
-// From here on NCCL_ALGO takes algorithms for single operations.
+// NCCL_ALGO takes algorithms for single operations from this version on.
 inline constexpr int kNcclVersionWithAlgoByOperation = 22400;
 
-// What NCCL_ALGO is set to. Operations that only move data keep NCCL's own choice where that is possible.
+// NCCL_ALGO is set to this. Operations that only move data keep NCCL's own choice where that is possible.
 const char* nccl_rings(int version) noexcept;
 
 // Whether a value of NCCL_ALGO lets all_reduce, reduce and reduce_scatter go by rings and nothing else. Pure.
@@ -46,7 +46,7 @@ struct NcclSettings {
     bool reproducible = false;  // see nccl_rings.hpp
 };
 
-// From the options and the environment: DDPRUN_BACKEND, DDPRUN_NCCL_LIBRARY, DDPRUN_CUDA_LIBRARY,
+// Reads the options and the environment: DDPRUN_BACKEND, DDPRUN_NCCL_LIBRARY, DDPRUN_CUDA_LIBRARY,
 // DDPRUN_DEVICE; where that is not set, the device is that of `local_rank`, or of LOCAL_RANK if it is below
 // 0. Nothing if the backend is not to be NCCL. Throws invalid_argument naming the variable that is wrong, as
 // NCCL_ALGO is where it contradicts CommunicatorOptions::reproducible.

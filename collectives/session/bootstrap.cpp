@@ -83,7 +83,7 @@ constexpr std::chrono::milliseconds kRejoinTimeout{5000};
     throw CollectiveError(CollectiveErrorCode::invalid_argument, "join: " + what, {}, "join");
 }
 
-// What the store and the sockets throw, in the library's own terms.
+// Turns what the store and the sockets throw into the library's own errors.
 CollectiveError translated(const boost::system::system_error& error) {
     auto code = CollectiveErrorCode::system;
     if (error.code() == make_error_code(Errc::timed_out)) code = CollectiveErrorCode::timed_out;
@@ -102,7 +102,7 @@ std::string host_identity() {
     return identity;
 }
 
-// Where the other ranks reach this one; `usual` unless the settings say otherwise.
+// Returns where the other ranks reach this one; `usual` unless the settings say otherwise.
 std::string listen_address(const HostSettings& settings, const std::string& usual) {
     return settings.chooses_address() ? choose_address(settings, local_addresses(), usual) : usual;
 }
@@ -129,7 +129,7 @@ std::string address_of(const Place& place, const TcpMeeting& meeting) {
         if (is_own && (is_loopback(usual) || !is_loopback(place.node_addr))) return place.node_addr;
         if (is_loopback(usual) && !place.host_addr.empty()) return address_towards(place.host_addr);
     } catch (const boost::system::system_error&) {
-        // What was usual has to do.
+        // The usual address has to do.
     }
     return usual;
 }
@@ -187,7 +187,7 @@ PeerMesh::Operation joining_until(Deadline deadline, const CommunicatorOptions& 
     return {{Operation::join}, deadline, {options.join_timeout, "CommunicatorOptions::join_timeout"}};
 }
 
-// What carries out the operations of `session`, whose settings are there already.
+// Makes what carries out the operations of `session`, whose settings are there already.
 std::unique_ptr<Backend> connect(Session& session, Membership membership, TcpListener listener,
                                  const PeerMesh::Operation& joining, const Origin& origin) {
     const CommunicatorOptions& options = session.options;

@@ -13,7 +13,7 @@
 namespace ddprun::inline detail {
 namespace {
 
-// For what is known to be in the store.
+// Gets what is known to be in the store.
 constexpr std::chrono::milliseconds kStoredTimeout{10'000};
 constexpr char kLate = 't';
 constexpr char kDisagreement = 'm';

@@ -62,11 +62,11 @@ class Executor {
     // started has not ended by the deadline.
     std::vector<int> leave(Deadline deadline);
 
-    // Of the backend; any thread.
+    // These ask the backend; any thread.
     void abort(const std::string& reason) { backend_->abort(reason); }
     bool ended() const { return backend_->ended(); }
     std::optional<Verdict> verdict() const { return backend_->verdict(); }
-    // For tests.
+    // Tests use it.
     Backend& backend() { return *backend_; }
 
   private:
@@ -103,7 +103,7 @@ struct MeetingRoom {
     // Another connection to the same store; takes that long at most, and throws as stores do.
     std::function<std::shared_ptr<Store>(std::chrono::milliseconds)> reopen;
 
-    // For a communicator made from this one: the same store, without a connection as long as nobody needs one.
+    // A communicator made from this one gets it: the same store, without a connection as long as nobody needs one.
     MeetingRoom later() const;
 
     // Tells the others that this rank needs the store no more; who hosts it waits until all have said so,
@@ -111,7 +111,7 @@ struct MeetingRoom {
     void leave(std::chrono::milliseconds timeout);
 };
 
-// Between the ranks of one host: by shared memory where all of them can have it, or over TCP as between
+// The ranks of one host talk by shared memory where all of them can have it, or over TCP as between
 // hosts.
 enum class Transport { automatic, tcp };
 
@@ -124,7 +124,7 @@ struct Session {
     int world_size = 1;
     int local_rank = 0;
     int local_world_size = 1;
-    // For those that are split off.
+    // Communicators that are split off need these.
     CommunicatorOptions options;
     Transport transport = Transport::automatic;
     std::optional<NcclSettings> nccl;
@@ -156,7 +156,7 @@ inline constexpr const char* kFinalized = "this communicator has been finalized"
 inline constexpr const char* kOfParent =
     "this communicator belongs to another process, which this one was forked from";
 
-// In a forked child nothing of the session may be touched: who was at it in the parent is not here.
+// Nothing of the session may be touched in a forked child: who was at it in the parent is not here.
 inline bool is_of_parent(const Session& session) noexcept { return session.process != this_process(); }
 
 // One call of a communicator: keeps a second thread out meanwhile, and all calls after finalize() or in a forked
@@ -173,7 +173,7 @@ class CallGuard {
     ~CallGuard() { leave(); }
 
   private:
-    // What is wrong, or null.
+    // Tells what is wrong, or null.
     const char* enter() {
         if (is_of_parent(session_)) return kOfParent;
         if (session_.in_use.exchange(true, std::memory_order_acquire))

@@ -19,7 +19,7 @@
 
 namespace ddprun::inline detail {
 
-// What a rank tells the others. Pure, as are the functions on it.
+// A rank tells the others this. Pure, as are the functions on it.
 struct SplitEntry {
     std::int32_t color = -1;  // below 0: takes no part
     std::int32_t key = 0;
@@ -55,7 +55,7 @@ std::unique_ptr<Session> open_split_session(Session& old, int color, int key);
 // How long a rank tries to reach the store again; it was there before.
 inline constexpr std::chrono::milliseconds kReopenTimeout{5000};
 
-// Where the survivors of the communicator with this nonce meet, the `shrinks`-th time that they shrink it: its secret
+// Names where the survivors of the communicator with this nonce meet, the `shrinks`-th time that they shrink it: its secret
 // keeps out who was never in it.
 std::string shrunk_prefix(std::uint32_t round, const Nonce& nonce, int shrinks);
 

@@ -49,7 +49,7 @@ class ShmArea {
 // The areas of a communicator that this rank still holds. Numbers are the same on all ranks.
 class ShmAreas {
   public:
-    // Where a buffer lies. `number` 0: in none of them.
+    // A Place says where a buffer lies. `number` 0: in none of them.
     struct Place {
         std::uint32_t number = 0;
         std::size_t offset = 0;  // in this rank's part
@@ -86,7 +86,7 @@ class ShmBackend final : public Backend {
     void abort(const std::string& reason) override { tcp_->abort(reason); }
     std::optional<Verdict> verdict() const override { return tcp_->verdict(); }
 
-    // For tests: how many all_reduces went without stages; and other stores than the probe chose.
+    // Tests use these: how many all_reduces went without stages; and other stores than the probe chose.
     std::uint64_t direct_reductions() const noexcept { return direct_reductions_; }
     void set_store_type(StoreType type) noexcept { channel_.set_store_type(type); }
 
@@ -95,14 +95,14 @@ class ShmBackend final : public Backend {
     std::byte* place(int rank, std::size_t bytes) const {
         return bytes <= kShmInlinePayload ? channel_.payload(rank) : channel_.slot(rank);
     }
-    // Up to so many bytes all ranks reduce everything, above each its slice.
+    // All ranks reduce everything of up to so many bytes; of more, each its slice.
     std::size_t largest_flat_reduction() const noexcept;
     // Whether what each rank puts in has room in its place; if not, it goes through stages or areas.
     bool fits_places(const Task& task) const;
     void run_in_places(const Task& task);
     void all_reduce_large(const Task& task);
-    // For buffers that lie in areas on this rank: announces the open call, with a note that says where, and
-    // waits for all others' announcements; so all ranks know from the same notes whether everybody can do
+    // Asks whether all ranks' buffers lie in areas, as this rank's do. It announces the open call, with a note that says
+    // where they lie, and waits for all others' announcements; so all ranks know from the same notes whether everybody can do
     // without stages. If not, they go through stages as in a call that is announced already.
     bool all_have(const ShmAreas::Place& in, const ShmAreas::Place& out);
     // Then every rank reads its slice of all inputs and writes the result into all outputs. Two waits.
@@ -113,11 +113,11 @@ class ShmBackend final : public Backend {
     void exchange(const void* in, std::size_t bytes);
     // Puts nothing into its place, and waits until the root has done so.
     void await_root(int root);
-    // From all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the other.
+    // These take from all ranks' places, of `bytes` each, what begins at `first`: reduced, or one after the other.
     void reduce_places(const Task& task, std::size_t bytes, std::size_t first);
     void collect_places(const Task& task, std::size_t bytes, std::size_t first);
 
-    // In the order in which they must not end: the lifeline wakes sleepers in the segment.
+    // Members end in the reverse of this order: the lifeline wakes sleepers in the segment.
     ShmSegment segment_;
     std::unique_ptr<TcpBackend> tcp_;
     ShmChannel channel_;

@@ -55,7 +55,7 @@ using Clock = Deadline::clock;
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesPerLook = 64;
 constexpr int kLooksPerPause = 16;
-// Before a rank moves to another CPU again.
+// A rank waits so long before it moves to another CPU again.
 constexpr std::chrono::milliseconds kStay{10};
 // About as long, where nobody else wants to run.
 constexpr int kYields = 50;
@@ -211,7 +211,7 @@ std::uint64_t mix(std::uint64_t x) {
     return x ^ (x >> 33);
 }
 
-// What a call is but for its size, in a word.
+// Says in a word what a call is but for its size.
 struct CallKinds {
     Operation operation;
     DataType type;

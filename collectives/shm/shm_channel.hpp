@@ -32,7 +32,7 @@ enum class StoreType { plain, non_temporal };
 // Less than this is always written plainly.
 inline constexpr std::size_t kLeastNonTemporal = std::size_t{2} << 10;
 
-// As copy_bytes(), for `out` in shared memory: complete for others before whatever is stored to memory next.
+// Does what copy_bytes() does, for `out` in shared memory: complete for others before whatever is stored to memory next.
 void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
 
 // ShmWaiter: how a rank waits for another one's word in shared memory: spinning, then yielding, then asleep.
@@ -43,7 +43,7 @@ void copy_shared(StoreType type, void* out, const void* in, std::size_t bytes);
 // with the word, with the communicator's verdict, or at the operation's deadline, which names the ranks that
 // have not come.
 
-// What is waited for: a word that has reached a number, or whose upper half is a call's number.
+// This is waited for: a word that has reached a number, or whose upper half is a call's number.
 struct ShmCondition {
     const std::atomic<std::uint64_t>* word;
     std::uint64_t wanted;
@@ -117,7 +117,7 @@ class ShmWaiter {
     std::uint32_t news_seen_ = 0;
 };
 
-// What a rank says of its buffers, in the payload of an announcement: the areas they lie in (0: none), and
+// A note says of a rank's buffers, in the payload of an announcement, the areas they lie in (0: none), and
 // where in its part of them. See shm_backend.hpp.
 struct ShmNote {
     std::uint32_t in = 0;

@@ -54,7 +54,7 @@ class ExitMark {
 
 class ShmLifeline final : private EndObserver {
   public:
-    // Of the rank with number `place` in the segment. `ranks` are the ranks of all places; empty where they
+    // The rank has number `place` in the segment. `ranks` are the ranks of all places; empty where they
     // are the same. Borrows all, and is the lifeline's observer until its end. `waiting` may be null; else it
     // is the thread that waits in a call (0: none), which is helped to a CPU when the communicator has ended.
     ShmLifeline(const ShmSegment& segment, int place, std::vector<int> ranks, Lifeline& lifeline,
@@ -69,7 +69,7 @@ class ShmLifeline final : private EndObserver {
     void ended(const Verdict& verdict) override;
     std::optional<Verdict> cause_of_loss(int peer) const override;
 
-    // At the process's exit.
+    // Called at the process's exit.
     void mark_exit();
     void run();
     // Sleeps round the ring until this rank leaves.

@@ -220,7 +220,7 @@ void ShmPipeline::scatter_in_stages(const std::byte* in, std::byte* out, std::si
     const std::uint64_t first = channel_.first_round();
     const auto own = static_cast<std::size_t>(channel_.rank());
     const bool has_in = root == kEverybody || root == channel_.rank();
-    // Where the part from a rank goes: to the only one there is, or to that rank's.
+    // Returns where the part from a rank goes: to the only one there is, or to that rank's.
     const auto place_of = [&](int from) {
         return root == kEverybody ? out + static_cast<std::size_t>(from) * part : out;
     };
@@ -253,7 +253,7 @@ void ShmPipeline::broadcast(std::byte* data, std::size_t count, int root) {
     for (std::uint64_t i = 0; i < rounds.rounds; ++i) {
         const ShmPiece piece = rounds.round(i);
         if (is_root) {
-            // From here on it waits for the others, who must therefore be in the same call.
+            // It waits from here on for the others, who must therefore be in the same call.
             if (i == kShmStages) channel_.await_all();
             stage_round(i, [&](std::uint64_t) {
                 copy_shared(channel_.store_type(), own_stage(first + i), data + piece.begin, piece.size);

@@ -52,14 +52,14 @@ class ShmPipeline {
     template <class Stage>
     void begin(const Plan& plan, Stage stage);
     void announce();
-    // Of `in`, a part for each rank, the other ranks' pieces into this rank's stage, each at its share.
+    // Copies the other ranks' pieces of `in`, which has a part for each rank, into this rank's stage, each at its share.
     void stage_parts(std::uint64_t round, const std::byte* in, std::size_t part, const ShmPiece& piece);
     // The first round is staged before the call is announced, and needs no word of its own; but not by a rank
     // whose note says that it could have done without.
     void await_staged(int peer, std::uint64_t i) {
         if (i > 0 || channel_.note(peer).in != 0) channel_.await_staged(peer, channel_.first_round() + i);
     }
-    // In all that follows counts are elements, not zero. The results are for `root`, or for all.
+    // Counts are elements, not zero, in all that follows. The results are for `root`, or for all.
     void reduce_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
     // All parts are for `root`, or for all.
     void gather_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
@@ -67,7 +67,7 @@ class ShmPipeline {
     void scatter_in_stages(const std::byte* in, std::byte* out, std::size_t count, int root);
     void reduce_scatter(const std::byte* in, std::byte* out, std::size_t count);
     void broadcast(std::byte* data, std::size_t count, int root);
-    // What a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
+    // A Slice is what a rank reduces: so many bytes at `place` of the others' stages, its own values, and where it wants
     // the result: nowhere if null.
     struct Slice {
         std::size_t place;

@@ -61,14 +61,14 @@ bool RingRun::can_send() const {
 }
 
 std::size_t RingRun::receivable(std::size_t size) const {
-    // What step s receives replaces in the shared place what step s-1 received, which is sent in step s.
+    // In the shared place, the chunk that step s receives replaces that of step s-1, which is sent in step s.
     const bool replaces = plan_.shared_keep && in_.step > 0 && in_.step + 1 < plan_.schedule.steps();
     if (!replaces || out_.step > in_.step) return size;
     return out_.step == in_.step ? std::min(size, out_.done) : 0;
 }
 
 std::size_t RingRun::sendable(std::size_t size) const {
-    // What step s sends is what step s-1 received; the first is this rank's own.
+    // Step s sends what step s-1 received; the first is this rank's own.
     if (out_.step == 0 || in_.step >= out_.step) return size;
     return in_.step + 1 == out_.step ? reduced_ : 0;
 }

@@ -22,11 +22,11 @@ namespace ddprun::inline detail {
 // element.
 inline constexpr std::size_t kRingSegment = kMaxMove;
 
-// Where one chunk lives on this rank.
+// A RingChunk says where one chunk lives on this rank.
 struct RingChunk {
     const std::byte* own =
         nullptr;  // this rank's values: what it sends first, or combines with what it receives
-    // Where the chunk is put when received, as it travels; may be `own`. Of compressed elements the chunk
+    // The chunk is put here when received, as it travels; may be `own`. Of compressed elements the chunk
     // that is sent first is there from the beginning.
     std::byte* kept = nullptr;
     std::size_t count = 0;     // elements

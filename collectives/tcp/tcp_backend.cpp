@@ -52,7 +52,7 @@ void TcpGroup::all_reduce(const std::byte* in, std::byte* out, std::size_t count
 void TcpGroup::start_all_reduce(const std::byte* in, std::byte* out, std::size_t count, const WireKind& kind,
                                 const Operation& operation) {
     if (size() == 2) return start_swap(in, out, count, kind, operation);
-    // In a ring a rank sends its own chunk first, and what it has received after that.
+    // A rank of a ring sends its own chunk first, and what it has received after that.
     as_sent(in, count, chunk_range(count, size(), index()), kind, operation);
     std::byte* kept = kind.compressed() ? travelling_.data() : out;
     for (int i = 0; i < size(); ++i) {

@@ -77,7 +77,7 @@ class TcpGroup {
     // that part of `in`.
     void reduce_scatter(const std::byte* in, std::byte* out, std::span<const Range> ranges, DataType type,
                         ReduceOp op, const Operation& operation);
-    // From the rank in place `root`: a binomial tree up to kSmallBroadcast bytes, else a chain that hands on
+    // Sends from the rank in place `root`: by a binomial tree up to kSmallBroadcast bytes, else a chain that hands on
     // what arrives.
     void broadcast(std::byte* data, std::size_t bytes, int root, const Operation& operation);
     // Returns when all ranks have come.
@@ -138,7 +138,7 @@ class TcpBackend final : public Backend {
     void abort(const std::string& reason) override { mesh_.abort(reason); }
     std::optional<Verdict> verdict() const override { return mesh_.verdict(); }
 
-    // For a backend on top that carries out some calls by itself: counts and enters the next call, as run()
+    // A backend on top that carries out some calls by itself calls it: counts and enters the next call, as run()
     // does. Throws if the communicator has ended. The deadline is left at the end of time, because the clock
     // takes longer than a small reduction: who waits for long sets it from the timeout.
     PeerMesh::Operation begin(Call call);

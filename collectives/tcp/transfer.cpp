@@ -81,7 +81,7 @@ void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& 
 
 namespace {
 
-// What is the lane's of a message. Everything is borrowed.
+// A lane's part of a message. Everything is borrowed.
 template <class Byte>
 struct MessagePart {
     const Call* call = nullptr;
@@ -96,7 +96,7 @@ enum class Sends { at_once, what_was_received };
 // only what it has received.
 class Exchange final : public Flow {
   public:
-    // Without parts the direction is not used, and its rank means nothing.
+    // A direction without parts is not used, and its rank means nothing.
     struct Incoming {
         int from = -1;
         std::span<const MessagePart<std::byte>> parts;
@@ -243,7 +243,7 @@ void transfer_group(PeerMesh& mesh, std::span<const Task> members, const PeerMes
         std::vector<MessagePart<std::byte>> in;
         std::vector<MessagePart<const std::byte>> out;
     };
-    // By how far away the peer is to the right, so that the ranks do not all begin with the same; and lane.
+    // Sorts by how far away the peer is to the right, so that the ranks do not all begin with the same; and lane.
     std::map<std::pair<int, int>, Parts> by_lane;
     for (const Task& member : members) {
         const Call& call = member.call;

@@ -49,7 +49,7 @@ inline int lanes_for(std::size_t bytes, int lanes) {
     return std::clamp(static_cast<int>(std::min<std::size_t>(bytes / kLeastPerLane, kMaxLanes)), 1, lanes);
 }
 
-// To be called when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
+// Call this when a reader's header is done: ends the communicator with `mismatch`, naming both calls,
 // unless the sender is in the same call as `call`, which is the operation's or a member's of its group.
 void require_same_call(PeerMesh& mesh, const MessageReader& reader, const Call& call,
                        const PeerMesh::Operation& operation);

@@ -31,7 +31,7 @@ namespace ddprun::inline detail {
 
 using Nonce = std::array<std::uint8_t, 16>;
 
-// From the system. Throws system_error.
+// The system makes it. Throws system_error.
 Nonce random_nonce();
 
 inline constexpr std::size_t kHelloSize = 60;

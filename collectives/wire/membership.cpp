@@ -11,7 +11,7 @@
 namespace ddprun::inline detail {
 namespace {
 
-// What stands before the first `end`, which is taken away with it.
+// Returns what stands before the first `end`, and takes both away.
 std::string_view take_until(char end, std::string_view& text) {
     const std::string_view taken = text.substr(0, text.find(end));
     text.remove_prefix(std::min(taken.size() + 1, text.size()));

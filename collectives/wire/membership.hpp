@@ -23,7 +23,7 @@ struct Member {
     bool operator==(const Member&) const = default;
 };
 
-// As the store carries it: `address:port host sockets life`, without blanks in the host; the life is 16
+// The store carries it like this: `address:port host sockets life`, without blanks in the host; the life is 16
 // hexadecimal digits.
 std::string to_string(const Member& member);
 std::optional<Member> parse_member(std::string_view text);
@@ -50,7 +50,7 @@ struct Membership {
 
 std::string hex_of(const Nonce& nonce);
 
-// What rank 0 puts into the store for everybody: the nonce in hex, then one member a line, by rank.
+// Rank 0 puts this into the store for everybody: the nonce in hex, then one member a line, by rank.
 std::string table_text(const Nonce& nonce, const std::vector<Member>& members);
 // Nothing unless the text is a table of `world_size` members; rank, round and communicator stay 0.
 std::optional<Membership> parse_table(std::string_view text, int world_size);

@@ -52,7 +52,7 @@ void tune(int fd) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof(silence));
 }
 
-// Of a connection within this machine. No packet is lost there, so a congestion control that paces packets by
+// Options of a connection within this machine. No packet is lost there, so a congestion control that paces packets by
 // timers (BBR) only costs time; and what is on its way should fit into the processor's cache, which the
 // kernel's own choice of buffers does not care for. Measured: 5 instead of 2 to 3 GB/s each way with BBR as
 // the system's.

@@ -104,7 +104,7 @@ class MessageState {
   protected:
     MessageState(TcpLink& link, const std::array<std::byte, kHeaderSize>& header)
         : link_(link), header_(header) {}
-    // What remains of the header goes in front, so that a small message is one system call. move(parts) returns
+    // The rest of the header goes in front, so that a small message is one system call. move(parts) returns
     // the bytes moved of both, this function those of the payload.
     template <class Move>
     std::size_t move_parts(std::byte* payload, std::size_t size, Move move);
