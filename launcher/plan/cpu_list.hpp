@@ -6,11 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/system/cpus.hpp"
-
 namespace ddprun::inline launch {
 
 using CpuList = std::vector<int>;  // ascending, each number once
+
+// More than any machine that Linux runs on.
+inline constexpr int kMaxCpus = 65536;
 
 // The text may end with a newline, and may be empty. Nothing for another text, and for a number of kMaxCpus or more.
 std::optional<CpuList> parse_cpu_list(std::string_view text);

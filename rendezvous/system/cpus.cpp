@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 
 // A few lines each; /proc/self/cgroup has one for every hierarchy.
 constexpr std::size_t kMaxCgroupFile = 64 * 1024;
+// A set has 1,024 CPUs; no machine that Linux runs on has more than these.
+constexpr std::size_t kMaxSets = 64;
 
 std::optional<std::string> read_cgroup_file(const fs::path& path) {
     auto text = read_small_file(path, kMaxCgroupFile);
@@ -106,7 +108,7 @@ int online_cpus() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSO
 
 std::vector<int> affinity_cpus() {
     // The kernel refuses sets smaller than its own.
-    std::vector<cpu_set_t> set(kMaxCpus / CPU_SETSIZE);
+    std::vector<cpu_set_t> set(kMaxSets);
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
     std::vector<int> cpus;
     if (::sched_getaffinity(0, bytes, set.data()) != 0) {

@@ -10,9 +10,6 @@
 
 namespace ddprun::inline base {
 
-// More than any machine that Linux runs on.
-inline constexpr int kMaxCpus = 65536;
-
 // How many CPUs the quota in the text of a cgroup v2 `cpu.max` file ("150000 100000") allows; nothing for
 // "max" or for another form.
 std::optional<double> parse_cpu_max(std::string_view text);
