@@ -1,8 +1,12 @@
 #include "launcher/plan/topology.hpp"
 
 #include <fmt/core.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -352,6 +356,13 @@ std::optional<std::string> parse_gpu_model(std::string_view text) {
         return std::string(line.substr(begin, line.find_last_not_of(" \t") - begin + 1));
     }
     return std::nullopt;
+}
+
+std::string memory_policy_refusal() {
+    // A policy that does not exist: whoever may choose one hears of that, and nothing changes.
+    constexpr int kNoPolicy = 0x3fff;
+    if (::syscall(SYS_set_mempolicy, kNoPolicy, nullptr, 0) == 0 || errno == EINVAL) return {};
+    return std::strerror(errno);
 }
 
 }  // namespace ddprun::inline launch

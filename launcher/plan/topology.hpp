@@ -95,4 +95,8 @@ std::string value_of(std::string_view text, std::string_view name);
 std::optional<std::string> parse_driver_version(std::string_view text);
 std::optional<std::string> parse_gpu_model(std::string_view text);
 
+// Why this process may not choose the NUMA node of its memory, in the system's words; empty if it may. Containers
+// often forbid the system call.
+std::string memory_policy_refusal();
+
 }  // namespace ddprun::inline launch
