@@ -10,7 +10,6 @@
 
 #include "apps/ddprun/job_secret.hpp"
 #include "apps/ddprun/node_facts.hpp"
-#include "launcher/agent/job_terms.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/carried_environment.hpp"
@@ -22,6 +21,7 @@
 #include "rendezvous/job/number_limits.hpp"
 #include "rendezvous/net/local_addresses.hpp"
 #include "rendezvous/secure/auth_policy.hpp"
+#include "rendezvous/system/machine.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/split.hpp"
 

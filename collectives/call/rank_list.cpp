@@ -2,7 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
+#include "rendezvous/system/split.hpp"
+#include "rendezvous/system/whole_number.hpp"
 
 namespace ddprun::inline detail {
 
@@ -25,15 +26,11 @@ std::string encode_ranks(const std::vector<int>& ranks) {
 
 std::optional<std::vector<int>> decode_ranks(std::string_view text) {
     std::vector<int> ranks;
-    while (!text.empty()) {
-        int rank = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-        if (error != std::errc() || rank < 0) return std::nullopt;
-        ranks.push_back(rank);
-        text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-        if (text.empty()) break;
-        if (text.front() != ',' || text.size() == 1) return std::nullopt;
-        text.remove_prefix(1);
+    if (text.empty()) return ranks;
+    for (const std::string_view part : split_at(text, ',')) {
+        const auto rank = whole_number<int>(part, 0);
+        if (!rank) return std::nullopt;
+        ranks.push_back(*rank);
     }
     return ranks;
 }

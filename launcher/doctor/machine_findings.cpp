@@ -1,11 +1,10 @@
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "launcher/doctor/diagnosis.hpp"
 #include "launcher/plan/node_resources.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -13,8 +12,6 @@ namespace {
 const char* const kShmRemedy =
     "give the container more (docker run --shm-size=8g, a medium: Memory volume at /dev/shm), or mount -o "
     "remount,size=50% /dev/shm";
-
-std::string amount_of(std::uint64_t bytes) { return size_text(static_cast<std::int64_t>(bytes)); }
 
 std::string limit_text(std::optional<std::uint64_t> limit) {
     return limit ? std::to_string(*limit) : "unlimited";
@@ -82,7 +79,7 @@ Finding shared_memory_finding(const SpaceFacts& space) {
                                fmt::format("/dev/shm cannot be used: {}", std::strerror(space.error_number)),
                                "mount -t tmpfs tmpfs /dev/shm");
     const std::string text =
-        fmt::format("{} of {} in /dev/shm are free", amount_of(space.free), amount_of(space.size));
+        fmt::format("{} of {} in /dev/shm are free", size_text(space.free), size_text(space.size));
     if (space.free < kLeastSharedMemory)
         return problem_finding("shared_memory", text,
                                fmt::format("remove what is left there (ls -l /dev/shm), or {}", kShmRemedy));
@@ -103,7 +100,7 @@ Finding cpu_finding(const CapacityFacts& capacity) {
 
 Finding memory_finding(const CapacityFacts& capacity) {
     const std::string text = fmt::format("{}, the least of the machine's, the control groups' and ulimit -v",
-                                         amount_of(capacity.memory));
+                                         size_text(capacity.memory));
     const std::string remedy =
         "ask the scheduler for more (--mem), give the container more (docker run --memory, "
         "resources.limits.memory), or raise ulimit -v";
@@ -126,7 +123,7 @@ Finding open_files_finding(const LimitsFacts& limits) {
 
 Finding locked_memory_finding(const LimitsFacts& limits) {
     const auto& soft = limits.locked_memory.soft;
-    const std::string text = soft ? amount_of(*soft) + " (ulimit -l)" : "unlimited (ulimit -l)";
+    const std::string text = soft ? size_text(*soft) + " (ulimit -l)" : "unlimited (ulimit -l)";
     if (!soft || !limits.has_rdma) return ok_finding("locked_memory", text);
     return warning_finding(
         "locked_memory", text + ", and there are InfiniBand or RoCE devices",
@@ -149,7 +146,7 @@ Finding core_finding(const LimitsFacts& limits) {
     const auto& soft = limits.core.soft;
     if (!soft) return ok_finding("core_files", "of any size (ulimit -c)");
     return ok_finding("core_files", *soft == 0 ? std::string("none are written (ulimit -c 0)")
-                                               : amount_of(*soft) + " at most (ulimit -c)");
+                                               : size_text(*soft) + " at most (ulimit -c)");
 }
 
 Finding proc_finding(bool sees_processes) {

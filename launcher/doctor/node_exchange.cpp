@@ -1,11 +1,8 @@
 #include "launcher/doctor/node_exchange.hpp"
 
 #include <fmt/core.h>
-#include <sys/random.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <utility>
 
 #include "launcher/doctor/bounded_child.hpp"
@@ -15,6 +12,7 @@
 #include "launcher/doctor/questions.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/machine.hpp"
 
 namespace ddprun::inline launch {
 namespace {
@@ -26,14 +24,7 @@ constexpr const char* kFailedKey = "failed";
 
 std::string key_of(std::string_view what, int number) { return fmt::format("{}/{}", what, number); }
 
-std::string fresh_token() {
-    std::array<unsigned char, kMeetingTokenSize / 2> random{};
-    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-        fail_errno(errno, "cannot get random bytes for the nodes' token (getrandom)");
-    std::string token;
-    for (const unsigned char byte : random) token += fmt::format("{:02x}", byte);
-    return token;
-}
+std::string fresh_token() { return hex_text(random_bytes<kMeetingTokenSize / 2>("the nodes' token")); }
 
 // Nothing where it does not come by then.
 std::optional<std::string> value_by(Store& store, const std::string& key, Deadline deadline) {

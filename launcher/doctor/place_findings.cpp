@@ -4,12 +4,10 @@
 #include <cstring>
 
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/report/kill_cause.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 namespace {
-
-std::string space_text(std::uint64_t bytes) { return size_text(static_cast<std::int64_t>(bytes)); }
 
 std::string elsewhere(const FolderFacts& folder) {
     return folder.role == "logs" ? "another folder for --log-dir" : "another folder by TMPDIR";
@@ -40,7 +38,7 @@ Finding folder_finding(const FolderFacts& folder) {
     }
     if (!folder.is_written) return ok_finding("folder", what + "can be reached", about);
     const std::string text =
-        fmt::format("{}{} of {} are free", what, space_text(folder.free), space_text(folder.size));
+        fmt::format("{}{} of {} are free", what, size_text(folder.free), size_text(folder.size));
     const std::string remedy = "remove what is no longer needed, or " + other;
     if (folder.counts_files && folder.free_files < kLeastFolderFiles)
         return warning_finding(

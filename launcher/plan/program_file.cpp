@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/list_text.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
 namespace {

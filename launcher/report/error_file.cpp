@@ -7,8 +7,8 @@
 
 #include "launcher/harmless_text.hpp"
 #include "rendezvous/control/control_wire.hpp"
-#include "rendezvous/store/number_text.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
 
 namespace ddprun::inline launch {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "launcher/report/kill_cause.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -2,9 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <array>
-
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "rendezvous/system/small_file.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -45,8 +44,10 @@ std::optional<std::int64_t> kills_between(std::optional<std::int64_t> before,
 
 std::string memory_text(const OomCounters& after) {
     std::string text;
-    if (after.worker_limit) text += "limit " + size_text(*after.worker_limit);
-    if (after.worker_peak) text += (text.empty() ? "peak " : ", peak ") + size_text(*after.worker_peak);
+    if (after.worker_limit) text += "limit " + size_text(static_cast<std::uint64_t>(*after.worker_limit));
+    if (after.worker_peak)
+        text +=
+            (text.empty() ? "peak " : ", peak ") + size_text(static_cast<std::uint64_t>(*after.worker_peak));
     return text.empty() ? text : " (" + text + ")";
 }
 
@@ -103,15 +104,6 @@ std::optional<std::int64_t> parse_counter(std::string_view text, std::string_vie
             return parse_single(line.substr(blank + 1));
     }
     return std::nullopt;
-}
-
-std::string size_text(std::int64_t bytes) {
-    constexpr std::array<std::string_view, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 1024) return fmt::format("{} bytes", bytes);
-    double value = static_cast<double>(bytes) / 1024;
-    std::size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-    return fmt::format("{:.1f} {}", value, kUnits.at(unit));
 }
 
 }  // namespace ddprun::inline launch

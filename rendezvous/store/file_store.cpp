@@ -15,10 +15,10 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/store/number_text.hpp"
 #include "rendezvous/store/wire.hpp"
 #include "rendezvous/system/deadline.hpp"
 #include "rendezvous/system/error.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline base {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "rendezvous/store/number_text.hpp"
 #include "rendezvous/system/check.hpp"
+#include "rendezvous/system/number_text.hpp"
 
 namespace ddprun::inline base {
 namespace {

@@ -42,7 +42,7 @@ WINGS = {
     "launcher/output": ("launcher", "launcher/process"),
     "launcher/report": ("launcher",),
     "launcher/times": ("launcher",),
-    "launcher/doctor": ("launcher", "launcher/plan", "launcher/process", "launcher/report"),
+    "launcher/doctor": ("launcher", "launcher/plan", "launcher/process"),
     "launcher/watch": ("launcher/process", "launcher/report"),
     "launcher/events": ("launcher", "launcher/watch"),
     "launcher/health": ("launcher", "launcher/watch"),

@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "rendezvous/store/number_text.hpp"
+#include "rendezvous/system/number_text.hpp"
 #include "tests/rendezvous/store/store_state_fixture.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/raw_client.hpp"
