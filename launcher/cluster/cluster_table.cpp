@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/cluster/cluster_refusal.hpp"
+#include "launcher/cluster/cluster_text.hpp"
 #include "rendezvous/job/digest.hpp"
 #include "rendezvous/system/whole_number.hpp"
 
@@ -35,7 +35,7 @@ std::vector<Found> find_families(const ClusterView& view, const std::string& sch
     std::vector<Found> found;
     for (const Family& family : families()) {
         if (scheduler != "auto" && scheduler != family.name) continue;
-        auto facts = family.read(view);
+        auto facts = read_family(family, view);
         if (!facts) continue;
         refuse_false_names(*facts);
         for (auto* claims : {&facts->claims, &facts->rivals}) {

@@ -22,9 +22,6 @@ struct ClusterView {
     std::map<std::string, std::string> files;  // path -> text; what is not in it could not be read
 };
 
-// The paths of those files that a reader may ask for.
-std::vector<std::string> cluster_files(const Environment& environment);
-
 // Null for what is not set, or empty, and for no name.
 const std::string* text_of(const ClusterView& view, std::string_view variable);
 

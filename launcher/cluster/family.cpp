@@ -3,65 +3,151 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <unordered_map>
 #include <utility>
 
+#include "launcher/cluster/readers.hpp"
 #include "launcher/harmless_text.hpp"
+#include "rendezvous/job/failure.hpp"
 #include "rendezvous/net/endpoint.hpp"
+#include "rendezvous/system/split.hpp"
 
 namespace ddprun::inline launch {
 namespace {
 
 constexpr std::size_t kMaxFalseNameShown = 80;
 
+constexpr Belief kTask = Belief::task_launcher, kPlatform = Belief::platform, kBatch = Belief::allocation;
+
 // clang-format off
 constexpr Family kFamilies[] = {
     // mpirun starts its helpers on other nodes by srun, and what these start inherits the helpers' step; so that is last.
-    {"flux", "a Flux job", Belief::task_launcher, read_flux, "FLUX_JOB_SIZE"},
-    {"pals", "a PALS job", Belief::task_launcher, read_pals, "PALS_RANKID"},
-    {"openmpi", "an Open MPI job", Belief::task_launcher, read_open_mpi, "OMPI_COMM_WORLD_SIZE"},
-    {"mvapich", "an MVAPICH job", Belief::task_launcher, read_mvapich, "MV2_COMM_WORLD_SIZE"},
-    {"jsrun", "a jsrun job", Belief::task_launcher, read_jsrun, "JSM_NAMESPACE_SIZE"},
-    {"horovod", "a horovodrun job", Belief::task_launcher, read_horovod, "HOROVOD_SIZE"},
-    {"hydra", "an MPI job", Belief::task_launcher, read_hydra, "PMI_SIZE with MPI_LOCALNRANKS"},
-    {"slurm", "a Slurm step", Belief::task_launcher, read_slurm_step, "SLURM_STEP_NUM_NODES"},
-    {"lsf", "tasks of blaunch", Belief::task_launcher, read_blaunch, "LSF_PM_TASKID"},
-    // Slurm, Flux and PALS set these beside their own.
-    {"hydra", "an MPI job", Belief::task_launcher, read_bare_pmi, "PMI_SIZE"},
+    {"flux", "a Flux job", kTask,
+     TaskNames{.size = "FLUX_JOB_SIZE", .rank = "FLUX_TASK_RANK", .local_rank = "FLUX_TASK_LOCAL_ID",
+               .nodes = "FLUX_JOB_NNODES", .job_id = "FLUX_JOB_ID", .job_name = "flux",
+               .one_per_node = "flux run --tasks-per-node=1"},
+     "FLUX_JOB_SIZE", "FLUX_*", "FLUX_*"},
+    {"pals", "a PALS job", kTask, read_pals, "PALS_RANKID", "PALS_*", "PALS_*"},
+    {"openmpi", "an Open MPI job", kTask, read_open_mpi, "OMPI_COMM_WORLD_SIZE", "OMPI_* PMIX_*",
+     "OMPI_* PMIX_* PRTE_*"},
+    {"mvapich", "an MVAPICH job", kTask,
+     TaskNames{.size = "MV2_COMM_WORLD_SIZE", .rank = "MV2_COMM_WORLD_RANK",
+               .local_size = "MV2_COMM_WORLD_LOCAL_SIZE", .local_rank = "MV2_COMM_WORLD_LOCAL_RANK",
+               .one_per_node = "mpiexec -ppn 1"},
+     "MV2_COMM_WORLD_SIZE", "MV2_* MVAPICH_*"},
+    {"jsrun", "a jsrun job", kTask, read_jsrun, "JSM_NAMESPACE_SIZE", "JSM_*", "JSM_*"},
+    {"horovod", "a horovodrun job", kTask,
+     TaskNames{.size = "HOROVOD_SIZE", .rank = "HOROVOD_RANK", .local_size = "HOROVOD_LOCAL_SIZE",
+               .local_rank = "HOROVOD_LOCAL_RANK", .nodes = "HOROVOD_CROSS_SIZE",
+               .node_rank = "HOROVOD_CROSS_RANK", .one_per_node = "horovodrun -H HOST:1,…"},
+     "HOROVOD_SIZE", "HOROVOD_*"},
+    {"hydra", "an MPI job", kTask, read_hydra, "PMI_SIZE with MPI_LOCALNRANKS",
+     "MPI_* HYDRA_* HYDI_* I_MPI_HYDRA_*", "MPI_LOCAL* HYDRA_* HYDI_*"},
+    {"slurm", "a Slurm step", kTask, read_slurm_step, "SLURM_STEP_NUM_NODES", "SLURM*",
+     "SLURM_STEP* SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_TASK_PID SLURM_GTIDS SLURM_CPU_BIND* "
+     "SLURM_MEM_BIND* SLURM_TOPOLOGY_ADDR* SLURM_LAUNCH_NODE_IPADDR SLURM_SRUN_COMM_* SLURMD_* SRUN_*"},
+    {"lsf", "tasks of blaunch", kTask, read_blaunch, "LSF_PM_TASKID", "LSF_*"},
+    {"hydra", "an MPI job", kTask, kHydra, "PMI_SIZE", "PMI_*", "PMI_*"},
 
-    {"lws", "a LeaderWorkerSet", Belief::platform, read_leader_worker_set, "LWS_GROUP_SIZE"},
-    {"lepton", "a Lepton job", Belief::platform, read_lepton, "LEPTON_JOB_TOTAL_WORKERS"},
-    {"sagemaker", "a SageMaker job", Belief::platform, read_sage_maker, "SM_HOSTS"},
-    {"skypilot", "a SkyPilot task", Belief::platform, read_sky_pilot, "SKYPILOT_NUM_NODES"},
-    {"dstack", "a dstack run", Belief::platform, read_dstack, "DSTACK_NODES_NUM"},
-    {"awsbatch", "an AWS Batch job", Belief::platform, read_aws_batch, "AWS_BATCH_JOB_NUM_NODES"},
-    {"azureml", "an Azure ML job", Belief::platform, read_azure_ml, "AZUREML_EXPERIMENT_ID with NODE_RANK"},
-    {"volcano", "a Volcano job", Belief::platform, read_volcano, "VC_TASK_INDEX"},
-    {"kubernetes", "an indexed pod", Belief::platform, read_indexed_pod, "JOB_COMPLETION_INDEX"},
-    {"tpu", "a TPU slice", Belief::platform, read_tpu, "TPU_WORKER_HOSTNAMES"},
-    {"vertex", "a Vertex AI job", Belief::platform, read_cluster_spec, "CLUSTER_SPEC"},
+    {"lws", "a LeaderWorkerSet", kPlatform,
+     ToldNames{.nodes = "LWS_GROUP_SIZE", .number = "LWS_WORKER_INDEX", .address = "LWS_LEADER_ADDRESS",
+               .job_ids = {"LWS_LEADER_ADDRESS"}, .job_name = "lws"},
+     "LWS_GROUP_SIZE", "LWS_*"},
+    {"lepton", "a Lepton job", kPlatform, read_lepton, "LEPTON_JOB_TOTAL_WORKERS", "LEPTON_*"},
+    {"sagemaker", "a SageMaker job", kPlatform, read_sage_maker, "SM_HOSTS", "SM_* TRAINING_JOB_*", {},
+     "TRAINING_JOB_NAME=/opt/ml/input/config/resourceconfig.json"},
+    {"skypilot", "a SkyPilot task", kPlatform,
+     ToldNames{.nodes = "SKYPILOT_NUM_NODES", .number = "SKYPILOT_NODE_RANK", .list = "SKYPILOT_NODE_IPS",
+               .workers = "SKYPILOT_NUM_GPUS_PER_NODE", .job_ids = {"SKYPILOT_TASK_ID"},
+               .job_name = "skypilot"},
+     "SKYPILOT_NUM_NODES", "SKYPILOT_*"},
+    {"dstack", "a dstack run", kPlatform,
+     ToldNames{.nodes = "DSTACK_NODES_NUM", .number = "DSTACK_NODE_RANK", .address = "DSTACK_MASTER_NODE_IP",
+               .workers = "DSTACK_GPUS_PER_NODE", .job_ids = {"DSTACK_RUN_ID", "DSTACK_RUN_NAME"},
+               .job_name = "dstack"},
+     "DSTACK_NODES_NUM", "DSTACK_*"},
+    {"awsbatch", "an AWS Batch job", kPlatform, read_aws_batch, "AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_*"},
+    {"azureml", "an Azure ML job", kPlatform, read_azure_ml, "AZUREML_EXPERIMENT_ID with NODE_RANK",
+     "AZUREML_* AZ_BATCH*"},
+    {"volcano", "a Volcano job", kPlatform, read_volcano, "VC_TASK_INDEX", "VC_* VK_*"},
+    {"kubernetes", "an indexed pod", kPlatform, read_indexed_pod, "JOB_COMPLETION_INDEX",
+     "JOB_* JOBSET_* REPLICATED_JOB_NAME", {}, "JOB_COMPLETION_INDEX=/etc/hosts"},
+    {"tpu", "a TPU slice", kPlatform, read_tpu, "TPU_WORKER_HOSTNAMES", "TPU_WORKER_* MEGASCALE_*"},
+    {"vertex", "a Vertex AI job", kPlatform, read_cluster_spec, "CLUSTER_SPEC", "CLUSTER_SPEC"},
 
     {"env", "a job told by MASTER_ADDR, RANK and WORLD_SIZE", Belief::bare, read_bare_master,
-     "MASTER_ADDR, RANK and WORLD_SIZE"},
-    {"jax", "a job of JAX processes", Belief::bare, read_jax, "JAX_NUM_PROCESSES"},
+     "MASTER_ADDR, RANK and WORLD_SIZE",
+     "MASTER_* RANK LOCAL_RANK WORLD_SIZE NODE_RANK NNODES GROUP_RANK LOCAL_WORLD_SIZE NPROC_PER_NODE "
+     "KUBERNETES_SERVICE_HOST"},
+    {"jax", "a job of JAX processes", Belief::bare, read_jax, "JAX_NUM_PROCESSES", "JAX_*"},
 
-    {"slurm", "a Slurm allocation", Belief::allocation, read_slurm_job, "SLURM_JOB_ID"},
-    {"pbs", "a PBS job", Belief::allocation, read_pbs, "PBS_JOBID"},
-    {"lsf", "an LSF job", Belief::allocation, read_lsf, "LSB_JOBID"},
-    {"sge", "an SGE job", Belief::allocation, read_sge, "SGE_ROOT, ARC, PE_HOSTFILE and JOB_ID"},
-    {"cobalt", "a Cobalt job", Belief::allocation, read_cobalt, "COBALT_JOBID"},
-    {"oar", "an OAR job", Belief::allocation, read_oar, "OAR_JOB_ID"},
-    {"loadleveler", "a LoadLeveler job", Belief::allocation, read_load_leveler, "LOADL_STEP_ID"},
-    {"kubernetes", "the launcher's pod of an MPIJob", Belief::allocation, read_mpi_operator, "K_MPI_JOB_ROLE"},
+    {"slurm", "a Slurm allocation", kBatch, read_slurm_job, "SLURM_JOB_ID", "SLURM*",
+     "SLURM_CPUS_ON_NODE SLURM_GPUS_ON_NODE SLURM_JOB_GPUS"},
+    // pbsdsh gives its tasks no standard input, by which a relay is told what to do.
+    {"pbs", "a PBS job", kBatch, read_pbs, "PBS_JOBID", "PBS_*", "PBS_NODENUM", "PBS_NODEFILE"},
+    {"lsf", "an LSF job", kBatch, read_lsf, "LSB_JOBID", "LSB_*", {}, "LSB_DJOB_HOSTFILE"},
+    {"sge", "an SGE job", kBatch, read_sge, "SGE_ROOT, ARC, PE_HOSTFILE and JOB_ID",
+     "SGE_* PE_* ARC NHOSTS JOB_*", {}, "PE_HOSTFILE"},
+    {"cobalt", "a Cobalt job", kBatch,
+     HostFileNames{"COBALT_JOBID", "COBALT_NODEFILE", {}, "cobalt", "mpiexec --ppn 1", "ssh"},
+     "COBALT_JOBID", "COBALT_*", {}, "COBALT_NODEFILE"},
+    {"oar", "an OAR job", kBatch, HostFileNames{"OAR_JOB_ID", "OAR_NODEFILE", {}, "oar", "oarsh", "oarsh"},
+     "OAR_JOB_ID", "OAR_*", {}, "OAR_NODEFILE"},
+    {"loadleveler", "a LoadLeveler job", kBatch,
+     HostFileNames{"LOADL_STEP_ID", "LOADL_HOSTFILE", {}, "loadleveler", "poe", "ssh"},
+     "LOADL_STEP_ID", "LOADL_*", {}, "LOADL_HOSTFILE"},
+    {"kubernetes", "the launcher's pod of an MPIJob", kBatch, read_mpi_operator, "K_MPI_JOB_ROLE", "K_MPI_*", {},
+     "HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE OMPI_MCA_orte_default_hostfile"},
 };
 // clang-format on
+
+template <class... Cases>
+struct ByShape : Cases... {
+    using Cases::operator()...;
+};
 
 }  // namespace
 
 std::span<const Family> families() { return kFamilies; }
 
-void claim(FamilyFacts& facts, Fact fact, std::string value, std::string source) {
-    facts.claims.try_emplace(fact, Claim{std::move(value), std::move(source), Belief::assumed});
+std::optional<FamilyFacts> read_family(const Family& family, const ClusterView& view) {
+    return std::visit(ByShape{[&view](const ToldNames& names) { return read_told(view, names); },
+                              [&view](const TaskNames& names) { return read_tasks(view, names); },
+                              [&view](const HostFileNames& names) { return read_host_file(view, names); },
+                              [&view](FamilyReader read) { return read(view); }},
+                      family.reader);
+}
+
+std::vector<std::string> cluster_files(const Environment& environment) {
+    std::vector<std::string> paths;
+    for (const Family& family : kFamilies) {
+        for (const std::string_view file : split_at(family.files, ' ')) {
+            const auto equals = file.find('=');
+            const std::string* text = find_variable(environment, file.substr(0, equals));
+            if (text == nullptr) continue;
+            if (equals != file.npos) paths.emplace_back(file.substr(equals + 1));
+            if (equals == file.npos && !text->empty()) paths.push_back(*text);
+        }
+    }
+    return paths;
+}
+
+bool matches_pattern(std::string_view name, std::string_view patterns) {
+    const auto all = split_at(patterns, ' ');
+    return std::any_of(all.begin(), all.end(), [name](std::string_view pattern) {
+        return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1))
+                                      : name == pattern;
+    });
+}
+
+bool is_cluster_variable(std::string_view name) {
+    return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                       [name](const Family& family) { return matches_pattern(name, family.variables); });
+}
+
+bool is_bound_to_step(std::string_view name) {
+    return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                       [name](const Family& family) { return matches_pattern(name, family.bound); });
 }
 
 std::vector<std::string> names_of(const std::vector<ListedHost>& hosts) {
@@ -90,6 +176,79 @@ void refuse_false_names(FamilyFacts& facts) {
         refuse(place->second.source, place->second.value);
         claims->erase(place);
     }
+}
+
+void claim(FamilyFacts& facts, Fact fact, std::string value, std::string_view source) {
+    facts.claims.try_emplace(fact, Claim{std::move(value), std::string(source), Belief::assumed});
+}
+
+void claim_told(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
+                std::string_view before) {
+    if (const std::string* text = text_of(view, variable))
+        claim(facts, fact, std::string(before) + *text, variable);
+}
+
+void claim_number(const ClusterView& view, FamilyFacts& facts, Fact fact, std::string_view variable,
+                  int lowest) {
+    if (const auto number = number_of(view, variable, lowest))
+        claim(facts, fact, std::to_string(*number), variable);
+}
+
+void claim_port(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
+    if (const std::string* port = text_of(view, variable); port != nullptr && parse_port(*port))
+        claim(facts, Fact::master_port, *port, variable);
+}
+
+bool take_host_list(const ClusterView& view, FamilyFacts& facts, std::string_view variable) {
+    const std::string* text = text_of(view, variable);
+    if (text == nullptr) return false;
+    const auto hosts = expand_host_list(*text);
+    if (const auto* wrong = std::get_if<std::string>(&hosts)) {
+        facts.conflict = fmt::format("{}: {}", variable, *wrong);
+        return false;
+    }
+    for (const std::string& name : std::get<std::vector<std::string>>(hosts))
+        facts.hosts.push_back({name, 0});
+    facts.hosts_source = variable;
+    return true;
+}
+
+void claim_listed(FamilyFacts& facts) {
+    if (facts.hosts.empty()) return;
+    claim(facts, Fact::nnodes, std::to_string(facts.hosts.size()), facts.hosts_source);
+    claim(facts, Fact::master_addr, facts.hosts.front().name, facts.hosts_source);
+}
+
+void claim_listed_hosts(const ClusterView& view, FamilyFacts& facts) {
+    claim_listed(facts);
+    if (const auto position = own_position(view, names_of(facts.hosts)))
+        claim(facts, Fact::node_rank, std::to_string(*position), facts.hosts_source);
+}
+
+const std::string* named_file(const ClusterView& view, std::string_view variable) {
+    const std::string* path = text_of(view, variable);
+    if (path == nullptr) return nullptr;
+    const auto file = view.files.find(*path);
+    return file == view.files.end() ? nullptr : &file->second;
+}
+
+std::vector<ListedHost> count_repeats(const std::vector<std::string_view>& words) {
+    std::vector<ListedHost> hosts;
+    std::unordered_map<std::string_view, std::size_t> places;
+    for (const std::string_view word : words) {
+        if (word.size() > kMaxHostText) return {};
+        const auto [place, is_new] = places.try_emplace(word, hosts.size());
+        if (is_new && hosts.size() == kMaxListedHosts) return {};
+        if (is_new) hosts.push_back({std::string(word), 0});
+        ++hosts[place->second].slots;
+    }
+    return hosts;
+}
+
+std::string count_conflict(std::string_view variable, std::optional<int> count, std::string_view list,
+                           const std::vector<ListedHost>& hosts) {
+    if (!count || hosts.empty() || static_cast<std::size_t>(*count) == hosts.size()) return {};
+    return fmt::format("{}={}, but {} has {} hosts", variable, *count, list, hosts.size());
 }
 
 }  // namespace ddprun::inline launch

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/cluster_findings.hpp"
-#include "launcher/doctor/host_names.hpp"
 
 namespace ddprun::inline launch {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/bounded_child.hpp"
 #include "launcher/doctor/cluster_findings.hpp"
-#include "launcher/doctor/host_names.hpp"
 #include "launcher/doctor/look_around.hpp"
 #include "launcher/doctor/questions.hpp"
 #include "rendezvous/system/deadline.hpp"

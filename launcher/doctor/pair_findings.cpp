@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/cluster_findings.hpp"
-#include "launcher/doctor/host_names.hpp"
 
 namespace ddprun::inline launch {
 namespace {

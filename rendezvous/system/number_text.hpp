@@ -45,10 +45,10 @@ std::variant<std::vector<NumberSpan>, WrongSpan> parse_number_set(std::string_vi
 
 // Joins neighbours: the spans ascend and none touches another. The numbers may come in any order and more than once.
 template <class Span = NumberSpan>
-std::vector<Span> spans_of(std::vector<int> numbers) {
+std::vector<Span> spans_of(std::vector<decltype(Span::first)> numbers) {
     std::sort(numbers.begin(), numbers.end());
     std::vector<Span> spans;
-    for (const int number : numbers) {
+    for (const auto number : numbers) {
         if (spans.empty() || number > spans.back().last + 1) spans.push_back({number, number});
         spans.back().last = number;
     }

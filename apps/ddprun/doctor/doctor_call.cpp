@@ -9,7 +9,7 @@
 #include "apps/ddprun/doctor/doctor_node.hpp"
 #include "apps/ddprun/launcher_words.hpp"
 #include "apps/ddprun/option_rows.hpp"
-#include "launcher/doctor/host_names.hpp"
+#include "launcher/cluster/host_list.hpp"
 
 namespace ddprun::inline app {
 namespace {

@@ -11,7 +11,6 @@
 #include "apps/ddprun/doctor/doctor_command.hpp"
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/doctor/diagnosis.hpp"
-#include "launcher/doctor/host_names.hpp"
 #include "launcher/doctor/meeting_address.hpp"
 #include "launcher/doctor/node_exchange.hpp"
 #include "rendezvous/job/exit_code.hpp"
