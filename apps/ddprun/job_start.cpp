@@ -13,8 +13,6 @@
 #include "launcher/cluster/host_list.hpp"
 #include "launcher/harmless_text.hpp"
 #include "launcher/start/carried_environment.hpp"
-#include "launcher/start/host_file.hpp"
-#include "launcher/start/host_selection.hpp"
 #include "launcher/start/host_slots.hpp"
 #include "launcher/start/remote_shell.hpp"
 #include "rendezvous/control/control_message.hpp"

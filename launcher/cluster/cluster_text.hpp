@@ -1,5 +1,4 @@
-// What people are told of a ClusterTable: all of it, what a launcher says when it starts, and the lines that refuse a start,
-// which name the variable that says what, and the way out. Pure.
+// A ClusterTable as lines for people: all of it, or what a launcher says when it starts. Pure.
 #pragma once
 
 #include <string>
@@ -24,22 +23,5 @@ std::string derived_line(const ClusterTable& table, int port);
 
 // The rivals of what the user has said, for the end of an error: " (SLURM_STEP_NUM_NODES says 4)". Empty: none.
 std::string rivals_text(const ClusterTable& table, Fact fact);
-
-// --- refusals
-
-// Refuses a --scheduler that is not here.
-std::string no_sign(std::string_view scheduler);
-
-std::string contradiction(const Family& family, const std::string& conflict);
-
-// Refuses tasks each of which would be a job of its own; `launcher` is "a Slurm step".
-std::string advice(std::string_view launcher, const Tasks& tasks);
-
-// Refuses an allocation of several hosts, or of one that is not this machine; empty: this machine is all of it.
-std::string refused_allocation(const ClusterView& view, const Family& family, const FamilyFacts& facts);
-
-std::string missing_fact(const Family& family, const FamilyFacts& facts, Fact fact);
-
-std::string number_beyond(const Claim& number, const Claim& nodes);
 
 }  // namespace ddprun::inline launch

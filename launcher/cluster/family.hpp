@@ -1,5 +1,5 @@
 // What one kind of scheduler, launcher or platform says of this process's job. Plain values, and the table of those that are
-// known (family.cpp): most are a row of one of three shapes, the odd ones have a function.
+// known (family_table.cpp): most are a row of one of three shapes, the odd ones have a function.
 //
 // A reader looks at the variables of its own family only, and neither mixes nor judges: cluster_table.hpp decides what counts.
 #pragma once
