@@ -29,7 +29,7 @@ std::optional<long> nodes_of_components(const ClusterView& view, int components)
 void claim_job_nodes(const ClusterView& view, FamilyFacts& facts) {
     const int components = slurm_components(view);
     if (components > 1) {
-        // What else there is may be the first component's.
+        // The other variables may be the first component's.
         if (const auto sum = nodes_of_components(view, components))
             return claim(facts, Fact::nnodes, std::to_string(*sum), "SLURM_JOB_NUM_NODES_HET_GROUP_*");
         facts.ways_out[Fact::nnodes] = fmt::format(
@@ -177,7 +177,7 @@ bool is_pbs_task(const ClusterView& view) {
     return number_of(view, "PBS_NODENUM", 1) || number_of(view, "PBS_TASKNUM", 2);
 }
 
-// Where the launcher's pod has the list of its workers, and who starts one process on each of them by it.
+// The launcher's pod has the list of its workers in such a file, by which somebody starts one process on each of them.
 struct LauncherFile {
     std::string_view file;
     std::string_view start_others;

@@ -17,7 +17,7 @@ struct Found {
     FamilyFacts facts;
 };
 
-// Of the nodes' count, number and place one family speaks alone.
+// One family speaks alone of the nodes' count, number and place.
 constexpr std::array<Fact, 4> kNodeFacts = {Fact::nnodes, Fact::node_rank, Fact::master_addr,
                                             Fact::master_port};
 
@@ -68,7 +68,7 @@ const Found* choose_platform(const std::vector<Found>& found) {
     return first;
 }
 
-// What starts single processes is believed of itself only: a pod or a Slurm allocation of several nodes may be around it.
+// A launcher of single processes is believed of itself only: a pod or a Slurm allocation of several nodes may be around it.
 const Found* choose_family(const std::vector<Found>& found) {
     if (const Found* launcher = choose_launcher(found)) return launcher;
     if (const Found* platform = choose_platform(found)) return platform;
@@ -211,7 +211,7 @@ class Derivation {
         if (request_.numbered) check_numbers(own);
     }
 
-    // What the user has said is said: a list of other hosts, or of others' numbers, is none of this job.
+    // The user's word stands: a list of other hosts, or of others' numbers, is none of this job.
     bool may_number(const Found& own) const {
         if (!table_.started_by.empty()) return true;
         if (own.family->belief != Belief::allocation || !is_said(Fact::nnodes)) return true;
@@ -292,7 +292,7 @@ class Derivation {
     }
 
     void check_numbers(const Found& own) {
-        // As it was before anything was derived: who names the nodes' count in an allocation may start them by hand.
+        // A user who names the nodes' count in an allocation may start them by hand, as before anything was derived.
         if (own.family->belief == Belief::allocation || table_.situation == Situation::process_per_gpu)
             return;
         for (const Fact fact : {Fact::node_rank, Fact::master_addr}) {

@@ -80,12 +80,12 @@ void add_pool(const boost::json::object& cluster, std::string_view pool, std::ve
     for (const boost::json::value& place : list->get_array()) {
         const std::string text = place.is_string() ? std::string(place.get_string()) : std::string();
         const auto endpoint = parse_endpoint(text, kAnyPort);
-        // What is no place counts as a machine, or the job would be one of fewer.
+        // An entry that is no place counts as a machine, or the job would be one of fewer.
         if (hosts.size() < kMaxListedHosts) hosts.push_back({endpoint ? endpoint->host : text, 0});
     }
 }
 
-// This machine's place in the list, where it is in one of these pools.
+// Finds this machine's place in the list, where it is in one of these pools.
 std::optional<std::size_t> place_of(const boost::json::object& cluster, const boost::json::object& task) {
     const boost::json::value* type = task.if_contains("type");
     const boost::json::value* index = task.if_contains("index");

@@ -1,5 +1,5 @@
-// What one kind of scheduler, launcher or platform says of this process's job. Plain values, and the table of those that are
-// known (family_table.cpp): most are a row of one of three shapes, the odd ones have a function.
+// A Family is one kind of scheduler, launcher or platform, and FamilyFacts is what it says of this process's job. Plain values,
+// and the table of those that are known (family_table.cpp): most are a row of one of three shapes, the odd ones have a function.
 //
 // A reader looks at the variables of its own family only, and neither mixes nor judges: cluster_table.hpp decides what counts.
 #pragma once
@@ -21,7 +21,7 @@ namespace ddprun::inline launch {
 enum class Fact { nnodes, node_rank, master_addr, master_port, workers, own_name, job_id, deadline };
 inline constexpr int kFacts = static_cast<int>(Fact::deadline) + 1;
 
-// From the strongest to the weakest.
+// They stand from the strongest to the weakest.
 enum class Belief {
     command_line,
     own_variable,       // DDPRUN_NNODES
@@ -67,13 +67,13 @@ struct FamilyFacts {
     std::optional<Tasks> tasks;
     bool fits = true;      // no sign that these variables came down from another machine
     std::string conflict;  // in one line: what of it contradicts itself or this machine
-    // What the family cannot tell, and how the user can; goes behind "… is not told".
+    // They say how the user can tell what the family cannot, and stand behind "… is not told".
     std::map<Fact, std::string> ways_out;
     std::string start_others;  // for an allocation: by which words ddprun is started on all of its hosts
-    // For an allocation, too: the remote shell by which one ddprun reaches all of them (remote_shell.hpp); empty: none is known.
+    // It names the remote shell by which one ddprun reaches all of them (remote_shell.hpp); empty: none is known.
     std::string reached_by;
     bool reached_from_outside = false;  // by that also from a machine that is none of them
-    // What this process starts is none of the job's processes: its own machine is reached as the others are.
+    // This process's children are none of the job's processes: its own machine is reached as the others are.
     bool is_outside = false;
     // Other nodes may call node 0 at another address of its own than it knows itself by.
     bool many_addresses = false;
@@ -127,27 +127,27 @@ struct Family {
     Belief belief;
     std::variant<ToldNames, TaskNames, HostFileNames, FamilyReader> reader;
     std::string_view signs;  // the variables that are its signs, for a message
-    // All variables of the family, between blanks; with an asterisk all that begin so. run.json keeps them.
+    // They name the variables of the family, between blanks; with an asterisk all that begin so. run.json keeps them.
     std::string_view variables;
-    // Those that speak of one step, one process or one host, and go to no other host.
+    // These speak of one step, one process or one host, and go to no other host.
     std::string_view bound = {};
     // The variables with the path of a file that the reader asks for; "NAME=PATH" is a file that is there where NAME is set.
     std::string_view files = {};
 };
 
-// All of them, the strongest first; of one belief the innermost first.
+// Returns all of them, the strongest first; of one belief the innermost first.
 std::span<const Family> families();
 
 std::optional<FamilyFacts> read_family(const Family& family, const ClusterView& view);
 
-// The paths of the files that a reader may ask for.
+// Returns the paths of the files that a reader may ask for.
 std::vector<std::string> cluster_files(const Environment& environment);
 
-// Whether a family reads the variable, and whether it is bound to the host, the step or the process that it is set for.
+// These say whether a family reads the variable, and whether it is bound to the host, the step or the process that it is set for.
 bool is_cluster_variable(std::string_view name);
 bool is_bound_to_step(std::string_view name);
 
-// Whether the name is one of the patterns, between blanks; one that ends with an asterisk stands for all that begin so.
+// Says whether the name is one of the patterns, between blanks; one that ends with an asterisk stands for all that begin so.
 bool matches_pattern(std::string_view name, std::string_view patterns);
 
 std::vector<std::string> names_of(const std::vector<ListedHost>& hosts);

@@ -29,15 +29,15 @@ inline constexpr std::size_t kMaxRangeDigits = 18;
 // the range 3-1 runs backwards"). Counts before it makes them.
 std::variant<std::vector<std::string>, std::string> expand_host_list(std::string_view text);
 
-// Where the host of this name is in the list, from 0 on. gpu07 and gpu07.example are one host, unless another entry is
+// Finds where the host of this name is in the list, from 0 on. gpu07 and gpu07.example are one host, unless another entry is
 // the very name; capitals do not count. Nothing where several different entries may be meant.
 std::optional<int> position_of(std::string_view host, const std::vector<std::string>& hosts);
 
-// The inverse of expand_host_list: gpu[01-03,07], each name once. Names that differ in their last number only stand together,
+// Writes what expand_host_list reads: gpu[01-03,07], each name once. Names that differ in their last number only stand together,
 // by that number; the rest in the order in which they come.
 std::string compressed_hosts(const std::vector<std::string>& hosts);
 
-// What to call each of these nodes: its host's name, with its rank behind it where several have the same one.
+// Names each of these nodes: by its host's name, with its rank behind it where several have the same one.
 std::vector<std::string> node_labels(const std::vector<std::string>& hosts);
 
 // Returns the text up to the first separator outside brackets.
@@ -61,7 +61,7 @@ struct HostList {
 
 inline constexpr std::size_t kMaxRankOrderFile = 4 * 1024 * 1024;
 
-// What the node says of itself (Hello::rank_order); empty, with a complaint of one line: it can say nothing.
+// A node says this of itself (Hello::rank_order); empty, with a complaint of one line: it can say nothing.
 struct RankOrder {
     std::string text;
     std::string complaint;

@@ -171,7 +171,7 @@ std::optional<FamilyFacts> read_aws_batch(const ClusterView& view) {
     return facts;
 }
 
-// Where Azure ML starts a process for each GPU there is a LOCAL_RANK, and the bare variables say the rest.
+// Azure ML sets LOCAL_RANK if it starts a process for each GPU; then the bare variables say the rest.
 std::optional<FamilyFacts> read_azure_ml(const ClusterView& view) {
     const bool is_here = first_of(view, {"AZUREML_EXPERIMENT_ID", "AZUREML_RUN_ID"}).has_value();
     if (!is_here || !number_of(view, "NODE_RANK", 0) || first_of(view, {"LOCAL_RANK"})) return std::nullopt;

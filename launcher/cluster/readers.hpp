@@ -1,4 +1,4 @@
-// The functions that read what a family's variables tell, and what they share. Pure; only the sources of this folder use them.
+// These functions read what a family's variables tell; first stands what they share. Pure; for the sources of this folder.
 #pragma once
 
 #include <optional>

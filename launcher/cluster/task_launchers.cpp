@@ -1,4 +1,4 @@
-// What started this process as one of several tasks: mpirun and its kind, srun, blaunch.
+// This file reads what started this process as one of several tasks: mpirun and its kind, srun, blaunch.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ constexpr TaskNames kOpenMpi{.size = "OMPI_COMM_WORLD_SIZE",
                              .job_id = "PMIX_NAMESPACE",
                              .job_name = "openmpi",
                              .one_per_node = "mpirun --map-by ppr:1:node"};
-// Where mpirun is, until version 4: "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
+// This tells where mpirun is, until version 4: "1106640896.0;tcp://10.0.2.15,192.168.1.4:36347;tcp6://[fd00::2]:55765".
 constexpr const char* kMpirunPlace = "OMPI_MCA_orte_hnp_uri";
 
 std::vector<std::string> addresses_of_uri(std::string_view uri) {
@@ -231,7 +231,7 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
 std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     auto facts = read_tasks(view, kOpenMpi);
     if (!facts) return facts;
-    // Each node has one task here, but not everywhere.
+    // This node has one task, and others may have more.
     const auto nodes = number_of(view, "OMPI_MCA_orte_num_nodes", 1);
     Tasks& tasks = *facts->tasks;
     if (nodes && tasks.local_count == 1 && *nodes < tasks.count) {

@@ -55,7 +55,7 @@ class HostConnection {
     // Reaches the relay behind the plan, also if it is not there yet.
     void send(const DownMessage& message);
     void hold(bool is_held);
-    // Without waiting for anything; on_over comes all the same. A relay that is there has EOF then.
+    // Does not wait for anything; on_over comes all the same. A relay that is there has EOF then.
     void kill();
     bool is_connecting() const { return state_ == State::connecting; }
     bool is_over() const { return state_ == State::over; }
@@ -101,11 +101,11 @@ class HostConnections {
   public:
     HostConnections(const boost::asio::any_io_executor& executor, HostEvents events);
 
-    // All at once.
+    // Begins all of them at once.
     void begin(const StartPlan& whole, std::vector<std::vector<StartNode>> branches);
 
     void send(const DownMessage& message);
-    // To the relay of this node alone, if that is the first of a branch.
+    // Tells the relay of this node alone, if that is the first of a branch.
     void send_to(int rank, const DownMessage& message);
     void hold(bool is_held);
     void kill();

@@ -138,7 +138,7 @@ struct ChosenItem {
     std::vector<std::string_view> slots;
 };
 
-// Nothing stands for a word that was forgotten.
+// An empty text counts, too: it is a word that was forgotten.
 bool is_slot_word(std::string_view text) { return text.find_first_not_of("0123456789-") == text.npos; }
 
 ChosenItem item_of(std::string_view text) {
@@ -165,7 +165,7 @@ std::vector<ChosenItem> items_of(std::string_view text) {
     return items;
 }
 
-// By name; the first one of several that differ by the user.
+// Finds places by name; the first one counts of several that differ by the user.
 std::unordered_map<std::string, std::size_t> places_of(const std::vector<HostSlots>& hosts) {
     std::unordered_map<std::string, std::size_t> places;
     for (std::size_t place = 0; place < hosts.size(); ++place)

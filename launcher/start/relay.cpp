@@ -93,7 +93,7 @@ void LocalAgent::start(const StartPlan& plan, const Environment& own, int port) 
         spec.environment[kStartedRunVariable] = plan.run_record;
     if (!plan.secret.empty()) spec.environment["DDPRUN_SECRET"] = plan.secret;
     if (!node.devices.empty()) spec.environment["CUDA_VISIBLE_DEVICES"] = node.devices;
-    spec.death_signal = 0;  // By its line it notices, and decides what that means.
+    spec.death_signal = 0;  // The agent notices by its line, and decides what that means.
     if (const auto wrong = process_.start(launcher_, std::move(spec), true)) {
         ended_ = true;
         on_message_(HostFailed{{node.rank}, fmt::format("{}: {}", node.target, *wrong), true});
@@ -128,12 +128,12 @@ void LocalAgent::ended(const ExitStatus& status) {
     on_message_(AgentEnded{*rank_, shell_code(status), std::holds_alternative<Signaled>(status)});
 }
 
-// What may wait for the one above; then nothing more is read until half of it has gone.
+// So much may wait for the process above; then nothing more is read until half of it has gone.
 constexpr std::size_t kMaxWaitingUp = 4 * 1024 * 1024;
 constexpr std::size_t kRelayReadAtOnce = 64 * 1024;
 constexpr const char* kShippedName = "ddprun";
 
-// Without making them non-blocking for others who have them.
+// Writes without making the stream non-blocking for others who have it.
 bool write_line(std::string_view line) {
     return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
@@ -166,8 +166,8 @@ class Relay {
         });
     }
 
-    // A scheduler tells all of a job's processes alike. What the agent then says is still to be passed on; and where the relay is
-    // the task of a step, the agent would not outlive it.
+    // A scheduler tells all of a job's processes alike. The relay stays, to pass on what the agent then says; and where it is the
+    // task of a step, the agent would not outlive it.
     void await_end_of_host() {
         signals_.async_wait([this](const boost::system::error_code& cancelled, int signal) {
             if (cancelled) return;
@@ -252,7 +252,7 @@ class Relay {
             if (count < 0 && errno == EINTR) continue;
             if (count < 0 && errno == EAGAIN) break;
             if (count < 0) {
-                is_heard_ = false;  // The end of the input says what that means.
+                is_heard_ = false;  // The input's end says what that means.
                 written_ = waiting_.size();
                 break;
             }

@@ -15,7 +15,7 @@ constexpr std::string_view kSrun = "srun";
 constexpr std::string_view kBlaunch = "blaunch";
 constexpr std::string_view kQrsh = "qrsh";
 
-// Those of Slurm's variables that name the job, the cluster and the user to srun; with an asterisk: all that begin so.
+// These of Slurm's variables name the job, the cluster and the user to srun; an asterisk stands for all that begin so.
 constexpr std::array<std::string_view, 7> kKeptForSrun{
     "SLURM_CONF*", "SLURM_CLUSTER*", "SLURM_WORKING_CLUSTER", "SLURM_JOB_ID", "SLURM_JOBID",
     "SLURM_JWT",   "SLURM_HET_*"};
@@ -92,7 +92,7 @@ std::string shell_name(const std::vector<std::string>& command) {
 std::vector<std::string> remote_shell(std::vector<std::string> command) {
     if (command.empty()) command = {std::string(kSsh)};
     const std::string name = shell_name(command);
-    // What the user has said before counts for ssh; what follows is no option.
+    // The user's options stand before these and count for ssh; what follows is no option.
     if (name == kSsh)
         command.insert(command.end(),
                        {"-o", "BatchMode=yes", "-o", fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",

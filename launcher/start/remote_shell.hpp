@@ -1,4 +1,4 @@
-// What reaches a host and runs a line in a shell there: ssh, a scheduler's own starter, or the user's command. Pure.
+// A remote shell reaches a host and runs a line in a shell there: ssh, a scheduler's own starter, or the user's command. Pure.
 //
 //   ssh … HOST LINE                            as any command of the user's
 //   blaunch HOST LINE                          LSF
@@ -22,16 +22,16 @@ namespace ddprun::inline launch {
 // ssh gives up connecting after so many seconds.
 inline constexpr int kConnectSeconds = 10;
 
-// Where they stand in a command's words, the host and the line are put; in one without them they follow its words.
+// The host and the line are put where these stand in a command's words; in one without them they follow its words.
 inline constexpr std::string_view kHostPlace = "{host}";
 inline constexpr std::string_view kLinePlace = "{line}";
-// Likewise the GPUs that are asked for there; where that is nobody's to say, such a word is left out.
+// The number of GPUs to ask for is put where this stands; such a word is left out where nobody says how many.
 inline constexpr std::string_view kGpusPlace = "{gpus}";
 
 struct ShellCall {
     std::string target;
     std::string line;
-    int gpus = 0;  // 0: nobody's to say
+    int gpus = 0;  // 0: nobody says
 };
 
 // The user's command, or ssh where there is none, with what it needs to be one: ssh asks nothing and notices a dead connection,
@@ -47,7 +47,7 @@ std::vector<std::string> shell_words(const std::vector<std::string>& command, co
 // Its variables: srun takes many of its options from them, which were meant for the user's own steps.
 Environment shell_environment(const std::vector<std::string>& command, Environment environment);
 
-// Without folders, for people.
+// Returns the command's name for people, without folders.
 std::string shell_name(const std::vector<std::string>& command);
 
 // A scheduler's own: a host's agent then finds itself in a step that has the host's GPUs, as variables of the step name them.
@@ -75,7 +75,7 @@ std::string rsh_failure_text(std::string_view target, std::string_view command, 
 // A connection that may come about the next time: ssh's own failure, but not who may come in or whose host it is.
 bool is_worth_another(const RshEnd& end);
 
-// Before the connection after `failed` ones; `chance` is from 0 to 1.
+// The pause goes before the connection after `failed` ones; `chance` is from 0 to 1.
 std::chrono::milliseconds pause_before_next(int failed, double chance);
 
 }  // namespace ddprun::inline launch

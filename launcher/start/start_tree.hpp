@@ -1,7 +1,7 @@
 // The tree of relays that starts a job: which relay starts which others, and what they say to each other. Pure.
 //
 // They talk by the standard input and output of the remote shell, in frames, after the lines of the handshake (bootstrap.hpp).
-// All ends are of one build.
+// All of them run one build.
 //
 //   frame = length, four bytes, the lowest first + the message as binary_codec.hpp has it + a newline
 //
@@ -69,7 +69,7 @@ struct BeginAgents {
     int port = 0;
 };
 BOOST_DESCRIBE_STRUCT(BeginAgents, (), (port))
-// For the agent of the relay that is told, or for all behind it, too.
+// The signal is for the agent of the relay that is told, or for all behind it, too.
 struct PassSignal {
     int signal = 0;
     bool to_all = false;
@@ -148,16 +148,16 @@ inline constexpr int kMaxFanOut = 4096;
 // Nodes that are reached by way of the first of them.
 using StartBranch = std::vector<StartNode>;
 
-// At most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
+// Makes at most `fan_out` (≥ 2) branches of nearly the same size, in the nodes' order; none is empty.
 std::vector<StartBranch> branches_of(const std::vector<StartNode>& nodes, int fan_out);
 
-// Those of the starter: node 0 and the nodes of its own machine alone, the others as above. Node 0 comes first.
+// Makes the branches of the starter: node 0 and the nodes of its own machine alone, the others as above. Node 0 comes first.
 std::vector<StartBranch> branches_of_starter(const std::vector<StartNode>& nodes, int fan_out);
 
-// What the first node's relay is told of a branch.
+// Returns what the first node's relay is told of a branch.
 StartPlan plan_of_branch(const StartPlan& whole, StartBranch branch);
 
-// The words behind the launcher's name for a node's agent: the plan's options, but for those that the plan itself decides.
+// Returns the words behind the launcher's name for a node's agent: the plan's options, but for those that the plan itself decides.
 // `port` 0: not known.
 std::vector<std::string> agent_words(const StartPlan& plan, const StartNode& node, int port);
 

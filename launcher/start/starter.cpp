@@ -38,7 +38,7 @@ bool are_one_console(int a, int b) {
 // StartConsole: the starter's own stdout and stderr, which it never waits for. Used on the thread of the executor.
 class StartConsole {
   public:
-    // What may wait in it; beyond that nothing more should come.
+    // So much may wait in it; beyond that nothing more should come.
     static constexpr std::size_t kMaxWaiting = 4 * 1024 * 1024;
     // How long a console may take nothing once the job is over.
     static constexpr std::chrono::seconds kPatience{60};
@@ -85,7 +85,7 @@ void StartConsole::await_room(Screen& screen) {
     if (!screen.room.is_open()) {
         OwnedDescriptor set(::epoll_create1(EPOLL_CLOEXEC));
         epoll_event event{EPOLLOUT, {}};
-        // What cannot be waited for is always ready.
+        // A console that cannot be waited for is always ready.
         if (::epoll_ctl(set.get(), EPOLL_CTL_ADD, screen.writer.poll_fd(), &event) != 0)
             return screen.writer.flush();
         screen.room.assign(set.release());
@@ -171,7 +171,7 @@ class JobStarter {
     }
 
     void receive(const AgentOutput& output) {
-        // That an agent was ended which nobody needs any more is no news.
+        // An agent that nobody needs any more says nothing new by its end.
         if (output.is_error && is_ending_ && !ledger_.has_begun()) return;
         console_.write(output.is_error, output.is_error
                                             ? echoes_.fresh(output.rank, output.text, speaker(output.rank))
@@ -192,7 +192,7 @@ class JobStarter {
     void receive(const AgentRuns& runs) { ledger_.learn(runs); }
     void receive(const AgentEnded& ended) { ledger_.learn(ended); }
     void receive(const HostFailed& failed) {
-        if (is_ending_) return;  // That follows from it.
+        if (is_ending_) return;  // The failure follows from it.
         if (const auto line = ledger_.learn(failed)) say(*line);
     }
 

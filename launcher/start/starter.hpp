@@ -33,7 +33,7 @@ class StartLedger {
     void learn(const AgentRuns& runs);
     void learn(const AgentEnded& ended);
 
-    // All of the first round's workers were started.
+    // Says whether all of the first round's workers were started.
     bool has_begun() const { return begun_; }
     // The job cannot begin any more: too few nodes are left, or node 0 is not.
     bool is_hopeless() const;
