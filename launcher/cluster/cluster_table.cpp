@@ -116,8 +116,7 @@ std::string advice(std::string_view launcher, const Tasks& tasks) {
     else
         line += fmt::format("start one task on each node ({})", tasks.one_per_node);
     return line +
-           ", or give --adapt to run the program itself in each task, or --standalone for a job of its own "
-           "in each";
+           ", or give --adapt to run the program itself in each task, or --standalone for a job of its own in each";
 }
 
 // Refuses an allocation of several hosts, or of one that is not this machine; empty: this machine is all of it.
@@ -135,8 +134,7 @@ std::string refused_allocation(const ClusterView& view, const Family& family, co
                            nodes, source, way_out->second, kAlone);
     if (nodes != "1")
         return fmt::format(
-            "this is one process in {} of {} nodes ({}), and nobody has started ddprun on the others: start "
-            "it on each "
+            "this is one process in {} of {} nodes ({}), and nobody has started ddprun on the others: start it on each "
             "by {}, or from here by --hosts, or give {}",
             family.title, nodes, source, facts.start_others, kAlone);
     if (!facts.must_be_listed || facts.hosts.empty() || facts.claims.contains(Fact::node_rank)) return "";

@@ -147,8 +147,7 @@ std::optional<FamilyFacts> read_cluster_spec(const ClusterView& view) {
     if (const auto place = place_of(*cluster, *task))
         claim(facts, Fact::node_rank, std::to_string(*place), kSpec);
     facts.ways_out[Fact::node_rank] =
-        "its task is of none of workerpool0 and workerpool1, so give --standalone for a job of this machine "
-        "alone";
+        "its task is of none of workerpool0 and workerpool1, so give --standalone for a job of this machine alone";
     return facts;
 }
 

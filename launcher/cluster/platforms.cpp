@@ -137,8 +137,7 @@ std::optional<FamilyFacts> read_tpu(const ClusterView& view) {
     const auto slices = number_of(view, "MEGASCALE_NUM_SLICES", 2);
     if (facts && slices && facts->conflict.empty())
         facts->conflict = fmt::format(
-            "MEGASCALE_NUM_SLICES={}, and TPU_WORKER_ID counts the machines of one slice, so give --nnodes, "
-            "--node-rank and --master-addr",
+            "MEGASCALE_NUM_SLICES={}, and TPU_WORKER_ID counts the machines of one slice, so give --nnodes, --node-rank and --master-addr",
             *slices);
     return facts;
 }
@@ -219,12 +218,9 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
     facts.conflict = wrong_number(view, "JOB_COMPLETION_INDEX", 0);
     if (!index) return facts;
     facts.ways_out[Fact::nnodes] =
-        "a pod is told its index only (JOB_COMPLETION_INDEX), so give --nnodes; where each pod is a job of "
-        "its own, "
-        "--standalone";
+        "a pod is told its index only (JOB_COMPLETION_INDEX), so give --nnodes; where each pod is a job of its own, --standalone";
     facts.ways_out[Fact::master_addr] =
-        "a pod of an indexed Job is known to others where its template has a subdomain and a headless "
-        "service; with "
+        "a pod of an indexed Job is known to others where its template has a subdomain and a headless service; with "
         "these, or with --master-addr, they meet";
     claim_told(view, facts, Fact::master_addr, "MASTER_ADDR");
     claim_port(view, facts, "MASTER_PORT");
@@ -233,8 +229,7 @@ std::optional<FamilyFacts> read_indexed_pod(const ClusterView& view) {
     const std::string* group = text_of(view, "REPLICATED_JOB_NAME");
     if (set != nullptr && group != nullptr && job != fmt::format("{}-{}-0", *set, *group) && !job.empty()) {
         facts.ways_out[Fact::node_rank] = fmt::format(
-            "this pod is of another job than {}-{}-0 of its JobSet, and each counts from 0, so give "
-            "--node-rank",
+            "this pod is of another job than {}-{}-0 of its JobSet, and each counts from 0, so give --node-rank",
             *set, *group);
     } else {
         claim(facts, Fact::node_rank, std::to_string(*index), "JOB_COMPLETION_INDEX");
@@ -271,8 +266,7 @@ std::optional<FamilyFacts> read_bare_master(const ClusterView& view) {
     claim_told(view, facts, Fact::workers, "NPROC_PER_NODE");
     const bool has_place = facts.claims.contains(Fact::master_addr);
     facts.ways_out[Fact::nnodes] = fmt::format(
-        "WORLD_SIZE={} may count nodes or processes, so give {}, or --standalone for a job of this node "
-        "alone",
+        "WORLD_SIZE={} may count nodes or processes, so give {}, or --standalone for a job of this node alone",
         *size, has_place ? "--nnodes and --node-rank" : "--nnodes, --node-rank and --master-addr");
     return facts;
 }

@@ -126,8 +126,7 @@ void claim_step_place(const ClusterView& view, FamilyFacts& facts) {
     const auto position = own_position(view, names);
     if (number && position && *position != *number)
         facts.conflict = fmt::format(
-            "SLURM_NODEID={}, but this machine, {}, is number {} of {}: the step's variables are another "
-            "node's, "
+            "SLURM_NODEID={}, but this machine, {}, is number {} of {}: the step's variables are another node's, "
             "as ssh may pass them on",
             *number, view.host_name, *position, kStepList);
 }
@@ -173,9 +172,7 @@ void check_components(const ClusterView& view, FamilyFacts& facts) {
     }
     if (names_of(facts.hosts) == all) return;
     facts.conflict = fmt::format(
-        "the job is heterogeneous (SLURM_HET_SIZE={}), and {} may name one of its components only: give "
-        "--nnodes, "
-        "--node-rank and --master-addr",
+        "the job is heterogeneous (SLURM_HET_SIZE={}), and {} may name one of its components only: give --nnodes, --node-rank and --master-addr",
         components, kStepList);
 }
 
@@ -222,9 +219,7 @@ std::optional<FamilyFacts> read_pals(const ClusterView& view) {
     FamilyFacts facts;
     claim_number(view, facts, Fact::node_rank, kPals.node_rank, 0);
     facts.ways_out[Fact::nnodes] =
-        "PMI_SIZE is not set, so give --nnodes and --master-addr, or --standalone for a job of its own in "
-        "each "
-        "task";
+        "PMI_SIZE is not set, so give --nnodes and --master-addr, or --standalone for a job of its own in each task";
     return facts;
 }
 
@@ -250,8 +245,7 @@ std::optional<FamilyFacts> read_open_mpi(const ClusterView& view) {
     // mpirun may run where none of its tasks does.
     if (tasks.task == 0 && !is_here)
         facts->ways_out[Fact::master_addr] =
-            "mpirun runs on another machine (OMPI_MCA_orte_hnp_uri), so give --master-addr HOST, this one's "
-            "address";
+            "mpirun runs on another machine (OMPI_MCA_orte_hnp_uri), so give --master-addr HOST, this one's address";
     else
         claim(*facts, Fact::master_addr, nearest_address(view, addresses), kMpirunPlace);
     return facts;

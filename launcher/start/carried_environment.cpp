@@ -8,8 +8,7 @@ namespace {
 // An asterisk stands for all that begin so. The table of families has what a scheduler's step sets.
 constexpr std::string_view kHostBound =
     "SSH_* DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR XDG_SESSION_* XDG_SEAT XDG_VTNR DBUS_SESSION_BUS_ADDRESS "
-    "HOSTNAME HOST TMPDIR KRB5CCNAME GPG_TTY GPG_AGENT_INFO WINDOWID TMUX TMUX_PANE STY INVOCATION_ID JOURNAL_STREAM "
-    "NOTIFY_SOCKET LISTEN_*";
+    "HOSTNAME HOST TMPDIR KRB5CCNAME GPG_TTY GPG_AGENT_INFO WINDOWID TMUX TMUX_PANE STY INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_*";
 
 // They may be another node's numbers.
 constexpr std::string_view kGpuMasks =

@@ -65,8 +65,7 @@ constexpr std::array<KnownCause, 4> kKnownCauses{{
      "ssh is not let ask whether to trust a new host (BatchMode); connect to it once by hand, or see "
      "ssh-keyscan"},
     {"Unable to create step",
-     "a node may have other GPUs than its even share of the job's; ask for --gpus-per-node, or start ddprun "
-     "by srun "
+     "a node may have other GPUs than its even share of the job's; ask for --gpus-per-node, or start ddprun by srun "
      "--ntasks-per-node=1"},
     {"Too many authentication failures", "name one key for this host in ~/.ssh/config (IdentitiesOnly)"},
 }};
