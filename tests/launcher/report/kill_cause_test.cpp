@@ -1,4 +1,4 @@
-#include "launcher/report/kill_cause.hpp"
+#include "launcher/report/failure_cause.hpp"
 #include "rendezvous/system/number_text.hpp"
 
 #include "tests/launcher/worker_fixture.hpp"
